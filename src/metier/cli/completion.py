@@ -1,0 +1,12 @@
+"""`metier completion`."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def run(options: argparse.Namespace) -> int:
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["metier"], shell=options.shell))
+    return 0

@@ -1,0 +1,111 @@
+"""`metier doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections import Counter
+from typing import Any
+
+from metier._version import __version__
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_diagnostics, print_json, table
+from metier.library import Library, Place
+from metier.library.cache import default_cache_folder
+from metier.skill import KINDS
+from metier.source import FolderSource
+
+_MOST_SHOWN = 10
+
+
+def run(options: argparse.Namespace) -> int:
+    library = library_of(options)
+    report = _report(library)
+    if options.json:
+        print_json(report)
+        return 0 if report["ok"] else 1
+    style = Style(sys.stdout)
+    print(f"metier {__version__}, Python {platform.python_version()} on {platform.system()}")
+    print(f"index cache: {Style.text(report['cache'])}\n")
+    rows = [(place["layer"], place["state"], f"{place['skills']:,}", place["path"]) for place in report["places"]]
+    print(table(style, ("LAYER", "STATE", "SKILLS", "PLACE"), rows))
+    print(
+        f"\n{plural(report['active'], 'skill')} to use, {report['shadowed']:,} shadowed, {report['broken']:,} broken."
+    )
+    _print_problems(library, style)
+    print()
+    for step in report["next"]:
+        print(f"→ {step}")
+    return 0 if report["ok"] else 1
+
+
+def _report(library: Library) -> dict[str, Any]:
+    everything = library.entries(all=True)
+    broken = [entry for entry in everything if entry.is_broken]
+    findings = library.findings()
+    errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
+    counts = Counter(found.code for entry in everything for found in entry.diagnostics)
+    untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
+    steps = []
+    if broken or errors:
+        steps.append("Mend what is marked as an error above; the other skills work.")
+    if untrusted:
+        steps.append("This project's skills are untrusted: look at them, then `metier trust`.")
+    if not library.entries():
+        steps.append("`metier new NAME --into .agents/skills` writes a first skill.")
+    if counts:
+        steps.append("`metier validate PATH` says of each skill what is not quite right, with the line.")
+    return {
+        "ok": not broken and not errors,
+        "version": __version__,
+        "python": platform.python_version(),
+        "cache": str(default_cache_folder()),
+        "active": len(library),
+        "shadowed": sum(entry.shadowed_by is not None for entry in everything),
+        "broken": len(broken),
+        "places": [_place(library, place) for place in library.places],
+        "findings": [{"where": finding.where, **finding.diagnostic.as_json()} for finding in findings],
+        "broken_skills": [
+            {"location": entry.location, "diagnostics": [found.as_json() for found in entry.diagnostics]}
+            for entry in broken
+        ],
+        "diagnostics": dict(counts.most_common()),
+        "next": steps or ["Nothing needs to be done."],
+    }
+
+
+def _place(library: Library, place: Place) -> dict[str, Any]:
+    path = place.source.root if isinstance(place.source, FolderSource) else place.source.location("")
+    exists = not isinstance(place.source, FolderSource) or os.path.isdir(place.source.root)
+    state = "missing" if not exists else "trusted" if place.trusted else "untrusted"
+    return {
+        "layer": place.layer,
+        "source": place.source.name,
+        "path": path,
+        "state": state,
+        "skills": _count(library, place),
+    }
+
+
+def _count(library: Library, place: Place) -> int:
+    return len(library.snapshot.shelves[library.places.index(place)].keys)
+
+
+def _print_problems(library: Library, style: Style) -> None:
+    for finding in library.findings():
+        print(f"\n{Style.text(finding.where)}")
+        print_diagnostics(style, [finding.diagnostic])
+    everything = library.entries(all=True)
+    for entry in [entry for entry in everything if entry.is_broken][:_MOST_SHOWN]:
+        print(f"\n{Style.text(entry.location)}")
+        print_diagnostics(style, [found for found in entry.diagnostics if found.severity == "error"])
+    counts = Counter(found.code for entry in everything for found in entry.diagnostics)
+    if counts:
+        print()
+        rows = [
+            (f"{count:,}", KINDS[code].severity, code, KINDS[code].hint)
+            for code, count in counts.most_common(_MOST_SHOWN)
+        ]
+        print(table(style, ("SKILLS", "SEVERITY", "WHAT", "WHAT TO DO"), rows))

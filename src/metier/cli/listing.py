@@ -1,0 +1,65 @@
+"""`metier list`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from metier.cli.library import library_of
+from metier.cli.output import Progress, Style, plural, print_json, table
+from metier.cli.shapes import entry_shape
+from metier.library import Entry, Library
+
+
+def run(options: argparse.Namespace) -> int:
+    library = library_of(options)
+    entries = library.entries(all=options.all)
+    if options.json:
+        progress = Progress("Reading", len(entries))
+        shapes = []
+        for entry in entries:
+            shapes.append(entry_shape(entry))
+            progress.step()
+        progress.end()
+        print_json(shapes)
+        return 0
+    style = Style(sys.stdout)
+    if not entries:
+        print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
+        return 0
+    paint = {0: style.strong, 1: style.dim}
+    if options.all:
+        rows = [(entry.name, _layer(entry), entry.status, _one_line(entry)) for entry in entries]
+        print(table(style, ("NAME", "LAYER", "STATUS", "DESCRIPTION"), rows, paint=paint))
+    else:
+        rows3 = [(entry.name, _layer(entry), _one_line(entry)) for entry in entries]
+        print(table(style, ("NAME", "LAYER", "DESCRIPTION"), rows3, paint=paint))
+    print(_summary(library, entries, style, options.all))
+    return 0
+
+
+def _layer(entry: Entry) -> str:
+    return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
+
+
+def _one_line(entry: Entry) -> str:
+    if entry.is_broken:
+        return next(found.message for found in entry.diagnostics if found.severity == "error")
+    return " ".join(entry.description.split())
+
+
+def _summary(library: Library, entries: tuple[Entry, ...], style: Style, everything: bool) -> str:
+    parts = [plural(len(entries), "skill")]
+    if not everything:
+        others = library.entries(all=True)
+        broken = sum(entry.is_broken for entry in others)
+        shadowed = sum(entry.shadowed_by is not None for entry in others)
+        if broken:
+            parts.append(f"{broken:,} cannot be loaded")
+        if shadowed:
+            parts.append(f"{shadowed:,} hidden by another of the same name")
+        if broken or shadowed:
+            parts.append("`metier list --all` shows them")
+    if any(not entry.trusted for entry in entries):
+        parts.append("`metier trust` trusts this project's")
+    return style.dim(". ".join(parts) + ".")

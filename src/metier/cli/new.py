@@ -1,0 +1,17 @@
+"""`metier new`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from metier.cli.output import Style
+from metier.skill.scaffold import new_skill
+
+
+def run(options: argparse.Namespace) -> int:
+    file = new_skill(options.name, options.into, description=options.description)
+    style = Style(sys.stdout)
+    print(f"{style.good('✓')} {file}")
+    print(f"Next: write it, then `metier validate {file.parent} --strict`.")
+    return 0

@@ -1,0 +1,141 @@
+"""Text for people: tables that fit the terminal, colour when there is one, and nothing a skill wrote taken at its word."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+from metier.skill import Diagnostic, shown
+
+_WIDE = 10_000
+
+
+class Style:
+    """Colour for a stream that a person looks at, none for any other."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.is_terminal = stream.isatty()
+        self.colour = self.is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        if os.environ.get("FORCE_COLOR"):
+            self.colour = True
+        self.width = shutil.get_terminal_size((100, 24)).columns if self.is_terminal else _WIDE
+
+    def _paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
+
+    def strong(self, text: str) -> str:
+        return self._paint(text, "1")
+
+    def dim(self, text: str) -> str:
+        return self._paint(text, "2")
+
+    def good(self, text: str) -> str:
+        return self._paint(text, "32")
+
+    def warn(self, text: str) -> str:
+        return self._paint(text, "33")
+
+    def bad(self, text: str) -> str:
+        return self._paint(text, "31")
+
+    def severity(self, severity: str) -> str:
+        paint = {"error": self.bad, "warning": self.warn}.get(severity, self.dim)
+        return paint(severity)
+
+    @staticmethod
+    def text(text: str, limit: int = 500) -> str:
+        """Words of a stranger, on one line, without anything that acts on a terminal."""
+        return shown(text, limit)
+
+
+def width_of(text: str) -> int:
+    """How many columns a text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def fit(text: str, width: int) -> str:
+    """Text cut to a number of columns, with an ellipsis when something is missing."""
+    if width_of(text) <= width:
+        return text
+    kept, used = [], 0
+    for character in text:
+        used += width_of(character)
+        if used > width - 1:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def table(
+    style: Style, head: Sequence[str], rows: Sequence[Sequence[str]], *, paint: dict[int, Any] | None = None
+) -> str:
+    """Rows in columns; the last column takes what is left of the terminal's width."""
+    cells = [[Style.text(cell) for cell in row] for row in rows]
+    count = len(head)
+    widths = [max([width_of(head[i]), *(width_of(row[i]) for row in cells)]) for i in range(count)]
+    left = style.width - sum(widths[:-1]) - 2 * (count - 1)
+    widths[-1] = max(10, min(widths[-1], left))
+    lines = [style.dim("  ".join(_pad(title, widths[i]) for i, title in enumerate(head)).rstrip())]
+    for row in cells:
+        parts = []
+        for i, cell in enumerate(row):
+            text = fit(cell, widths[i])
+            padded = text if i == count - 1 else _pad(text, widths[i])
+            parts.append(paint[i](padded) if paint and i in paint else padded)
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - width_of(text))
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_diagnostics(style: Style, diagnostics: Iterable[Diagnostic], *, indent: str = "  ") -> None:
+    """Each finding with its line, its sentence and what to do."""
+    for found in diagnostics:
+        line = f"line {found.line}: " if found.line else ""
+        print(
+            f"{indent}{style.severity(found.severity)} {style.dim(found.code)} {line}{Style.text(found.message, 1_000)}"
+        )
+        print(f"{indent}  {style.dim('→ ' + Style.text(found.hint, 1_000))}")
+
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun: `1 skill`, `1,204 skills`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+class Progress:
+    """A line on standard error that says how far a long job is; nothing when nobody looks or it is quick."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._shown = False
+        self._next = time.monotonic() + 0.7
+        self._active = sys.stderr.isatty()
+
+    def step(self) -> None:
+        self._done += 1
+        if self._active and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.1
+            self._shown = True
+            print(f"\r{self._what} {self._done:,} of {self._total:,}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

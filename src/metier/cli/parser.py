@@ -1,0 +1,131 @@
+"""The words of the command line: every command, option and example in one place."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from metier._version import __version__
+
+_EXAMPLES = """\
+examples:
+  metier list                            the skills that are there for you, here
+  metier --skills ./skills list --all    those of a folder, shadowed and broken ones too
+  metier show csv-analyst                what one skill says of itself
+  metier validate ./my-skill --strict    what the specification has against it
+  metier new my-skill                    a skill to begin with
+  metier doctor                          what is found where, what is wrong, what to do
+
+exit codes: 0 fine, 1 problems found, 2 wrong usage
+"""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser for the whole command."""
+    parser = argparse.ArgumentParser(
+        prog="metier",
+        description="Skills for any agent, and control over what they may do.",
+        epilog=_EXAMPLES,
+        formatter_class=_Formatter,
+    )
+    parser.add_argument("--version", action="version", version=f"metier {__version__}")
+    _shared(parser, "before")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+
+    def command(name: str, help: str, example: str, module: str | None = None) -> argparse.ArgumentParser:  # noqa: A002
+        added = commands.add_parser(
+            name,
+            help=help,
+            description=help[0].upper() + help[1:] + ".",
+            epilog=f"example:\n  {example}",
+            formatter_class=_Formatter,
+        )
+        added.set_defaults(module=module or name)
+        _shared(added, "after")
+        return added
+
+    def name_argument(added: argparse.ArgumentParser) -> None:
+        argument: Any = added.add_argument("name", metavar="NAME", help="a name, a folder's name, or NAME@SOURCE")
+        argument.completer = _complete_names
+
+    added = command("list", "list the skills that are there", "metier list --all --json", "listing")
+    added.add_argument("--all", action="store_true", help="also shadowed, hidden and broken skills")
+    _json(added)
+
+    added = command(
+        "show", "show what a skill says of itself, its files and what is wrong with it", "metier show csv-analyst"
+    )
+    name_argument(added)
+    _json(added)
+
+    added = command(
+        "read", "print a skill's instructions, or one of its files", "metier read csv-analyst scripts/profile_csv.py"
+    )
+    name_argument(added)
+    file: Any = added.add_argument("file", metavar="FILE", nargs="?", help="a path inside the skill")
+    file.completer = _complete_files
+
+    added = command("validate", "say what is wrong with skills", "metier validate ./my-skill --strict")
+    added.add_argument(
+        "paths", metavar="PATH", nargs="+", help="a SKILL.md, a skill's folder, a folder of skills, an archive"
+    )
+    added.add_argument("--strict", action="store_true", help="the specification decides: its violations are errors")
+    added.add_argument("--portable", action="store_true", help="strict, and the rules of places skills are uploaded to")
+    _json(added)
+
+    added = command(
+        "new", "write a new skill to begin with", 'metier new pdf-forms --description "Fill PDF forms. Use when ..."'
+    )
+    added.add_argument("name", metavar="NAME", help="lower-case letters, digits and single hyphens")
+    added.add_argument("--into", metavar="DIR", default=".", help="the folder to put it in (default: here)")
+    added.add_argument("--description", metavar="TEXT", help="what it does and when to use it")
+
+    added = command("trust", "trust the skills of a project", "metier trust .")
+    added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
+    added.add_argument("--list", action="store_true", dest="list_trusted", help="list the folders that are trusted")
+
+    added = command("untrust", "no longer trust the skills of a project", "metier untrust .", "trust")
+    added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
+
+    added = command("doctor", "say what is found where, what is wrong and what to do", "metier doctor")
+    _json(added)
+
+    command("demo", "show in a minute what this does, on skills that come with it", "metier demo")
+
+    added = command("completion", "print the completion script for a shell", 'eval "$(metier completion bash)"')
+    added.add_argument("shell", choices=("bash", "zsh", "fish"))
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser, when: str) -> None:
+    """Options that may stand before the command or after it."""
+    parser.add_argument(
+        "--skills",
+        metavar="DIR",
+        action="append",
+        dest=f"skills_{when}",
+        help="use just this folder or archive (repeatable)",
+    )
+    parser.add_argument("--no-cache", action="store_true", dest=f"no_cache_{when}", help="read every file again")
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+
+
+def _complete_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    from metier.cli.library import library_of
+
+    return [entry.name for entry in library_of(parsed_args) if entry.name.startswith(prefix)]
+
+
+def _complete_files(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    from metier.cli.library import library_of
+
+    listing = library_of(parsed_args).files(parsed_args.name)
+    return [file.path for file in listing.files if file.path.startswith(prefix)]

@@ -1,0 +1,38 @@
+"""The JSON shapes that programs may rely on; `docs/reference/json.md` describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metier.errors import MetierError
+from metier.library import Entry
+
+
+def entry_shape(entry: Entry) -> dict[str, Any]:
+    """A skill as `list --json` prints it."""
+    shape: dict[str, Any] = {
+        "name": entry.name,
+        "description": entry.description,
+        "display_name": entry.skill.display_name,
+        "layer": entry.layer,
+        "source": entry.source,
+        "location": entry.location,
+        "digest": digest_of(entry),
+        "status": entry.status,
+        "trusted": entry.trusted,
+        "stale": entry.is_stale,
+        "hidden_from_models": not entry.is_broken and entry.is_hidden_from_models,
+        "version": entry.skill.version,
+        "tags": list(entry.skill.tags),
+        "shadowed_by": entry.shadowed_by.location if entry.shadowed_by is not None else None,
+        "diagnostics": [found.as_json() for found in entry.diagnostics],
+    }
+    return shape
+
+
+def digest_of(entry: Entry) -> str | None:
+    """The package's digest; None for a package that cannot be read as a whole."""
+    try:
+        return entry.package.digest()
+    except (MetierError, OSError):
+        return None

@@ -1,0 +1,101 @@
+"""`metier show`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_diagnostics, print_json, table
+from metier.cli.shapes import digest_of, entry_shape
+from metier.errors import MetierError
+from metier.library import Entry
+from metier.skill import Listing, Skill
+
+_TOLD_APART = {
+    "name",
+    "description",
+    "diagnostics",
+    "frontmatter",
+    "extra",
+    "display_name",
+    "body_lines",
+    "body_tokens",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    library = library_of(options)
+    entry = library.get(options.name)
+    listing = _listing(entry)
+    if options.json:
+        shape = entry_shape(entry)
+        shape["fields"] = _fields(entry.skill)
+        shape["extra"] = _plain(entry.skill.extra)
+        shape["body_lines"] = entry.skill.body_lines
+        shape["body_tokens"] = entry.skill.body_tokens
+        shape["files"] = [dataclasses.asdict(file) for file in listing.files]
+        shape["files_stopped_at"] = listing.stopped_at
+        print_json(shape)
+        return 0
+    style = Style(sys.stdout)
+    print(
+        style.strong(Style.text(entry.name))
+        + style.dim(f"  {entry.layer}, {'trusted' if entry.trusted else 'untrusted'}")
+    )
+    print(Style.text(" ".join(entry.description.split()), 2_000))
+    print()
+    rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
+    rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
+    rows.extend((key, _short(value)) for key, value in _fields(entry.skill).items())
+    rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
+    print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}))
+    print()
+    files = [(file.path, f"{file.size:,}", file.kind) for file in listing.files]
+    print(table(style, ("FILE", "BYTES", "KIND"), files))
+    if listing.stopped_at is not None:
+        print(style.warn(f"The list stopped at {listing.stopped_at}."))
+    if entry.diagnostics:
+        print()
+        print_diagnostics(style, entry.diagnostics, indent="")
+    return 0
+
+
+def _listing(entry: Entry) -> Listing:
+    try:
+        return entry.package.listing()
+    except MetierError:
+        return Listing(files=())
+
+
+def _fields(skill: Skill) -> dict[str, Any]:
+    """The fields that differ from their defaults."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(skill):
+        value = getattr(skill, field.name)
+        default = field.default if field.default is not dataclasses.MISSING else None
+        if field.name in _TOLD_APART or value == default or value in ((), {}):
+            continue
+        plain = _plain(value)
+        if plain not in ({}, []):
+            found[field.name] = plain
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return str(value)

@@ -1,0 +1,98 @@
+"""`metier validate`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
+from metier.errors import SourceUnavailable
+from metier.library import source_of
+from metier.library.refresh import Unreadable, read_file
+from metier.skill import Diagnostic
+from metier.skill.lint import check
+from metier.source import FolderSource, Source
+
+
+class Verdict(NamedTuple):
+    """What validation says about one skill."""
+
+    path: str
+    name: str | None
+    diagnostics: list[Diagnostic]
+
+    @property
+    def ok(self) -> bool:
+        return not any(found.severity == "error" for found in self.diagnostics)
+
+    def as_json(self) -> dict[str, Any]:
+        found = [diagnostic.as_json() for diagnostic in self.diagnostics]
+        return {"path": self.path, "name": self.name, "ok": self.ok, "diagnostics": found}
+
+
+def run(options: argparse.Namespace) -> int:
+    verdicts: list[Verdict] = []
+    style = Style(sys.stdout)
+    for path in options.paths:
+        verdicts.extend(_check_path(path, strict=options.strict, portable=options.portable))
+    ok = all(verdict.ok for verdict in verdicts)
+    if options.json:
+        print_json({"ok": ok, "skills": [verdict.as_json() for verdict in verdicts]})
+        return 0 if ok else 1
+    for verdict in verdicts:
+        if verdict.diagnostics or len(verdicts) <= 20:
+            mark = style.good("✓") if verdict.ok else style.bad("✗")
+            print(f"{mark} {style.strong(Style.text(verdict.name or '?'))} {style.dim(Style.text(verdict.path))}")
+            print_diagnostics(style, verdict.diagnostics)
+    bad = sum(not verdict.ok for verdict in verdicts)
+    said = (
+        f"{plural(len(verdicts), 'skill')}, {bad:,} with errors."
+        if bad
+        else f"{plural(len(verdicts), 'skill')}, no errors."
+    )
+    print(style.bad(said) if bad else style.good(said))
+    return 0 if ok else 1
+
+
+def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]:
+    source, keys = _source_and_keys(path)
+    if not keys:
+        missing = Diagnostic("file-unreadable", None, (path, "there is no SKILL.md in it"))
+        yield Verdict(path, None, [missing])
+        return
+    progress = Progress("Checking", len(keys))
+    for key in keys:
+        progress.step()
+        location = source.location(key)
+        try:
+            data, _ = read_file(source, key)
+        except Unreadable as problem:
+            yield Verdict(location, None, [problem.diagnostic])
+            continue
+        document, found = check(
+            data,
+            source.package(key),
+            folder=source.folder(key),
+            file=key.rpartition("/")[2],
+            strict=strict,
+            portable=portable,
+        )
+        yield Verdict(location, document.skill.name, found)
+    progress.end()
+
+
+def _source_and_keys(path: str) -> tuple[Source, list[str]]:
+    if not os.path.lexists(path):
+        raise SourceUnavailable(f"There is no {path!r}.", hint="Name a SKILL.md, a folder or an archive.", path=path)
+    if os.path.basename(path).lower() == "skill.md":
+        source: Source = FolderSource(os.path.dirname(os.path.abspath(path)))
+        return source, [os.path.basename(path)]
+    source = source_of(path)
+    if isinstance(source, FolderSource) and not os.path.isdir(path):
+        raise SourceUnavailable(
+            f"{path!r} is neither a folder, an archive nor a SKILL.md.", hint="Name one of these.", path=path
+        )
+    return source, sorted(source.scan().found)

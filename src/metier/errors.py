@@ -1,0 +1,128 @@
+"""Every error Métier raises, in one tree.
+
+    MetierError                 anything of ours; catch this to catch them all
+    ├── InvalidArgument         a call was made with a value that cannot work
+    ├── SkillNotFound           no skill answers to that name here
+    ├── SkillUnreadable         the skill exists but its file cannot be served
+    ├── SkillChanged            the file on disk is no longer the skill that was asked for
+    ├── SkillExists             a new skill would overwrite one that is there
+    ├── SkillInvalid            a skill to be written breaks the specification
+    ├── FileRefused             a path that would leave the skill, or is not a plain file
+    ├── FileMissing             no such file in the skill
+    ├── FileTooLarge            a file over the limit
+    ├── PackageTooLarge         more files or bytes than a package may have
+    ├── SourceUnavailable       a place skills come from cannot be read
+    └── ArchiveRefused          an archive that is damaged, too large or hostile
+
+Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
+`context` with the values behind the message.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MetierError(Exception):
+    """Anything that went wrong in Métier.
+
+    >>> from metier import Library, MetierError
+    >>> try:
+    ...     Library.from_folder("no-such-folder")
+    ... except MetierError as error:
+    ...     print(error.code)
+    source-unavailable
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "", **context: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context = context
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default rebuilds from `args` alone and would lose the hint and context between processes.
+        return (_rebuild, (type(self), self.message, self.hint, self.context))
+
+
+def _rebuild(kind: type[MetierError], message: str, hint: str, context: dict[str, object]) -> MetierError:
+    error = kind.__new__(kind)
+    MetierError.__init__(error, message, hint=hint, **context)
+    return error
+
+
+class InvalidArgument(MetierError):
+    """A call was made with a value that cannot work."""
+
+    code = "invalid-argument"
+
+
+class SkillNotFound(MetierError):
+    """No skill answers to that name, for this caller."""
+
+    code = "skill-not-found"
+
+
+class SkillUnreadable(MetierError):
+    """The skill exists, but its file cannot be served."""
+
+    code = "skill-unreadable"
+
+
+class SkillChanged(MetierError):
+    """The file on disk is no longer the skill that was asked for."""
+
+    code = "skill-changed"
+
+
+class SkillExists(MetierError):
+    """A new skill would overwrite one that is there."""
+
+    code = "skill-exists"
+
+
+class SkillInvalid(MetierError):
+    """A skill to be written breaks the specification."""
+
+    code = "skill-invalid"
+
+
+class FileRefused(MetierError):
+    """A path that would leave the skill, or that is not a plain file."""
+
+    code = "file-refused"
+
+
+class FileMissing(MetierError):
+    """The skill has no such file."""
+
+    code = "file-missing"
+
+
+class FileTooLarge(MetierError):
+    """A file is over the limit."""
+
+    code = "file-too-large"
+
+
+class PackageTooLarge(MetierError):
+    """A skill has more files or bytes than a package may have."""
+
+    code = "package-too-large"
+
+
+class SourceUnavailable(MetierError):
+    """A place skills come from cannot be read."""
+
+    code = "source-unavailable"
+
+
+class ArchiveRefused(MetierError):
+    """An archive is damaged, too large, or tries to place files outside the skill."""
+
+    code = "archive-refused"

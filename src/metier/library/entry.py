@@ -1,0 +1,189 @@
+"""One skill in the library: the skill, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier.library.layers import Caller, Layer, Place
+from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, Shelf, special_of
+from metier.skill import Diagnostic, IdentityRow, Package, Scope, Skill, interpret, read_draft
+
+if TYPE_CHECKING:
+    from metier.skill import Draft
+
+Status: TypeAlias = Literal["active", "shadowed", "broken", "skipped"]
+
+
+class Entry:
+    """A skill in its place. Cheap to make; the skill itself is interpreted when somebody looks at it.
+
+    >>> from metier import Library
+    >>> entry = Library.from_files({"SKILL.md": "---\\nname: a\\ndescription: Does a.\\n---\\nDo."}).get("a")
+    >>> entry.name, entry.layer, entry.description
+    ('a', 'project', 'Does a.')
+    """
+
+    __slots__ = ("_draft", "_shelf", "_skill", "_special", "index", "key", "name", "place", "shadowed_by")
+
+    def __init__(self, place: Place, shelf: Shelf, index: int) -> None:
+        self.place = place
+        self.index = index
+        self.key = shelf.keys[index]
+        """The path of the SKILL.md within the source."""
+        self.name = shelf.names[index]
+        self.shadowed_by: Entry | None = None
+        """The skill that answers to this one's name instead."""
+        self._shelf = shelf
+        self._draft: Draft | None = None
+        self._skill: Skill | None = None
+        self._special: tuple[int, Scope | None] | None = None
+
+    def below(self, winner: Entry) -> Entry:
+        """The same skill as somebody sees it for whom `winner` answers to its name."""
+        other = Entry(self.place, self._shelf, self.index)
+        other._draft, other._skill, other._special = self._draft, self._skill, self._special
+        other.shadowed_by = winner
+        return other
+
+    def __repr__(self) -> str:
+        return f"Entry({self.name!r}, {self.layer!r}, {self.location!r})"
+
+    @property
+    def layer(self) -> Layer:
+        """Who put it there."""
+        return self.place.layer
+
+    @property
+    def source(self) -> str:
+        """The name of the source it comes from."""
+        return self.place.source.name
+
+    @property
+    def trusted(self) -> bool:
+        """Whether anybody vouches for the place it comes from."""
+        return self.place.trusted
+
+    @property
+    def location(self) -> str:
+        """Where its SKILL.md is."""
+        return self.place.source.location(self.key)
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder, which is accepted as an alias when it is free."""
+        return self.place.source.folder(self.key)
+
+    @property
+    def identity(self) -> IdentityRow:
+        """What its file was when it was read."""
+        return self._shelf.identities[self.index]
+
+    @property
+    def _marks(self) -> int:
+        return self._shelf.marks[self.index]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it cannot be loaded."""
+        return bool(self._marks & BROKEN)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its file became unusable and the last good version is served."""
+        return bool(self._marks & STALE)
+
+    @property
+    def is_hidden_from_models(self) -> bool:
+        """Whether models are not shown it: asked for by its author, or undescribed in a place nobody trusts."""
+        if self._marks & DERIVED and self.place.on_missing_description == "hide":
+            return True
+        return self.skill.disable_model_invocation
+
+    @property
+    def status(self) -> Status:
+        """Whether it answers to its name, and if not, why."""
+        if self.is_broken:
+            return "broken"
+        if self.is_skipped:
+            return "skipped"
+        return "shadowed" if self.shadowed_by is not None else "active"
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether it is left out because it has no description."""
+        return bool(self._marks & DERIVED) and self.place.on_missing_description == "skip"
+
+    @property
+    def skill(self) -> Skill:
+        """The skill as its SKILL.md describes it."""
+        if self._skill is None:
+            draft = self.draft
+            forced = self.place.source.forced_name(self.key)
+            if forced is not None:
+                draft = draft._replace(mapping={"name": forced, **draft.mapping}, lines=_lines(draft))
+            self._skill = interpret(draft, self.folder, self.key.rpartition("/")[2])
+        return self._skill
+
+    @property
+    def draft(self) -> Draft:
+        """What reading the file learned; read again when the cache it came from was damaged."""
+        if self._draft is None:
+            try:
+                self._draft = self._shelf.draft(self.index)
+            except ValueError:
+                self._draft = read_draft(self.place.source.read(self.key)[0])
+        return self._draft
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it."""
+        return self.skill.description
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything there is to say about it, from its file and from its place."""
+        notes = self.skill.diagnostics
+        if self._marks & DERIVED and self.place.on_missing_description == "hide":
+            notes += (Diagnostic("description-hidden", 1),)
+        if self.shadowed_by is not None:
+            other = self.shadowed_by
+            notes += (Diagnostic("shadowed", None, (self.name, f"{other.layer} {other.location}", self.source)),)
+        return notes
+
+    @property
+    def package(self) -> Package:
+        """Its files."""
+        return self.place.source.package(self.key)
+
+    @property
+    def priority(self) -> int:
+        """Its weight inside its layer."""
+        return self._rare()[0]
+
+    @property
+    def scope(self) -> Scope | None:
+        """Who may see it."""
+        return self._rare()[1]
+
+    def _rare(self) -> tuple[int, Scope | None]:
+        if not self._marks & SPECIAL:
+            return (0, None)
+        if self._special is None:
+            self._special = special_of(self.draft, self.folder)
+        return self._special
+
+    def is_visible_to(self, caller: Caller) -> bool:
+        """Whether its scope admits a caller."""
+        scope = self.scope
+        if scope is None:
+            return True
+        pairs = (
+            (scope.agents, caller.agent),
+            (scope.tenants, caller.tenant),
+            (scope.environments, caller.environment),
+        )
+        return all(allowed is None or value in allowed for allowed, value in pairs)
+
+
+def _lines(draft: Draft) -> list[int]:
+    return draft.lines if "name" in draft.mapping else [1, *draft.lines]

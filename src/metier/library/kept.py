@@ -1,0 +1,65 @@
+"""What is kept in memory of skills that were asked for: instructions and digests, bounded."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from metier.skill import Document, IdentityRow
+
+_DOCUMENTS_KEPT = 128
+_LONGEST_KEPT = 128 * 1024
+_DIGESTS_KEPT = 20_000
+
+Where = tuple[int, str]
+"""A place and a key in it: what something is kept under, never a name, which may come to mean another skill."""
+
+
+class Kept:
+    """Documents and digests that were asked for lately; safe from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._documents: OrderedDict[Where, tuple[IdentityRow, Document]] = OrderedDict()
+        self._digests: OrderedDict[Where, tuple[str, str]] = OrderedDict()
+
+    def document(self, where: Where) -> tuple[IdentityRow, Document] | None:
+        """A document and the identity it was read under."""
+        with self._lock:
+            found = self._documents.get(where)
+            if found is not None:
+                self._documents.move_to_end(where)
+            return found
+
+    def keep_document(self, where: Where, identity: IdentityRow, document: Document) -> None:
+        """Keep a document, unless it is so long that reading it again is the smaller evil."""
+        if len(document.body) > _LONGEST_KEPT:
+            return
+        with self._lock:
+            self._documents[where] = (identity, document)
+            self._documents.move_to_end(where)
+            if len(self._documents) > _DOCUMENTS_KEPT:
+                self._documents.popitem(last=False)
+
+    def digest(self, where: Where, signature: str) -> str | None:
+        """A digest, if the files still have the signature it was computed under."""
+        with self._lock:
+            known = self._digests.get(where)
+            return known[1] if known is not None and known[0] == signature else None
+
+    def keep_digest(self, where: Where, signature: str, digest: str) -> None:
+        """Keep a digest."""
+        with self._lock:
+            self._digests[where] = (signature, digest)
+            if len(self._digests) > _DIGESTS_KEPT:
+                self._digests.popitem(last=False)
+
+    def forget(self, where: Where | None = None) -> None:
+        """Forget what is kept of one skill, or of all."""
+        with self._lock:
+            if where is None:
+                self._documents.clear()
+                self._digests.clear()
+            else:
+                self._documents.pop(where, None)
+                self._digests.pop(where, None)

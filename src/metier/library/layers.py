@@ -1,0 +1,49 @@
+"""Layers and places: who put a skill there, and what that means for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from metier.errors import InvalidArgument
+from metier.source import Source
+
+Layer: TypeAlias = Literal["enterprise", "personal", "project", "plugin"]
+OnMissingDescription: TypeAlias = Literal["derive", "hide", "skip"]
+
+LAYERS: tuple[Layer, ...] = ("enterprise", "personal", "project", "plugin")
+"""From the strongest to the weakest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A source in a layer: where skills are, who put them there, and whether anybody vouches for them."""
+
+    layer: Layer
+    source: Source
+    trusted: bool = True
+    on_missing_description: OnMissingDescription = "derive"
+    """For a skill without a description: derive one, derive one but hide the skill from models, or leave it out."""
+
+    def __post_init__(self) -> None:
+        if self.layer not in LAYERS:
+            raise InvalidArgument(f"There is no layer {self.layer!r}.", hint=f"Layers are {', '.join(LAYERS)}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """On whose behalf the library is asked. A skill with a scope is there only for the callers it names."""
+
+    agent: str | None = None
+    tenant: str | None = None
+    environment: str | None = None
+
+
+def checked_order(order: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """An order of layers that may be used: each once, enterprise first."""
+    if sorted(order) != sorted(LAYERS) or order[0] != "enterprise":
+        raise InvalidArgument(
+            f"The layer order {', '.join(order)} cannot be used.",
+            hint=f"Name each of {', '.join(LAYERS)} once, enterprise first.",
+        )
+    return order

@@ -1,0 +1,324 @@
+"""The library: all skills that exist here, fresh, from every thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metier._version import __version__
+from metier.errors import (
+    InvalidArgument,
+    MetierError,
+    SkillChanged,
+    SkillNotFound,
+    SkillUnreadable,
+    SourceUnavailable,
+)
+from metier.library.cache import IndexCache, default_cache_folder
+from metier.library.change import Change
+from metier.library.entry import Entry
+from metier.library.kept import Kept, Where
+from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place, checked_order
+from metier.library.refresh import Unreadable, difference, look_again, read_file
+from metier.library.shelf import Shelf
+from metier.library.snapshot import Snapshot
+from metier.skill import Diagnostic, Document, Listing, MemoryFile, Package, parse
+from metier.source import ARCHIVE_SUFFIXES, ArchiveSource, Finding, FolderSource, MemorySource, Source
+
+if TYPE_CHECKING:
+    from metier.library.watch import Watch
+
+
+class Library:
+    """All skills that exist here.
+
+    Reading never waits for a refresh: it works on the last complete snapshot. `refresh` costs one `lstat` a skill when
+    nothing changed and reads only what did; `document` looks at the one file it serves, so it is never out of date.
+
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> [entry.name for entry in library]
+    ['pdf-forms']
+    >>> library.document("pdf-forms").body
+    'Open it.'
+    """
+
+    def __init__(
+        self,
+        places: Iterable[Place],
+        *,
+        cache: bool | Path | str = True,
+        order: tuple[Layer, ...] = LAYERS,
+        findings: Iterable[Finding] = (),
+    ) -> None:
+        """Make a library of places, weakest claims last; `cache` may name the folder for the index, or be False."""
+        folder = default_cache_folder() if cache is True else cache
+        self._state = _State(
+            tuple(places),
+            checked_order(order),
+            tuple(findings),
+            IndexCache(folder, __version__) if folder else None,
+        )
+        self._caller = Caller()
+
+    # --- where from -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_folder(
+        cls,
+        *folders: Path | str,
+        layer: Layer = "project",
+        cache: bool | Path | str = True,
+        on_missing_description: OnMissingDescription = "derive",
+    ) -> Library:
+        """A library of just these folders (or archives), in the order of their strength.
+
+        A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
+        not, see `discover`.
+        """
+        if not folders:
+            raise InvalidArgument("No folder was named.", hint="Name one, or use Library.discover().")
+        places = [
+            Place(layer=layer, source=source_of(folder), on_missing_description=on_missing_description)
+            for folder in folders
+        ]
+        library = cls(places, cache=cache)
+        library._require_all()
+        return library
+
+    @classmethod
+    def from_files(
+        cls, *skills: Mapping[str, MemoryFile | bytes | str], layer: Layer = "project", name: str = "memory"
+    ) -> Library:
+        """A library of skills in memory, each a mapping of paths to contents."""
+        source = MemorySource({}, name=name)
+        for files in skills:
+            source.add(files)
+        return cls([Place(layer=layer, source=source)], cache=False)
+
+    @classmethod
+    def discover(cls, start: Path | str | None = None, *, cache: bool | Path | str = True) -> Library:
+        """The skills of this machine, this user, this project (from `start` upwards) and installed packages."""
+        from metier.library.places import default_places
+
+        places, findings = default_places(start)
+        return cls(places, cache=cache, findings=findings)
+
+    def as_caller(
+        self, *, agent: str | None = None, tenant: str | None = None, environment: str | None = None
+    ) -> Library:
+        """The same library as somebody sees it: skills whose scope leaves them out are as good as absent."""
+        other = object.__new__(type(self))
+        other._state = self._state
+        other._caller = Caller(agent=agent, tenant=tenant, environment=environment)
+        return other
+
+    # --- what is there --------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last complete state; it never changes, a refresh replaces it."""
+        return self._state.snapshot
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where it looks, strongest first within a layer."""
+        return self._state.places
+
+    def entries(self, *, all: bool = False) -> tuple[Entry, ...]:  # noqa: A002
+        """The skills, sorted by name; with `all`, also those that are shadowed, broken or left out."""
+        view = self.snapshot.view(self._caller)
+        return view.all() if all else tuple(view.active.values())
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries())
+
+    def __len__(self) -> int:
+        return len(self.snapshot.view(self._caller).active)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self.get(name)  # type: ignore[arg-type]
+        except MetierError:
+            return False
+        return True
+
+    def get(self, name: str) -> Entry:
+        """The skill of a name, a folder, or `name@source`; raises `SkillNotFound` with a suggestion."""
+        return self.snapshot.view(self._caller).get(name)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What there is to say about the places rather than about the skills in them."""
+        found = [*self._state.findings]
+        for shelf in self.snapshot.shelves:
+            found.extend(shelf.findings)
+        cache = self._state.cache
+        if cache is not None and cache.problem is not None:
+            found.append(Finding(str(cache.folder), Diagnostic("cache-unusable", None, cache.problem)))
+        return tuple(found)
+
+    # --- what is in it --------------------------------------------------------------------------------------------
+
+    def document(self, name: str) -> Document:
+        """The skill and its instructions as they are on disk now; one `lstat` when nothing changed."""
+        entry = self.get(name)
+        source = entry.place.source
+        where = _where(entry)
+        kept = self._state.kept.document(where)
+        now = source.identity(entry.key)
+        if kept is not None and kept[0] == now:
+            return kept[1]
+        if now is None:
+            raise SkillNotFound(
+                f"Skill {entry.name!r} is gone: {entry.location} was removed.",
+                hint="Refresh the library to see what there is.",
+                name=entry.name,
+            )
+        last_good = kept[1] if kept is not None else None
+        try:
+            data, identity = read_file(source, entry.key)
+        except Unreadable as problem:
+            return _last_good_or_raise(entry, problem.diagnostic, last_good)
+        document = parse(data, folder=entry.folder, file=entry.key.rpartition("/")[2])
+        error = next((note for note in document.skill.diagnostics if note.severity == "error"), None)
+        if error is not None:
+            return _last_good_or_raise(entry, error, last_good)
+        document = _still_the_same_skill(entry, document)
+        self._state.kept.keep_document(where, identity, document)
+        return document
+
+    def package(self, name: str) -> Package:
+        """The files of a skill."""
+        return self.get(name).package
+
+    def files(self, name: str) -> Listing:
+        """The list of a skill's files, with sizes and kinds."""
+        return self.get(name).package.listing()
+
+    def read(self, name: str, path: str) -> bytes:
+        """One file of a skill; refuses every path that leaves it."""
+        return self.get(name).package.read(path)
+
+    def digest(self, name: str | Entry) -> str:
+        """The content digest of a skill's whole package, computed again only when a file may have changed."""
+        entry = self.get(name) if isinstance(name, str) else name
+        where, package = _where(entry), entry.package
+        signature = package.signature()
+        digest = self._state.kept.digest(where, signature)
+        if digest is None:
+            digest = package.digest()
+            self._state.kept.keep_digest(where, signature, digest)
+        return digest
+
+    # --- staying fresh --------------------------------------------------------------------------------------------
+
+    def refresh(self) -> Change:
+        """Look at every place again; reads only the files that changed, and says what did."""
+        return self._state.refresh()
+
+    def invalidate(self, name: str | None = None) -> None:
+        """Forget what is kept in memory of one skill or of all; nothing depends on it but memory."""
+        self._state.kept.forget(None if name is None else _where(self.get(name)))
+
+    def watch(
+        self, on_change: Callable[[Change], object], *, interval: float | None = 5.0, events: bool = True
+    ) -> Watch:
+        """Refresh by itself from now on, and call `on_change` with what changed, until the watch is closed.
+
+        The operating system's events show a change within milliseconds; a look every `interval` seconds finds what
+        they miss. With `interval=None` and `events=False` nothing runs.
+        """
+        from metier.library.watch import Watch
+
+        return Watch(self, on_change, interval=interval, events=events)
+
+    def _require_all(self) -> None:
+        """A folder that somebody named must be there; default places may be missing."""
+        for place in self._state.places:
+            if isinstance(place.source, FolderSource) and not os.path.isdir(place.source.root):
+                exists = os.path.exists(place.source.root)
+                raise SourceUnavailable(
+                    f"{place.source.root} is not a folder." if exists else f"There is no folder {place.source.root}.",
+                    hint="Check the path; skills are folders with a SKILL.md.",
+                    path=place.source.root,
+                )
+            if isinstance(place.source, ArchiveSource):
+                place.source.scan()
+
+
+class _State:
+    """What a library and its views for other callers share."""
+
+    def __init__(
+        self,
+        places: tuple[Place, ...],
+        order: tuple[Layer, ...],
+        findings: tuple[Finding, ...],
+        cache: IndexCache | None,
+    ) -> None:
+        self.places = places
+        self.order = order
+        self.findings = findings
+        self.cache = cache
+        self.kept = Kept()
+        self._refreshing = threading.Lock()
+        shelves = (look_again(place, self._from_cache(place), cache)[0] for place in places)
+        self.snapshot = Snapshot(places, tuple(shelves), order)
+
+    def _from_cache(self, place: Place) -> Shelf:
+        key = place.source.cache_key()
+        shelf = self.cache.load(key) if self.cache is not None and key is not None else None
+        return shelf or Shelf()
+
+    def refresh(self) -> Change:
+        with self._refreshing:
+            before = self.snapshot
+            fresh = [
+                look_again(place, shelf, self.cache) for place, shelf in zip(self.places, before.shelves, strict=True)
+            ]
+            read = sum(count for _, count in fresh)
+            if all(shelf is old for (shelf, _), old in zip(fresh, before.shelves, strict=True)):
+                return Change(files_read=read)
+            after = Snapshot(self.places, tuple(shelf for shelf, _ in fresh), self.order)
+            change = difference(before, after, read)
+            # One assignment: a reader has the old snapshot or the new one.
+            self.snapshot = after
+        return change
+
+
+def _where(entry: Entry) -> Where:
+    return (id(entry.place), entry.key)
+
+
+def _last_good_or_raise(entry: Entry, problem: Diagnostic, last_good: Document | None) -> Document:
+    if last_good is not None:
+        return last_good
+    raise SkillUnreadable(
+        f"Skill {entry.name!r} cannot be loaded: {problem.message}",
+        hint=problem.hint,
+        name=entry.name,
+        location=entry.location,
+    )
+
+
+def _still_the_same_skill(entry: Entry, document: Document) -> Document:
+    """The document under the name it was asked for; raises when its file holds another skill by now."""
+    if entry.place.source.forced_name(entry.key) is not None:
+        return Document(entry.skill, document.body, document.body_line)
+    if document.skill.name != entry.name:
+        raise SkillChanged(
+            f"{entry.location} now holds the skill {document.skill.name!r}, not {entry.name!r}.",
+            hint="Refresh the library.",
+            name=entry.name,
+        )
+    return document
+
+
+def source_of(path: Path | str) -> Source:
+    """The source for a path that somebody names: a folder, or an archive."""
+    text = os.fspath(path)
+    if text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(text):
+        return ArchiveSource(text)
+    return FolderSource(os.path.expanduser(text))

@@ -1,0 +1,156 @@
+"""Looking at a place again: what is new, what changed, what is gone, reading only what must be read."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import zlib
+
+from metier.errors import FileRefused, FileTooLarge, MetierError, SourceUnavailable
+from metier.library.cache import IndexCache
+from metier.library.change import Change
+from metier.library.layers import Place
+from metier.library.shelf import BROKEN, Shelf, broken_draft, stale_draft
+from metier.library.snapshot import Snapshot
+from metier.skill import (
+    MAX_SKILL_BYTES,
+    UNSETTLED_INODE,
+    Diagnostic,
+    Draft,
+    Identity,
+    IdentityRow,
+    draft_name,
+    read_draft,
+)
+from metier.source import Finding, Scan, Source
+
+# Changes worth fewer than one row in this many are left for the next start to read again: writing the whole index
+# costs more than reading a few files.
+_SAVE_AT_ONE_IN = 100
+
+_versions = itertools.count(1)
+
+
+class Unreadable(Exception):
+    """A file that cannot be read, with the diagnostic that says why."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def read_file(source: Source, key: str) -> tuple[bytes, Identity]:
+    """The bytes of a SKILL.md; raises `Unreadable` and nothing else."""
+    file = key.rpartition("/")[2]
+    try:
+        return source.read(key)
+    except FileRefused:
+        raise Unreadable(Diagnostic("file-not-regular", 1, (file,))) from None
+    except FileTooLarge as error:
+        sizes = (f"{error.context.get('size', 0):,}", f"{MAX_SKILL_BYTES:,}")
+        raise Unreadable(Diagnostic("file-too-large", 1, sizes)) from None
+    except MetierError as error:
+        raise Unreadable(Diagnostic("file-unreadable", 1, (file, error.message))) from None
+    except OSError as error:
+        if os.path.islink(source.location(key)):
+            raise Unreadable(Diagnostic("file-symlink", 1, (file,))) from None
+        raise Unreadable(Diagnostic("file-unreadable", 1, (file, error.strerror or str(error)))) from None
+
+
+def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Shelf, int]:
+    """A place as it is now, and how many files had to be read; the very same shelf when nothing changed."""
+    scan = _scan(place.source)
+    if scan.found == shelf.seen():
+        if scan.findings == shelf.findings and scan.folders == shelf.folders:
+            return shelf, 0
+        return shelf.with_findings(scan.findings, scan.folders), 0
+    fresh, read = _read_changed(place.source, scan, shelf)
+    key = place.source.cache_key()
+    if cache is not None and key is not None and fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh.keys):
+        if cache.save(key, fresh):
+            fresh.unsaved = 0
+    return fresh, read
+
+
+def _scan(source: Source) -> Scan:
+    """A scan that always succeeds: a place that is missing is empty, one that cannot be read says so."""
+    try:
+        return source.scan()
+    except SourceUnavailable as error:
+        path = str(error.context.get("path", source.name))
+        if not os.path.lexists(path):
+            return Scan({})
+        return Scan({}, (Finding(path, Diagnostic("folder-unreadable", None, (path, error.message))),))
+    except MetierError as error:
+        return Scan({}, (Finding(source.name, Diagnostic("file-unreadable", None, (source.name, error.message))),))
+
+
+def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]:
+    fresh = Shelf(checks=[], findings=scan.findings, folders=scan.folders)
+    index_of = {key: index for index, key in enumerate(shelf.keys)}
+    read = changed = 0
+    row: IdentityRow
+    for key in sorted(scan.found):
+        index = index_of.get(key)
+        if index is not None and shelf.identities[index] == scan.found[key]:
+            fresh.take(shelf, index, shelf.identities[index])
+            continue
+        read += 1
+        try:
+            data, identity = read_file(source, key)
+        except Unreadable as problem:
+            now = source.identity(key)
+            if now is None:
+                continue  # gone since the scan
+            draft, row = broken_draft(problem.diagnostic), now
+        else:
+            row = identity
+            if index is not None and _is_same_content(shelf.identities[index], data):
+                fresh.take(shelf, index, row)
+                continue
+            draft = read_draft(data)
+        changed += 1
+        if index is not None:
+            draft = _or_last_good(draft, shelf, index)
+        name = source.forced_name(key) or draft_name(draft, source.folder(key))
+        fresh.add(key, row, name, draft, next(_versions))
+    fresh.unsaved = shelf.unsaved + read + max(0, len(shelf.keys) + changed - len(fresh.keys))
+    return fresh, read
+
+
+def _is_same_content(known: IdentityRow, data: bytes) -> bool:
+    """Whether a file that was read too soon after it was written still holds what was read."""
+    return known[0] == UNSETTLED_INODE and known[1:3] == (len(data), zlib.crc32(data))
+
+
+def _or_last_good(draft: Draft, shelf: Shelf, index: int) -> Draft:
+    """The new version, or the last good one when the new one cannot be used."""
+    problem = next((note for note in draft.notes if note.severity == "error" or note.code == "yaml-unreadable"), None)
+    if problem is None or shelf.marks[index] & BROKEN:
+        return draft
+    try:
+        good = shelf.draft(index)
+    except ValueError:
+        return draft
+    if any(note.code == problem.code for note in good.notes):
+        return draft
+    return stale_draft(good, problem)
+
+
+def difference(before: Snapshot, after: Snapshot, files_read: int) -> Change:
+    """Which names came, went or stand for something else now."""
+    old, new = _versions_by_name(before), _versions_by_name(after)
+    return Change(
+        added=tuple(sorted(new.keys() - old.keys())),
+        changed=tuple(sorted(name for name in new.keys() & old.keys() if new[name] != old[name])),
+        removed=tuple(sorted(old.keys() - new.keys())),
+        files_read=files_read,
+    )
+
+
+def _versions_by_name(snapshot: Snapshot) -> dict[str, list[tuple[int, str, int]]]:
+    rows: dict[str, list[tuple[int, str, int]]] = {}
+    for number, shelf in enumerate(snapshot.shelves):
+        for name, key, version in zip(shelf.names, shelf.keys, shelf.versions, strict=True):
+            rows.setdefault(name, []).append((number, key, version))
+    return rows

@@ -1,0 +1,167 @@
+"""The library at one moment: every skill in every place, and which of them answers to which name.
+
+A snapshot never changes. Readers hold one and see one consistent state, whatever a refresh is doing meanwhile; what is
+computed on first use (entries, winners, aliases) gives the same answer whoever computes it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from functools import cached_property
+
+from metier.errors import InvalidArgument, SkillNotFound
+from metier.library.entry import Entry
+from metier.library.layers import Caller, Layer, Place
+from metier.library.shelf import Shelf
+from metier.skill import shown, slug
+
+_SUGGESTED_AMONG = 4_000
+_VIEWS_KEPT = 64
+
+
+class Snapshot:
+    """An immutable state of the library."""
+
+    def __init__(self, places: tuple[Place, ...], shelves: tuple[Shelf, ...], order: tuple[Layer, ...]) -> None:
+        self.places = places
+        self.shelves = shelves
+        self.order = order
+        self._views: dict[Caller, View] = {}
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every skill, strongest first within a name, sorted by name."""
+        found = [
+            Entry(place, shelf, index)
+            for place, shelf in zip(self.places, self.shelves, strict=True)
+            for index in range(len(shelf.keys))
+        ]
+        found.sort(key=self._precedence)
+        return tuple(found)
+
+    def _precedence(self, entry: Entry) -> tuple[str, int, int, int, bool, str]:
+        """The layer decides, then priority inside it, then the order of places; never a sum of them."""
+        place = self._place_numbers[id(entry.place)]
+        if entry.layer == "plugin":
+            place = -place  # the last installed wins
+        return (
+            entry.name,
+            self.order.index(entry.layer),
+            -entry.priority,
+            place,
+            entry.folder != entry.name,
+            entry.key,
+        )
+
+    @cached_property
+    def _place_numbers(self) -> dict[int, int]:
+        return {id(place): number for number, place in enumerate(self.places)}
+
+    def view(self, caller: Caller) -> View:
+        """What one caller sees."""
+        view = self._views.get(caller)
+        if view is None:
+            view = View(self, caller)
+            if len(self._views) >= _VIEWS_KEPT:
+                self._views.clear()
+            self._views[caller] = view
+        return view
+
+
+class View:
+    """A snapshot through the eyes of one caller: what its scope hides from them is as good as absent."""
+
+    def __init__(self, snapshot: Snapshot, caller: Caller) -> None:
+        self.snapshot = snapshot
+        self.active: dict[str, Entry] = {}
+        """Name to the skill that answers to it."""
+        self.rest: list[Entry] = []
+        """Skills that exist but do not answer to their name, with the one that does."""
+        for entry in snapshot.entries:
+            if not entry.is_visible_to(caller):
+                continue
+            winner = None if entry.is_broken or entry.is_skipped else self.active.setdefault(entry.name, entry)
+            if winner is entry:
+                continue
+            if winner is not None and entry.shadowed_by is not winner:
+                entry = entry.below(winner)
+            self.rest.append(entry)
+
+    def all(self) -> tuple[Entry, ...]:
+        """Every visible skill, shadowed and broken ones included, the active one of a name first."""
+        return tuple(sorted([*self.active.values(), *self.rest], key=lambda entry: entry.name))
+
+    @cached_property
+    def _folders(self) -> dict[str, list[Entry]]:
+        """Folder names to active skills; a folder that two skills share is nobody's alias."""
+        folders: dict[str, list[Entry]] = defaultdict(list)
+        for entry in self.active.values():
+            for word in {entry.folder, entry.folder.lower()}:
+                folders[word].append(entry)
+        return folders
+
+    def get(self, name: str) -> Entry:
+        """The skill that a person or a model means by a name; raises `SkillNotFound` with what they may have meant."""
+        entry = self.active.get(name)
+        return entry if entry is not None else self._search(name)
+
+    def _search(self, name: str) -> Entry:
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidArgument("The name of the skill is empty.", hint="`metier list` shows the names.")
+        name = name.strip()
+        if "@" in name and len(name) <= 512:
+            wanted, _, source = name.rpartition("@")
+            if wanted:
+                return self._from_source(wanted, source)
+        found = self._plainly(name)
+        if found is not None:
+            return found
+        raise self.not_found(name)
+
+    def _plainly(self, name: str) -> Entry | None:
+        """By exact name, by folder, by the name it would have here, and last by folder in any case."""
+        if len(name) > 512:
+            return None
+        if name in self.active:
+            return self.active[name]
+        for entries in (self._folders.get(name), self._folders.get(name.lower())):
+            if entries is not None and len(entries) == 1:
+                return entries[0]
+        # A path is no name: `../deploy` must not find `deploy`.
+        return self.active.get(slug(name)) if _is_a_word(name) else None
+
+    def _from_source(self, name: str, source: str) -> Entry:
+        usable = [entry for entry in self.all() if not entry.is_broken and not entry.is_skipped]
+        for wanted in dict.fromkeys((name, slug(name) if _is_a_word(name) else name)):
+            for entry in usable:
+                if entry.name == wanted and source in (entry.source, entry.layer):
+                    return entry
+        raise self.not_found(f"{name}@{source}")
+
+    def not_found(self, name: str) -> SkillNotFound:
+        """The error for a name that nothing answers to."""
+        count = len(self.active)
+        meant = self.suggestion(name)
+        guess = f" Did you mean {meant!r}?" if meant else ""
+        listed = (
+            f"`metier list` shows all {count:,}."
+            if count
+            else "There are no skills here; `metier doctor` shows where they are looked for."
+        )
+        return SkillNotFound(f"Skill {shown(name)!r} was not found.{guess}", hint=listed, name=name, suggestion=meant)
+
+    def suggestion(self, name: str) -> str | None:
+        """The name most like a mistyped one, if any is like it."""
+        wanted = slug(name.rpartition("@")[0] or name)
+        if not wanted:
+            return None
+        names = list(self.active)
+        if len(names) > _SUGGESTED_AMONG:
+            # Comparing with every name of a huge library takes seconds; a typo rarely spoils the first two letters.
+            names = [other for other in names if other[:2] == wanted[:2]][:_SUGGESTED_AMONG]
+        return next(iter(difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)), None)
+
+
+def _is_a_word(name: str) -> bool:
+    return not any(c in "/\\" or not c.isprintable() for c in name) and ".." not in name

@@ -1,0 +1,99 @@
+"""Which project folders the user vouches for.
+
+One small file for each trusted folder, named by a hash of its path: adding and removing are single atomic steps, so
+several processes need no lock and none can lose what another wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+
+
+def default_config_folder() -> Path:
+    """Where what the user decided is kept: `$METIER_CONFIG`, else the user's configuration folder."""
+    chosen = os.environ.get("METIER_CONFIG")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home()) / "metier"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "metier"
+
+
+class TrustStore:
+    """The folders that the user trusts.
+
+    >>> import tempfile
+    >>> store, project = TrustStore(tempfile.mkdtemp()), tempfile.mkdtemp()
+    >>> store.trust(project)
+    >>> store.is_trusted(Path(project) / ".claude" / "skills")
+    True
+    """
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        self.folder = Path(folder) if folder is not None else default_config_folder() / "trusted"
+
+    def trust(self, path: Path | str) -> None:
+        """Trust a folder and what lies below it."""
+        real = os.path.realpath(path)
+        if not os.path.isdir(real):
+            raise SourceUnavailable(f"{real} is not a folder.", hint="Name the project's folder.", path=real)
+        if real in (os.path.realpath(Path.home()), os.path.dirname(real)):
+            raise InvalidArgument(
+                f"{real} holds more than one project; trusting all of it would trust every repository in it.",
+                hint="Trust the folders of projects one by one.",
+                path=real,
+            )
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            beside = self.folder / f".{os.getpid()}-{os.urandom(4).hex()}"
+            beside.write_bytes(os.fsencode(real))
+            os.replace(beside, self._file(real))
+        except OSError as error:
+            raise _not_writable(self.folder, error) from None
+
+    def untrust(self, path: Path | str) -> bool:
+        """No longer trust a folder; False when it was not trusted itself."""
+        try:
+            self._file(os.path.realpath(path)).unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise _not_writable(self.folder, error) from None
+        return True
+
+    def trusted(self) -> tuple[Path, ...]:
+        """All trusted folders, sorted."""
+        try:
+            files = [file for file in self.folder.iterdir() if not file.name.startswith(".")]
+            found = [os.fsdecode(file.read_bytes()) for file in files]
+        except OSError:
+            return ()
+        # A file that does not name what it is filed under was not written here.
+        return tuple(sorted(Path(path) for path, file in zip(found, files, strict=True) if self._file(path) == file))
+
+    def is_trusted(self, path: Path | str) -> bool:
+        """Whether a folder, or one that it lies in, is trusted."""
+        real = Path(os.path.realpath(path))
+        return any(self._holds(str(folder)) for folder in (real, *real.parents))
+
+    def _holds(self, real: str) -> bool:
+        try:
+            return self._file(real).read_bytes() == os.fsencode(real)
+        except OSError:
+            return False
+
+    def _file(self, real: str) -> Path:
+        return self.folder / hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
+
+
+def _not_writable(folder: Path, error: OSError) -> MetierError:
+    return SourceUnavailable(
+        f"{folder} cannot be written: {error.strerror}.",
+        hint="Check its permissions, or set METIER_CONFIG to a writable folder.",
+        path=str(folder),
+    )

@@ -1,0 +1,141 @@
+"""Watching: a library that refreshes itself when files change.
+
+Only the folders in which a skill can appear or change are watched, not what lies inside skills: ten thousand skills
+are ten thousand watches set up in well under a second, where a recursive watch of the tree takes forty thousand.
+A look now and then finds what events cannot show: folders that did not exist yet, and file systems without events.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+from metier.library.change import Change
+
+if TYPE_CHECKING:
+    from metier.library.library import Library
+
+log = logging.getLogger("metier.watch")
+
+_DEBOUNCE_MS = 30
+_STEP_MS = 10
+
+
+class Watch:
+    """A library being watched; close it to stop, or use it in a `with` statement."""
+
+    def __init__(
+        self,
+        library: Library,
+        on_change: Callable[[Change], object],
+        *,
+        interval: float | None = 5.0,
+        events: bool = True,
+    ) -> None:
+        if interval is not None and not 0.01 <= interval <= 86_400:
+            raise InvalidArgument(
+                f"{interval} is not a usable interval.", hint="Use 0.01 to 86,400 seconds, or None for no polling."
+            )
+        self._library = library
+        self._on_change = on_change
+        self._interval = interval
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        if events:
+            self._begin(self._follow_events, "metier-watch-events")
+        if interval is not None:
+            self._begin(self._poll, "metier-watch-poll")
+
+    def _begin(self, work: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anything watches at the moment."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def close(self) -> None:
+        """Stop watching; returns once no callback can come any more (unless called from one)."""
+        self._stop.set()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=10)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _refresh(self) -> None:
+        """One refresh; whatever goes wrong in it or in the callback, watching goes on."""
+        try:
+            change = self._library.refresh()
+            if change and not self._stop.is_set():
+                self._on_change(change)
+        except Exception:
+            log.exception("A refresh of the library failed; watching goes on.")
+
+    def _poll(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._refresh()
+
+    def _follow_events(self) -> None:
+        try:
+            from watchfiles import watch
+        except ImportError:
+            log.warning("watchfiles is not installed; changes are found by polling only.")
+            return
+        while not self._stop.is_set():
+            folders = self._folders()
+            if not folders:
+                # Nothing to watch yet; polling will find the first folder.
+                self._stop.wait(1.0)
+                continue
+            try:
+                changes = watch(
+                    *folders,
+                    watch_filter=None,
+                    debounce=_DEBOUNCE_MS,
+                    step=_STEP_MS,
+                    stop_event=self._stop,
+                    rust_timeout=500,
+                    yield_on_timeout=True,
+                    raise_interrupt=False,
+                    recursive=False,
+                    ignore_permission_denied=True,
+                )
+                # What happened between the last look and the watches being set up left no event.
+                first = True
+                for batch in changes:
+                    if batch or first:
+                        first = False
+                        self._refresh()
+                    if self._folders() != folders:
+                        break
+            except (OSError, RuntimeError) as error:
+                # Out of watches, or a folder went away while the watch was set up.
+                log.warning("File events are not available (%s); changes are found by polling.", error)
+                if self._stop.wait(min(self._interval or 5.0, 5.0)):
+                    return
+                self._refresh()
+
+    def _folders(self) -> tuple[str, ...]:
+        """The folders that matter now: those that were searched, and those of the skills themselves."""
+        folders: set[str] = set()
+        snapshot = self._library.snapshot
+        for place, shelf in zip(snapshot.places, snapshot.shelves, strict=True):
+            folders.update(shelf.folders)
+            root = getattr(place.source, "root", None)
+            if root is not None:
+                folders.update(os.path.dirname(f"{root}/{key}") for key in shelf.keys)
+        return tuple(sorted(folder for folder in folders if os.path.isdir(folder)))

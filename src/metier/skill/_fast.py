@@ -1,0 +1,428 @@
+"""The fast path: the YAML that most authors write, read without a YAML parser.
+
+PyYAML's C loader needs some seventy microseconds for a typical block, most of it for making Python objects of parser
+events. This reader knows a strict subset (plain, quoted and block scalars, lists of scalars, nested maps, JSON in one
+line) and gives up with None at the first thing it is not sure of. What it returns is what PyYAML's `BaseLoader`
+returns; the tests hold the two side by side on generated and on real blocks.
+
+One kind of broken block is read here too: a plain scalar on one line with `: ` in it. That is an error in every YAML
+parser, it is by far the most common one, and the repair for it (take the value as text) needs no second parse.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from metier.skill.diagnostic import Diagnostic
+
+
+class Reading(NamedTuple):
+    """A frontmatter block as a mapping of strings, lists and mappings."""
+
+    mapping: dict[str, Any]
+    lines: list[int]
+    """For each key of the mapping, its line in the file."""
+    notes: tuple[Diagnostic, ...]
+
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,120}", re.ASCII)
+_NOT_PLAIN = frozenset("-?:,[]{}#&*!|>'\"%@` ")
+_FLOW_ITEM = re.compile(
+    r"[A-Za-z0-9_](?:[A-Za-z0-9_./+*()-]|:(?=[A-Za-z0-9_./+*()-])|[ ](?=[A-Za-z0-9_./+*()-]))*", re.ASCII
+)
+_BLOCK_HEADERS = frozenset(("|", "|-", ">", ">-"))
+_MAX_DEPTH = 12
+
+# Keys that were checked once are known to be good; real files share a few dozen.
+_good_keys: set[str] = {"name", "description", "license", "metadata", "version", "tags", "allowed-tools"}
+_GOOD_KEYS_KEPT = 512
+
+
+class _Unsure(Exception):
+    """This block is for the real parser."""
+
+
+def read_fast(block: str, first_line: int) -> Reading | None:
+    """The mapping of a simple block, or None when only a YAML parser can tell.
+
+    >>> read_fast("name: pdf\\ndescription: Fill forms\\n", 2).mapping
+    {'name': 'pdf', 'description': 'Fill forms'}
+    >>> read_fast("name: &anchor pdf\\n", 2) is None
+    True
+    """
+    # Tabs, line separators of other kinds, zero-width and control characters all mean something to YAML.
+    if not block.replace("\n", "").isprintable():
+        return None
+    lines = block.split("\n")
+    lines.pop()  # the block ends in a line feed
+    try:
+        if "\n " not in block and "\n-" not in block:
+            return _flat(lines, first_line)
+        return _entries(lines, first_line)
+    except _Unsure:
+        return None
+
+
+def _flat(lines: list[str], first_line: int) -> Reading:
+    """A block in which every line is a field of its own; two of three are."""
+    mapping: dict[str, Any] = {}
+    notes: tuple[Diagnostic, ...] = ()
+    for line in lines:
+        key, _, value = line.partition(": ")
+        if not value or key in mapping or (key not in _good_keys and not _good_key(key)):
+            return _entries(lines, first_line)
+        if value[0] in _NOT_PLAIN:
+            text = value.strip(" ")
+            if not text or text[0] in "#|>":
+                return _entries(lines, first_line)
+            mapping[key] = _one_line(text)
+            continue
+        if " #" in value:
+            value = value[: value.index(" #")]
+        if ": " in value or value[-1] == ":":
+            notes += (_unquoted_colon(key, line, len(mapping) + first_line),)
+            value = line.partition(": ")[2]
+        mapping[key] = value.rstrip(" ") if value[-1] == " " else value
+    return Reading(mapping, list(range(first_line, first_line + len(lines))), notes)
+
+
+def _entries(lines: list[str], first_line: int) -> Reading:
+    """A block of fields, some of which go on over several lines."""
+    mapping: dict[str, Any] = {}
+    keys_at: list[int] = []
+    notes: tuple[Diagnostic, ...] = ()
+    count = len(lines)
+    i = 0
+    while i < count:
+        line = lines[i]
+        key, colon, value = line.partition(": ")
+        if not colon or line[0] == "#":
+            if not line or line.isspace() or line[0] == "#":
+                i += 1
+                continue
+            if line[-1] != ":":
+                raise _Unsure
+            key = line[:-1]
+        if key in mapping or (key not in _good_keys and not _good_key(key)):
+            raise _Unsure
+        keys_at.append(i + first_line)
+        i += 1
+        alone = i == count or (lines[i][:1] not in (" ", "") and lines[i][:2] != "- ")
+        if alone and value and value[0] not in _NOT_PLAIN and " #" not in value:
+            if ": " in value or value[-1] == ":":
+                notes += (_unquoted_colon(key, line, i - 1 + first_line),)
+            mapping[key] = value.rstrip(" ") if value[-1] == " " else value
+        else:
+            mapping[key], i = _value(value, lines, i, 0)
+    return Reading(mapping, keys_at, notes)
+
+
+def _unquoted_colon(key: str, line: str, number: int) -> Diagnostic:
+    # A comment may stand before the colon or after it; only without one is it sure what the author meant.
+    if " #" in line:
+        raise _Unsure
+    return Diagnostic("yaml-unquoted-colon", number, (key,))
+
+
+def _good_key(key: str) -> bool:
+    if not _KEY.fullmatch(key):
+        return False
+    if len(_good_keys) < _GOOD_KEYS_KEPT:
+        _good_keys.add(key)
+    return True
+
+
+def _value(value: str, lines: list[str], i: int, indent: int) -> tuple[Any, int]:
+    """The value that begins with `value`, for a key at `indent` whose next line is `lines[i]`; and the line after."""
+    value = value.strip(" ")
+    if not value or value[0] == "#":
+        return _nested(lines, i, indent)
+    first = value[0]
+    if first in "|>":
+        if value not in _BLOCK_HEADERS:
+            raise _Unsure
+        return _block_scalar(value, lines, i, indent)
+    if first not in _NOT_PLAIN:
+        return _plain(value, lines, i, indent)
+    if first in "\"'" and not (len(value) > 1 and value[-1] == first):
+        comment = value.find(first + " #", 1)
+        if comment < 0:
+            return _quoted_lines(value, lines, i, indent)
+        value = value[: comment + 1]
+    elif first in "[{" and " #" in value:
+        value = value[: value.index(" #")].rstrip(" ")
+    _end_of_entry(lines, i, indent)
+    return _one_line(value), i
+
+
+def _quoted_lines(value: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
+    """A quoted scalar that goes on over several lines, folded."""
+    mark = value[0]
+    parts = [value[1:]]
+    while True:
+        if i == len(lines):
+            raise _Unsure
+        line = lines[i]
+        text = line.strip(" ")
+        i += 1
+        if text and len(line) - len(line.lstrip(" ")) <= indent:
+            raise _Unsure
+        if text[-1:] == mark and text[-2:] not in ("''", '\\"'):
+            parts.append(text[:-1])
+            break
+        parts.append(text)
+    _end_of_entry(lines, i, indent)
+    parts[-1] = parts[-1].rstrip(" ") if len(parts[-1].rstrip(" ")) else ""
+    return _one_line(mark + _fold(parts) + mark), i
+
+
+def _fold(parts: list[str]) -> str:
+    """Lines joined as YAML folds them: a line end is a blank, an empty line is a line end."""
+    text = parts[0]
+    blank = 0
+    last = len(parts) - 1
+    for number, part in enumerate(parts[1:], 1):
+        if not part and number != last:
+            blank += 1
+            continue
+        text += ("\n" * blank if blank else " ") + part
+        blank = 0
+    return text
+
+
+def _one_line(value: str) -> Any:
+    """A scalar, or a list or map in flow style, that is complete on its line."""
+    first = value[0]
+    if first == '"':
+        inner = value[1:-1]
+        bare = inner.replace('\\"', "")
+        if len(value) < 2 or value[-1] != '"' or '"' in bare or "\\" in bare:
+            raise _Unsure
+        return inner.replace('\\"', '"')
+    if first == "'":
+        inner = value[1:-1]
+        if len(value) < 2 or value[-1] != "'" or "'" in inner.replace("''", ""):
+            raise _Unsure
+        return inner.replace("''", "'")
+    if first == "[":
+        return _flow_list(value)
+    if first == "{":
+        return _json(value)
+    if first in _NOT_PLAIN or ": " in value or " #" in value or value[-1] == ":":
+        raise _Unsure
+    return value
+
+
+def _plain(value: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
+    """A plain scalar with the lines that continue it, folded into one."""
+    if " #" in value:
+        value = value[: value.index(" #")].rstrip(" ")
+        _end_of_entry(lines, i, indent)
+        if ": " in value or value[-1] == ":":
+            raise _Unsure
+        return value, i
+    parts = [value]
+    while i < len(lines):
+        line = lines[i]
+        text = line.strip(" ")
+        if not text:
+            _end_of_entry(lines, i, indent)
+            break
+        if len(line) - len(line.lstrip(" ")) <= indent:
+            _end_of_entry(lines, i, indent)
+            break
+        if text[0] in "#-":
+            raise _Unsure
+        parts.append(text)
+        i += 1
+    for part in parts:
+        if ": " in part or " #" in part or part[-1] == ":":
+            raise _Unsure
+    return " ".join(parts), i
+
+
+def _end_of_entry(lines: list[str], i: int, indent: int) -> None:
+    """Make sure that what follows belongs to a next entry, not to the value just read."""
+    while i < len(lines):
+        line = lines[i]
+        text = line.lstrip(" ")
+        if text:
+            if len(line) - len(text) > indent or text.startswith("- ") or text == "-":
+                raise _Unsure
+            return
+        i += 1
+
+
+def _nested(lines: list[str], i: int, indent: int) -> tuple[Any, int]:
+    """What stands below a key without a value: a list, a map, or nothing (an empty string to `BaseLoader`)."""
+    while i < len(lines) and not lines[i].strip(" "):
+        i += 1
+    if i == len(lines):
+        return "", i
+    line = lines[i]
+    text = line.lstrip(" ")
+    depth = len(line) - len(text)
+    if text[0] == "-" and depth >= indent:
+        return _list(lines, i, depth)
+    if text[0] == "{" and depth > indent:
+        return _json_lines(lines, i, indent)
+    if depth <= indent:
+        return "", i
+    if text[0] not in _NOT_PLAIN and ": " not in text and text.rstrip(" ")[-1] != ":":
+        return _plain(text.rstrip(" "), lines, i + 1, indent)
+    return _map(lines, i, depth)
+
+
+def _list(lines: list[str], i: int, depth: int) -> tuple[list[Any], int]:
+    items: list[Any] = []
+    while i < len(lines):
+        line = lines[i]
+        text = line.lstrip(" ")
+        if not text:
+            i += 1
+            continue
+        at = len(line) - len(text)
+        if at < depth or (at == depth and text[0] != "-"):
+            break
+        if at > depth or not text.startswith("- "):
+            raise _Unsure
+        item = text[2:].lstrip(" ")
+        if not item or item[0] == "#":
+            raise _Unsure
+        _key, colon, rest = item.partition(":")
+        if colon and rest[:1] in ("", " ") and item[0] not in _NOT_PLAIN:
+            inner = len(line) - len(item)
+            lines[i] = " " * inner + item
+            entry, i = _map(lines, i, inner)
+            items.append(entry)
+            continue
+        if item[0] not in _NOT_PLAIN and " #" in item:
+            item = item[: item.index(" #")]
+        items.append(_one_line(item.rstrip(" ")))
+        i += 1
+    return items, i
+
+
+def _map(lines: list[str], i: int, depth: int) -> tuple[dict[str, Any], int]:
+    if depth > _MAX_DEPTH * 2:
+        raise _Unsure
+    mapping: dict[str, Any] = {}
+    while i < len(lines):
+        line = lines[i]
+        text = line.lstrip(" ")
+        if not text:
+            i += 1
+            continue
+        at = len(line) - len(text)
+        if at < depth:
+            break
+        key, colon, value = text.rstrip(" ").partition(":")
+        if text[0] == "#":
+            i += 1
+            continue
+        if at > depth or not colon or value[:1] not in ("", " ") or key in mapping or not _good_key(key):
+            raise _Unsure
+        mapping[key], i = _value(value, lines, i + 1, depth)
+    return mapping, i
+
+
+def _block_scalar(header: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
+    """A `|` or `>` scalar whose lines are all indented alike."""
+    if i == len(lines):
+        raise _Unsure
+    depth = len(lines[i]) - len(lines[i].lstrip(" "))
+    if depth <= indent or depth == len(lines[i]):
+        raise _Unsure
+    content: list[str] = []
+    while i < len(lines):
+        line = lines[i]
+        text = line.lstrip(" ")
+        if not text:
+            if len(line) > depth:
+                raise _Unsure
+            content.append("")
+        else:
+            at = len(line) - len(text)
+            if at < depth:
+                if at > indent:
+                    raise _Unsure
+                break
+            content.append(line[depth:])
+        i += 1
+    while not content[-1]:
+        content.pop()
+    if header[0] == "|":
+        text = "\n".join(content)
+    else:
+        if any(line[:1] == " " for line in content):
+            raise _Unsure  # deeper lines are not folded
+        text = _fold(content)
+    return (text if header[1:] == "-" else text + "\n"), i
+
+
+def _flow_list(value: str) -> list[str]:
+    inner = value[1:-1].strip(" ")
+    if value[-1] != "]":
+        raise _Unsure
+    if not inner:
+        return []
+    items: list[str] = []
+    for part in inner.split(","):
+        item = part.strip(" ")
+        if not item:
+            raise _Unsure
+        if item[0] in "\"'":
+            if len(item) < 2 or item[-1] != item[0] or item[0] in item[1:-1] or "\\" in item:
+                raise _Unsure
+            item = item[1:-1]
+        elif not _FLOW_ITEM.fullmatch(item):
+            raise _Unsure
+        items.append(item)
+    return items
+
+
+def _json_lines(lines: list[str], i: int, indent: int) -> tuple[dict[str, Any], int]:
+    """A map in JSON below its key, over several lines."""
+    start = i
+    while (
+        i < len(lines) and (not lines[i] or lines[i][0] == " ") and len(lines[i]) - len(lines[i].lstrip(" ")) > indent
+    ):
+        i += 1
+    _end_of_entry(lines, i, indent)
+    return _json(" ".join(line.strip(" ") for line in lines[start:i])), i
+
+
+def _json(value: str) -> dict[str, Any]:
+    """A map in JSON on one line, with every scalar as the text it was written as."""
+    if value[-1] != "}" or "\\" in value or value.count("{") + value.count("[") > _MAX_DEPTH * 4:
+        raise _Unsure
+    try:
+        parsed = json.loads(
+            value, parse_float=str, parse_int=str, parse_constant=_refuse, object_pairs_hook=_unique_pairs
+        )
+    except (ValueError, RecursionError):
+        raise _Unsure from None
+    return {key: _as_text(item) for key, item in parsed.items()}
+
+
+def _refuse(name: str) -> Any:
+    raise _Unsure
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs) or any(len(key) > 120 for key in mapping):
+        raise _Unsure
+    return mapping
+
+
+def _as_text(item: Any) -> Any:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, dict):
+        return {key: _as_text(inner) for key, inner in item.items()}
+    if isinstance(item, list):
+        return [_as_text(inner) for inner in item]
+    return {True: "true", False: "false", None: "null"}[item]

@@ -1,0 +1,160 @@
+"""From a frontmatter block to a mapping: the fast path, then PyYAML within bounds, then the repairs.
+
+Scalars stay strings (`version: 1.10`, `name: on`); only known fields are coerced, later. Aliases are followed but
+every visit counts against one limit, so that a few lines cannot stand for a billion nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from metier.skill._fast import Reading, read_fast
+from metier.skill.diagnostic import Diagnostic
+
+MAX_BLOCK_BYTES = 64 * 1024
+_MAX_NODES = 20_000
+_MAX_DEPTH = 64
+
+
+class BlockError(Exception):
+    """A block that YAML cannot read, with the place (counted from 0 in the block) where it says so."""
+
+    def __init__(self, problem: str, line: int, context_line: int | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.line = line
+        self.context_line = context_line
+
+
+class BlockTooComplex(BlockError):
+    """A block that is valid YAML but stands for more than a frontmatter ever needs."""
+
+
+class Parsed(NamedTuple):
+    """What YAML itself says of a block, without any repair."""
+
+    value: Any
+    lines: list[int]
+    duplicates: list[tuple[str, int]]
+
+
+def read_block(block: str, first_line: int) -> Reading:
+    """The mapping of a frontmatter block, whatever state it is in.
+
+    >>> read_block("name: pdf\\ndescription: Use when: filling forms\\n", 2).mapping["description"]
+    'Use when: filling forms'
+    """
+    reading = read_fast(block, first_line)
+    if reading is not None:
+        return reading
+    try:
+        parsed = parse_yaml(block)
+    except BlockError as error:
+        from metier.skill.repair import repair_block
+
+        return repair_block(block, first_line, error)
+    return reading_of(parsed, first_line)
+
+
+def reading_of(parsed: Parsed, first_line: int) -> Reading:
+    """A parsed block as a reading; anything but a mapping is text that happens to stand between delimiters."""
+    if parsed.value is None:
+        return Reading({}, [], ())
+    if not isinstance(parsed.value, dict):
+        return Reading({}, [], (Diagnostic("frontmatter-not-a-mapping", first_line),))
+    notes = tuple(Diagnostic("yaml-duplicate-key", line + first_line, (key,)) for key, line in parsed.duplicates)
+    return Reading(parsed.value, [line + first_line for line in parsed.lines], notes)
+
+
+def parse_yaml(block: str) -> Parsed:
+    """Exactly what PyYAML reads in a block, every scalar a string; raises `BlockError` where it cannot."""
+    import yaml
+
+    size = len(block.encode())
+    if size > MAX_BLOCK_BYTES:
+        raise BlockTooComplex(f"larger than {MAX_BLOCK_BYTES:,} bytes", 0)
+    loader_type: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        _refuse_deep_nesting(block, loader_type)
+        loader = loader_type(block)
+        try:
+            node = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark, context = error.problem_mark, error.context_mark
+        line = mark.line if mark else 0
+        raise BlockError(error.problem or "unreadable", line, context.line if context else None) from None
+    except yaml.YAMLError as error:
+        # The reader refuses a character and gives its position instead of a mark.
+        position = getattr(error, "position", 0)
+        raise BlockError(str(getattr(error, "reason", "unreadable")), block.count("\n", 0, position)) from None
+    except RecursionError:
+        raise BlockTooComplex("nested too deeply", 0) from None
+    if node is None:
+        return Parsed(None, [], [])
+    return _Construction().parsed(node)
+
+
+def _refuse_deep_nesting(block: str, loader_type: Any) -> None:
+    """Count nesting by events, which takes no stack, before composing, which takes C stack for every level."""
+    if block.count("[") + block.count("{") + block.count("- ") + block.count("? ") + block.count(":") <= _MAX_DEPTH:
+        return
+    loader = loader_type(block)
+    depth = 0
+    try:
+        while loader.check_event():
+            name = type(loader.get_event()).__name__
+            if name.endswith("StartEvent") and name[0] in "SM" and name != "StreamStartEvent":
+                depth += 1
+                if depth > _MAX_DEPTH:
+                    raise BlockTooComplex("nested too deeply", 0)
+            elif name in ("SequenceEndEvent", "MappingEndEvent"):
+                depth -= 1
+    finally:
+        loader.dispose()
+
+
+class _Construction:
+    """Makes strings, lists and dicts of nodes, counting every visit."""
+
+    def __init__(self) -> None:
+        self.visits = 0
+        self.open: set[int] = set()
+        self.duplicates: list[tuple[str, int]] = []
+
+    def parsed(self, node: Any) -> Parsed:
+        value = self.value(node)
+        lines: dict[str, int] = {}
+        if isinstance(value, dict):
+            for key_node, _ in node.value:
+                lines[self.key(key_node)] = key_node.start_mark.line
+        return Parsed(value, [lines[key] for key in value] if isinstance(value, dict) else [], self.duplicates)
+
+    def value(self, node: Any) -> Any:
+        self.visits += 1
+        if self.visits > _MAX_NODES:
+            raise BlockTooComplex("too large once its aliases are followed", node.start_mark.line)
+        if node.id == "scalar":
+            return node.value
+        if id(node) in self.open:
+            raise BlockTooComplex("defined by an alias to itself", node.start_mark.line)
+        self.open.add(id(node))
+        try:
+            if node.id == "sequence":
+                return [self.value(item) for item in node.value]
+            mapping: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key = self.key(key_node)
+                if key in mapping:
+                    self.duplicates.append((key, key_node.start_mark.line))
+                mapping[key] = self.value(value_node)
+            return mapping
+        finally:
+            self.open.discard(id(node))
+
+    def key(self, node: Any) -> str:
+        """A key as text: a list or map as a key (`{{ template }}` makes one) is kept in its YAML form."""
+        if node.id == "scalar":
+            return str(node.value)
+        return str(self.value(node))

@@ -1,0 +1,190 @@
+"""What can be wrong with a skill: one stable code each, with a severity, a sentence and a way to mend it.
+
+A diagnostic stores its code, its line and the values of its sentence; the sentences live in one table, so that a
+library of ten thousand skills keeps none of them in memory and the reference page is made from the same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
+
+
+class Kind(NamedTuple):
+    """How one diagnostic code reads: `{0}`, `{1}` stand for the values of the case at hand."""
+
+    severity: Severity
+    message: str
+    hint: str
+
+
+KINDS: dict[str, Kind] = {
+    # --- the file ---------------------------------------------------------------------------------------------
+    "file-empty": Kind("error", "The file is empty.", "Write a frontmatter block and instructions; `metier new NAME` starts one."),
+    "file-too-large": Kind("error", "The file has {0} bytes; a SKILL.md may have {1}.", "Move detail into files below references/."),
+    "file-not-regular": Kind("error", "{0} is not a regular file.", "Replace it by a plain Markdown file."),
+    "file-symlink": Kind("error", "{0} is a symbolic link; it must not be a symlink.", "Copy the file into the skill folder, or link the whole folder."),
+    "file-unreadable": Kind("error", "{0} cannot be read: {1}.", "Check that the file exists and that you may read it."),
+    "file-name-case": Kind("warning", "The file is called {0}; other clients look for SKILL.md only.", "Rename it to SKILL.md."),
+    "nothing-to-load": Kind("error", "There is neither a description nor any text in the body.", "Write what the skill does in `description:` and the instructions below the frontmatter."),
+    "stale": Kind("warning", "The file on disk cannot be used ({0}); the last good version is served.", "Mend the file; it is read again at the next refresh."),
+    # --- its bytes ----------------------------------------------------------------------------------------------
+    "bom": Kind("info", "The file begins with a byte order mark, which was skipped.", "Save it as UTF-8 without BOM."),
+    "utf16": Kind("warning", "The file is UTF-16; it was converted.", "Save it as UTF-8."),
+    "invalid-utf8": Kind("warning", "The file is not valid UTF-8 (first bad byte at offset {0}); it was read as {1}.", "Save it as UTF-8."),
+    "control-characters": Kind("warning", "{0} control character(s) were dropped, among them {1}.", "Remove them; they can hide text from a reader."),
+    "line-endings": Kind("info", "Lines end in {0}.", "Use LF line endings; nothing depends on it."),
+    # --- the frontmatter block ----------------------------------------------------------------------------------
+    "frontmatter-missing": Kind("warning", "There is no frontmatter; name and description were derived.", "Begin the file with `---`, `name:`, `description:` and `---`."),
+    "frontmatter-leading-space": Kind("info", "There is blank space before the opening `---`.", "Let the file begin with `---`."),
+    "frontmatter-delimiter": Kind("info", "The delimiter `{0}` was read as `---`.", "Write exactly `---`."),
+    "frontmatter-fenced": Kind("warning", "The frontmatter stands inside a code fence.", "Remove the fence; the file begins with `---`."),
+    "frontmatter-preceded": Kind("warning", "There is text before the frontmatter; it was moved into the body.", "Let the file begin with `---`."),
+    "frontmatter-closer": Kind("warning", "`{0}` was taken as the end of the frontmatter.", "Close it with `---` at the start of a line."),
+    "frontmatter-unclosed": Kind("warning", "The frontmatter is never closed; it was taken to end before this line.", "Close it with `---` at the start of a line."),
+    "frontmatter-no-opener": Kind("warning", "The file begins with fields but without an opening `---`.", "Put `---` before the first field."),
+    "frontmatter-not-a-mapping": Kind("warning", "The frontmatter is not a list of `key: value` fields; it was read as text.", "Write `name:` and `description:` fields."),
+    "frontmatter-too-large": Kind("warning", "The frontmatter has {0} bytes; at most {1} are read as YAML, so only top-level fields were recovered.", "Move text from the frontmatter into the body."),
+    # --- its YAML -------------------------------------------------------------------------------------------------
+    "yaml-unquoted-colon": Kind("warning", "The value of `{0}` contains `: ` and is not quoted; it was read as text.", "Put the value in quotes, or write it below `{0}: >-`."),
+    "yaml-reserved-start": Kind("warning", "The value of `{0}` begins with `{1}`, which YAML reserves; it was read as text.", "Put the value in quotes."),
+    "yaml-tab": Kind("warning", "The line is indented with a tab, which YAML does not allow; it was read as spaces.", "Indent with spaces."),
+    "yaml-broken-quotes": Kind("warning", "The quotes in the value of `{0}` do not match; the text between was kept.", "Write the value below `{0}: >-`, without quotes."),
+    "yaml-invalid-flow": Kind("warning", "The brackets in the value of `{0}` are not a YAML list or map; it was read as text.", "Put the value in quotes."),
+    "yaml-unreadable": Kind("warning", "The YAML cannot be read ({0}); only top-level fields were recovered.", "Mend the line; an editor with YAML support shows the place."),
+    "yaml-duplicate-key": Kind("warning", "`{0}` is given more than once; the last one counts.", "Keep one."),
+    "yaml-too-complex": Kind("warning", "The YAML is {0}; only top-level fields were recovered.", "Write plain fields without anchors, aliases or deep nesting."),
+    # --- its fields ----------------------------------------------------------------------------------------------
+    "name-missing": Kind("warning", "There is no `name`; the folder's name `{0}` is used.", "Add `name: {0}`."),
+    "name-invalid": Kind("warning", "The name `{0}` is not lowercase letters, digits and single hyphens; it is called `{1}` here.", "Write `name: {1}`."),
+    "name-too-long": Kind("warning", "The name has {0} characters; the specification allows 64.", "Choose a shorter name."),
+    "name-differs-from-folder": Kind("info", "The name `{0}` differs from the folder `{1}`; both are accepted.", "Rename the folder to `{0}`."),
+    "description-missing": Kind("warning", "There is no `description`; the first {0} of the body is used.", "Add a `description:` that says what the skill does and when to use it."),
+    "description-elsewhere": Kind("warning", "The {0} was taken from `{1}`.", "Add a `{0}:` field."),
+    "description-whitespace": Kind("warning", "The description begins or ends with blank space; outer whitespace removed.", "Remove the blank space."),
+    "description-too-long": Kind("warning", "The description has {0} characters; the specification allows 1,024.", "Say what it does and when to use it; move the rest into the body."),
+    "compatibility-too-long": Kind("warning", "`compatibility` has {0} characters; the specification allows 500.", "Shorten it."),
+    "field-alias": Kind("info", "`{0}` was read as `{1}`.", "Write `{1}`."),
+    "field-joined": Kind("info", "`{0}` is a list or map where text is expected; it was read as text.", "Write it as one line of text."),
+    "field-as-list": Kind("warning", "`{0}` is text where a list is expected; it was read as a list of one.", "Write `{0}: [{1}]`."),
+    "field-value": Kind("warning", "`{0}: {1}` is not understood and was ignored; expected {2}.", "Correct the value or remove the field."),
+    "item-dropped": Kind("warning", "An item of `{0}` was dropped: {1}.", "Correct or remove the item."),
+    "metadata-not-a-map": Kind("warning", "`metadata` is not a map and was dropped.", "Write `metadata:` with indented `key: value` lines."),
+    "hooks-old-form": Kind("warning", "`hooks.{0}` is the old form; it was read as {1}.", "Write it as `{1}`."),
+    # --- its body ------------------------------------------------------------------------------------------------
+    "body-empty": Kind("warning", "There are no instructions below the frontmatter.", "Write what the agent should do."),
+    "body-too-long": Kind("warning", "The body has {1} lines; more than {0} lines are hard for a model to follow.", "Move detail to supporting files below references/ and say when to read each."),
+    "body-many-tokens": Kind("warning", "The body has about {0} tokens; about {1} is a sensible limit.", "Move detail to supporting files below references/ and say when to read each."),
+    # --- where it lies --------------------------------------------------------------------------------------------
+    "scan-limit": Kind("info", "The search stopped at {0}.", "Point at a folder closer to the skills."),
+    "folder-unreadable": Kind("warning", "{0} cannot be read: {1}.", "Check its permissions."),
+    "symlink-broken": Kind("warning", "{0} is a link to something that does not exist.", "Mend or remove the link."),
+    "symlink-duplicate": Kind("info", "{0} is a link to a folder that was already read as {1}.", "Nothing needs to be done."),
+    "symlink-escape": Kind("error", "{0} is a link that leaves {1}, and this place is not trusted.", "Trust the folder with `metier trust`, or copy the skill into it."),
+    "root-skill-ignored": Kind("info", "{0} lies in a folder of skills, not in a folder of its own; it was not read.", "Move it into a folder named after the skill."),
+    "package-incomplete": Kind("info", "The list of files stopped at {0}.", "Remove files that the skill does not need."),
+    # --- the library ------------------------------------------------------------------------------------------------
+    "shadowed": Kind("warning", "Hidden by another skill called `{0}`: {1}.", "Rename one of them, or ask for `{0}@{2}`."),
+    "description-hidden": Kind("warning", "There is no `description` and the folder is not trusted, so models are not shown this skill.", "Add a description, or trust the folder with `metier trust`."),
+    "cache-unusable": Kind("info", "The index cache could not be {0}: {1}.", "Everything works, more slowly; set METIER_CACHE to a writable folder."),
+    # --- what only `validate` says ------------------------------------------------------------------------------------
+    "unknown-fields": Kind("info", "Fields outside the specification, kept: {0}.", "Put client data below `metadata:`, where every client accepts it."),
+    "tools-form": Kind("info", "`allowed-tools` is not the specification's form, a space-separated string.", "Write `allowed-tools: {0}`."),
+    "reference-missing": Kind("warning", "`{0}` is mentioned but is not among the skill's files.", "Add the file, or correct the path."),
+    "reference-outside": Kind("info", "`{0}` leads outside the skill.", "Bundle the file with the skill."),
+    "file-link-outside": Kind("warning", "`{0}` is a link that leaves the skill; it is never followed.", "Replace it by a copy."),
+    "script-syntax": Kind("warning", "{0} has a syntax error: {1}.", "Mend the script."),
+    "script-no-shebang": Kind("info", "{0} has no `#!` line.", "Begin it with `#!/usr/bin/env bash`."),
+    # --- the specification, read strictly ---------------------------------------------------------------------------
+    "spec-encoding": Kind("error", "The file must be valid UTF-8 text: {0}.", "Save it as UTF-8 without NUL bytes."),
+    "spec-file-name": Kind("error", "The file is called {0}; it must be called SKILL.md.", "Rename it."),
+    "spec-frontmatter-missing": Kind("error", "SKILL.md requires YAML frontmatter: it must start with `---`.", "Begin the file with `---`, `name:`, `description:` and `---`."),
+    "spec-frontmatter-unclosed": Kind("error", "SKILL.md has unterminated YAML frontmatter: no `---` closes it.", "Close it with `---` at the start of a line."),
+    "spec-yaml": Kind("error", "Invalid YAML frontmatter: {0}.", "Mend the line; values with `: ` need quotes."),
+    "spec-not-a-mapping": Kind("error", "The frontmatter must be a YAML mapping.", "Write `name:` and `description:` fields."),
+    "spec-duplicate-key": Kind("error", "Invalid YAML frontmatter: the key `{0}` is given twice.", "Keep one."),
+    "spec-unexpected-field": Kind("error", "Unexpected field in frontmatter: `{0}`. Only allowed-tools, compatibility, description, license, metadata and name are allowed.", "Move it below `metadata:`."),
+    "spec-name-missing": Kind("error", "frontmatter.name is required.", "Add `name:` with the folder's name."),
+    "spec-name-not-text": Kind("error", "`name` must be a string.", "Write it as one word."),
+    "spec-name-too-long": Kind("error", "The name has {0} characters; at most 64 are allowed.", "Choose a shorter name."),
+    "spec-name-case": Kind("error", "The name `{0}` must be lowercase.", "Write `{1}`."),
+    "spec-name-characters": Kind("error", "The name `{0}` must be lowercase hyphenated: letters, digits and hyphens only.", "Write `{1}`."),
+    "spec-name-hyphen-ends": Kind("error", "The name `{0}` must not start or end with a hyphen.", "Write `{1}`."),
+    "spec-name-hyphen-double": Kind("error", "The name `{0}` must not contain two hyphens in a row; names are lowercase hyphenated.", "Write `{1}`."),
+    "spec-name-folder": Kind("error", "The name `{0}` must match expected name `{1}`, the folder's.", "Rename the folder or the skill."),
+    "spec-description-missing": Kind("error", "frontmatter.description is required and must not be empty.", "Say what the skill does and when to use it."),
+    "spec-description-not-text": Kind("error", "`description` must be a string.", "Write it as text."),
+    "spec-description-too-long": Kind("error", "The description has {0} characters; at most 1,024 are allowed.", "Shorten it."),
+    "spec-compatibility-not-text": Kind("error", "`compatibility` must be a string.", "Write it as text."),
+    "spec-compatibility-empty": Kind("error", "`compatibility` must have 1 to 500 characters; it is empty.", "Remove the field or fill it in."),
+    "spec-compatibility-too-long": Kind("error", "`compatibility` has {0} characters; at most 500 are allowed.", "Shorten it."),
+    "spec-file-unusable": Kind("error", "{0}", "See the message."),
+    # --- upload rules (--portable) -------------------------------------------------------------------------------------
+    "portable-angle-brackets": Kind("error", "`{0}` contains `<` or `>`, which uploads refuse.", "Write it without angle brackets."),
+    "portable-reserved-word": Kind("error", "The name contains `{0}`, which uploads reserve.", "Choose another name."),
+    "portable-too-large": Kind("error", "The package has {0} bytes; uploads take at most 30 MB.", "Remove large files."),
+    "portable-tools-list": Kind("error", "`allowed-tools` must be a string to be served over MCP or uploaded.", "Write `allowed-tools: {0}`."),
+    "portable-metadata-values": Kind("error", "`metadata.{0}` must be a string.", "Quote the value, or flatten it."),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding about one skill.
+
+    >>> found = Diagnostic("yaml-unquoted-colon", 3, ("description",))
+    >>> found.severity, found.line
+    ('warning', 3)
+    >>> found.message
+    'The value of `description` contains `: ` and is not quoted; it was read as text.'
+    """
+
+    code: str
+    line: int | None = None
+    values: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters: an `error` means that the skill is not loaded (or not valid, in `--strict`)."""
+        return KINDS[self.code].severity
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in one sentence."""
+        return KINDS[self.code].message.format(*map(shown, self.values))
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return KINDS[self.code].hint.format(*map(shown, self.values))
+
+    def as_json(self) -> dict[str, str | int | None]:
+        """The shape that `--json` prints."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "line": self.line,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+def shown(text: str, limit: int = 120) -> str:
+    """Text from a stranger, made safe to print: one line, no control or invisible characters, bounded.
+
+    >>> shown("evil\\x1b[2J\\nname")
+    'evil\\\\x1b[2J\\\\nname'
+    """
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if character == "\xa0":
+        return " "
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,377 @@
+"""From a mapping of strings to typed fields: lenient about form, precise about what was assumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from metier.skill.diagnostic import Diagnostic
+from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
+
+FIELD_NAMES = [
+    "name",
+    "description",
+    "license",
+    "compatibility",
+    "metadata",
+    "allowed-tools",
+    "disallowed-tools",
+    "version",
+    "tags",
+    "requires",
+    "model",
+    "context",
+    "agent",
+    "hooks",
+    "priority",
+    "scope",
+    "execution",
+    "arguments",
+    "argument-hint",
+    "user-invocable",
+    "disable-model-invocation",
+    "triggers",
+    "when_to_use",
+    "insert",
+    "execution-mode",
+    "max-iterations",
+    "max-retries-per-tool",
+    "timeout-per-iteration",
+    "early-termination",
+    "legacy-large-file",
+]
+
+_MISSPELT = {
+    "user-invokable": "user-invocable",
+    "userinvokable": "user-invocable",
+    "args": "arguments",
+    "trigger": "triggers",
+    "keywords": "triggers",
+    "whentouse": "when_to_use",
+    "when-to-use": "when_to_use",
+}
+_CANONICAL = {name.replace("_", "-"): name for name in FIELD_NAMES} | _MISSPELT
+# `tools` names the same thing in some collections and quite another (a list of MCP servers) in others.
+_TOOLS_ALIAS = "tools"
+_BOOLEANS = {
+    "true": True, "yes": True, "on": True, "1": True, "y": True,
+    "false": False, "no": False, "off": False, "0": False, "n": False,
+}  # fmt: skip
+_ARGUMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
+_NETWORKS = ("none", "restricted", "host")
+
+
+def canonical_field(key: str) -> str | None:
+    """The field that a key means (`allowedTools`, `allowed_tools`, `Allowed-Tools`), or None for an unknown one."""
+    spelled = _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
+    return _CANONICAL.get(spelled)
+
+
+class Fields:
+    """Reads typed fields out of one frontmatter, collecting diagnostics as it goes."""
+
+    def __init__(self, mapping: Mapping[str, Any], lines: Mapping[str, int]) -> None:
+        self.notes: list[Diagnostic] = []
+        self.extra: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
+        self._lines: dict[str, int] = {}
+        for key, value in mapping.items():
+            self._place(key, value, lines.get(key, 1))
+
+    def _place(self, key: str, value: Any, line: int) -> None:
+        if key in FIELD_NAMES:
+            field = key
+        else:
+            known = canonical_field(key)
+            if known is None and key == _TOOLS_ALIAS and "allowed-tools" not in self._values and is_tool_list(value):
+                known = "allowed-tools"
+            if known is None or known in self._values:
+                self.extra[key] = value
+                return
+            self.note("field-alias", line, key, known)
+            field = known
+        self._values[field] = value
+        self._lines[field] = line
+
+    def note(self, code: str, line: int | None, *values: str) -> None:
+        self.notes.append(Diagnostic(code, line, values))
+
+    def line(self, field: str) -> int | None:
+        """The line on which a field stands."""
+        return self._lines.get(field)
+
+    def has(self, field: str) -> bool:
+        return field in self._values
+
+    def drop(self, field: str) -> None:
+        """Move a field that cannot be what its name says to `extra`."""
+        self.extra[field] = self._values.pop(field)
+
+    def raw(self, field: str) -> Any:
+        return self._values.get(field)
+
+    def text(self, field: str, *, strip: bool = True) -> str | None:
+        """Text; a list or map where text is expected is joined."""
+        value = self._values.get(field)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            self.note("field-joined", self.line(field), field)
+            value = as_text(value)
+        return (value.strip() if strip else value) or None
+
+    def flag(self, field: str, default: bool | None) -> bool | None:
+        """A boolean in any of the spellings that authors use."""
+        value = self._values.get(field)
+        if value is None or value == "":
+            return default
+        known = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else None
+        if known is None:
+            self._ignored(field, value, "true or false")
+            return default
+        return known
+
+    def number(self, field: str, low: int, high: int) -> int | None:
+        value = self._values.get(field)
+        if value is None or value == "":
+            return None
+        try:
+            number = int(str(value).strip()) if len(str(value)) <= 12 else None
+        except ValueError:
+            number = None
+        if number is None or not low <= number <= high:
+            self._ignored(field, value, f"a whole number from {low} to {high}")
+            return None
+        return number
+
+    def choice(self, field: str, choices: tuple[str, ...], default: str) -> str:
+        value = self._values.get(field)
+        if value is None or value == "":
+            return default
+        if isinstance(value, str) and value.strip().lower() in choices:
+            return value.strip().lower()
+        self._ignored(field, value, " or ".join(choices))
+        return default
+
+    def words(self, field: str, *, warn_single: bool = False, commas: bool = True) -> tuple[str, ...]:
+        """A list of short texts, given as a list, as comma-separated text, or alone."""
+        value = self._values.get(field)
+        if value is None or value == "":
+            return ()
+        if isinstance(value, str):
+            items: list[Any] = re.split(r"[,\n]", value) if commas else [value]
+            if len(items) == 1 and warn_single:
+                self.note("field-as-list", self.line(field), field, value)
+        elif isinstance(value, list):
+            items = value
+        else:
+            items = list(value)
+        return self._texts(field, items)
+
+    def _texts(self, field: str, items: list[Any]) -> tuple[str, ...]:
+        seen: dict[str, None] = {}
+        for item in items:
+            if not isinstance(item, str):
+                self.note("item-dropped", self.line(field), field, "it is not text")
+            elif not item.strip():
+                self.note("item-dropped", self.line(field), field, "it is empty")
+            else:
+                seen.setdefault(item.strip().removeprefix("- ").strip("\"'"))
+        return tuple(seen)
+
+    def tools(self, field: str) -> tuple[str, ...] | None:
+        """Tool rules; None when the field is absent, which is not the same as an empty list."""
+        if field not in self._values:
+            return None
+        return split_tools(self._values[field])
+
+    def metadata(self) -> dict[str, Any]:
+        value = self._values.get("metadata")
+        if isinstance(value, str) and value.strip().startswith("{"):
+            with contextlib.suppress(ValueError, RecursionError):
+                value = json.loads(value)
+        if isinstance(value, dict):
+            return value
+        if value:
+            self.note("metadata-not-a-map", self.line("metadata"))
+        return {}
+
+    def requires(self) -> tuple[str, ...]:
+        """Names of skills; a map of requirements of another kind is kept in `extra`."""
+        if isinstance(self._values.get("requires"), dict):
+            self.drop("requires")
+            return ()
+        return self.words("requires")
+
+    def scope(self) -> Scope | None:
+        value = self._values.get("scope")
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            # Other tools use `scope: project` as a label; a label restricts nobody.
+            self._ignored("scope", value, "a map with agents, tenants or environments")
+            return None
+        names = {key: self._scope_list(value, key) for key in ("agents", "tenants", "environments")}
+        return Scope(**names)
+
+    def _scope_list(self, scope: dict[str, Any], key: str) -> tuple[str, ...] | None:
+        if key not in scope:
+            return None
+        value = scope[key]
+        items = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
+        return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
+
+    def execution(self) -> Execution | None:
+        value = self._values.get("execution")
+        if not isinstance(value, dict):
+            if value:
+                self._ignored("execution", value, "a map with sandbox, allowed-paths or network")
+            return None
+        inner = Fields({}, {})
+        inner._values = {key.replace("_", "-"): item for key, item in value.items()}
+        inner._lines = dict.fromkeys(inner._values, self.line("execution") or 1)
+        network = inner.choice("network", _NETWORKS, "")
+        execution = Execution(
+            sandbox=inner.flag("sandbox", None),
+            allowed_paths=inner.words("allowed-paths"),
+            network=network or None,  # type: ignore[arg-type]
+        )
+        self.notes.extend(inner.notes)
+        return execution
+
+    def arguments(self) -> tuple[Argument, ...]:
+        value = self._values.get("arguments")
+        if value is None or value == "":
+            return ()
+        line = self.line("arguments")
+        if isinstance(value, str):
+            self.note("field-as-list", line, "arguments", value)
+            value = value.replace(",", " ").split()
+        elif isinstance(value, dict):
+            value = [
+                {"name": key, **(item if isinstance(item, dict) else {"description": item})}
+                for key, item in value.items()
+            ]
+        found: dict[str, Argument] = {}
+        for item in value:
+            argument = _argument(item)
+            if isinstance(argument, str):
+                self.note("item-dropped", line, "arguments", argument)
+            elif argument.name in found:
+                self.note("item-dropped", line, "arguments", f"`{argument.name}` is given twice")
+            else:
+                found[argument.name] = argument
+        return tuple(found.values())
+
+    def hooks(self) -> Hooks | None:
+        value = self._values.get("hooks")
+        if not isinstance(value, dict):
+            if value:
+                self._ignored("hooks", value, "a map of events")
+            return None
+        events = {key: _hook_groups(item) for key, item in value.items() if key not in ("pre", "post")}
+        old = {key: item for key in ("pre", "post") if isinstance(item := value.get(key), str) and item.strip()}
+        for key, command in old.items():
+            event = "PreToolUse" if key == "pre" else "PostToolUse"
+            self.note("hooks-old-form", self.line("hooks"), key, event)
+            events.setdefault(event, (HookGroup(hooks=(Hook(command=command),)),))
+        return Hooks(pre=old.get("pre"), post=old.get("post"), events=events)
+
+    def _ignored(self, field: str, value: Any, expected: str) -> None:
+        self.note("field-value", self.line(field), field, as_text(value), expected)
+
+
+def as_text(value: Any) -> str:
+    """A list or map as the text that its author most likely meant.
+
+    >>> as_text(["Linux", "macOS"]), as_text({"python": "3.11"})
+    ('Linux, macOS', 'python: 3.11')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(as_text(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {as_text(item)}" if item != "" else key for key, item in value.items())
+    return str(value)
+
+
+def split_tools(value: Any) -> tuple[str, ...]:
+    """Tool rules from a list or from text separated by commas, blanks or line ends, outside parentheses.
+
+    >>> split_tools("Bash(git add:*), Read Write")
+    ('Bash(git add:*)', 'Read', 'Write')
+    """
+    if isinstance(value, dict):
+        value = list(value)
+    if isinstance(value, list):
+        return tuple(rule for item in value if isinstance(item, str) for rule in split_tools(item))
+    text = value.strip()
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    rules: list[str] = []
+    depth, start = 0, 0
+    for i, character in enumerate(text + " "):
+        if character == "(":
+            depth += 1
+        elif character == ")":
+            depth = max(0, depth - 1)
+        elif (not depth and (character in _TOOL_SEPARATORS or character.isspace())) or i == len(text):
+            rules.append(text[start:i])
+            start = i + 1
+    cleaned = (rule.strip().strip("\"'") for rule in rules)
+    return tuple(dict.fromkeys(rule for rule in cleaned if rule not in ("", "-")))
+
+
+def is_tool_list(value: Any) -> bool:
+    """Whether the value of a `tools:` key can be a list of tool names at all."""
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _argument(item: Any) -> Argument | str:
+    if isinstance(item, str):
+        item = {"name": item}
+    if not isinstance(item, dict):
+        return "it is neither a name nor a map"
+    name = item.get("name")
+    if not isinstance(name, str) or not _ARGUMENT_NAME.fullmatch(name.strip()):
+        return f"`{as_text(name) if name else ''}` is not a valid argument name"
+    required = item.get("required")
+    default = item.get("default")
+    return Argument(
+        name=name.strip(),
+        description=as_text(item.get("description", "")).strip(),
+        default=as_text(default) if default is not None else None,
+        required=isinstance(required, str) and _BOOLEANS.get(required.strip().lower(), False),
+    )
+
+
+def _hook_groups(value: Any) -> tuple[HookGroup, ...]:
+    groups = value if isinstance(value, list) else [value]
+    return tuple(_hook_group(group) for group in groups if isinstance(group, (dict, str)))
+
+
+def _hook_group(group: Any) -> HookGroup:
+    if isinstance(group, str):
+        return HookGroup(hooks=(Hook(command=group),))
+    inner = group.get("hooks", [group] if "command" in group else [])
+    hooks = [_hook(item) for item in (inner if isinstance(inner, list) else [inner])]
+    matcher = group.get("matcher")
+    return HookGroup(
+        matcher=matcher if isinstance(matcher, str) and matcher else None,
+        hooks=tuple(hook for hook in hooks if hook is not None),
+    )
+
+
+def _hook(item: Any) -> Hook | None:
+    if isinstance(item, str):
+        return Hook(command=item)
+    if not isinstance(item, dict) or not isinstance(item.get("command"), str):
+        return None
+    read: Callable[[str], str] = lambda key: item[key].strip().lower() if isinstance(item.get(key), str) else ""  # noqa: E731
+    return Hook(command=item["command"], once=_BOOLEANS.get(read("once"), False), timeout=read("timeout") or None)

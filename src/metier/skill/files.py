@@ -1,0 +1,142 @@
+"""The files of a skill: what a package holds, read without ever leaving it.
+
+`Package` is the seam between a skill and wherever its files are: a folder on disk or files in memory. Version control,
+installed modules and bytecode are not part of a package: they are not listed, not read and not in the digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from metier.errors import FileMissing, FileRefused
+
+Kind: TypeAlias = Literal["skill", "script", "reference", "asset", "link", "other"]
+
+EXCLUDED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".DS_Store"})
+MAX_FILES = 2_000
+MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_PACKAGE_BYTES = 256 * 1024 * 1024
+MAX_DEPTH = 16
+
+_SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1")
+_SCRIPT_FOLDERS = ("scripts", "bin", "tools")
+_REFERENCE_FOLDERS = ("references", "reference", "docs")
+_ASSET_FOLDERS = ("assets", "templates", "examples")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageFile:
+    """One file of a skill."""
+
+    path: str
+    """Relative to the skill's folder, with `/` on every system."""
+    size: int
+    kind: Kind
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The files of a skill, sorted by path; `stopped_at` says which limit cut the list short, if one did."""
+
+    files: tuple[PackageFile, ...]
+    stopped_at: str | None = None
+
+    def scripts(self) -> tuple[PackageFile, ...]:
+        """The files that are meant to be run."""
+        return tuple(file for file in self.files if file.kind == "script")
+
+    def is_script(self, path: str) -> bool:
+        """Whether a path is one of the skill's scripts."""
+        return any(file.path == path for file in self.scripts())
+
+
+class Package(Protocol):
+    """Wherever the files of one skill are."""
+
+    def listing(self) -> Listing:
+        """All files, bounded."""
+        ...
+
+    def read(self, path: str, *, limit: int = MAX_FILE_BYTES) -> bytes:
+        """The content of one file; refuses every path that leaves the package."""
+        ...
+
+    def signature(self) -> str:
+        """Changes whenever a file may have changed; cheap, where a digest reads everything."""
+        ...
+
+    def digest(self) -> str:
+        """`sha256:` over sorted paths, executable bits and contents: the identity of the package's content."""
+        ...
+
+
+class DigestEntry(NamedTuple):
+    """What of one file goes into the package digest."""
+
+    path: str
+    mode: Literal["file", "exec", "link"]
+    content: bytes
+    """The sha256 of the content, or of a link's target."""
+
+
+def digest_of(entries: list[DigestEntry]) -> str:
+    """The digest of a package from its entries; every part is length-prefixed, so no two packages read alike.
+
+    >>> digest_of([DigestEntry("SKILL.md", "file", b"0" * 32)])[:14]
+    'sha256:f9a5ba3'
+    """
+    total = hashlib.sha256(b"metier-package-1")
+    for path, mode, content in sorted(entries):
+        for part in (path.encode(errors="surrogateescape"), mode.encode(), content):
+            total.update(len(part).to_bytes(8, "big"))
+            total.update(part)
+    return f"sha256:{total.hexdigest()}"
+
+
+def kind_of(path: str) -> Kind:
+    """What a file is for, by where it lies and what it is called.
+
+    >>> kind_of("scripts/fill.py"), kind_of("references/fields.md"), kind_of("notes.txt")
+    ('script', 'reference', 'other')
+    """
+    folder, _, name = path.partition("/")
+    if not name:
+        return "skill" if path.lower() == "skill.md" else "other"
+    if folder in _SCRIPT_FOLDERS and path.lower().endswith(_SCRIPT_SUFFIXES):
+        return "script"
+    if folder in _REFERENCE_FOLDERS:
+        return "reference"
+    if folder in _ASSET_FOLDERS:
+        return "asset"
+    return "other"
+
+
+def checked_path(path: str) -> tuple[str, ...]:
+    """The segments of a path inside a skill; raises `FileRefused` for anything that is not plainly inside.
+
+    >>> checked_path("references\\\\api.md")
+    ('references', 'api.md')
+    """
+    if not path or not path.strip():
+        raise FileRefused("The path is empty.", hint="Name a file of the skill, such as references/api.md.", path=path)
+    if len(path) > 4_096 or not path.replace("\t", "x").isprintable() or "\t" in path:
+        raise FileRefused(
+            f"The path {path[:80]!r} has control characters or is too long.", hint="Use the path as listed.", path=path
+        )
+    plain = path.replace("\\", "/")
+    segments = tuple(segment for segment in plain.split("/") if segment not in ("", "."))
+    if plain.startswith("/") or (len(plain) > 1 and plain[1] == ":") or ".." in segments or not segments:
+        raise FileRefused(
+            f"The path {path!r} leaves the skill (path traversal).",
+            hint="Paths are relative to the skill's folder and stay inside it.",
+            path=path,
+        )
+    excluded = EXCLUDED.intersection(segments)
+    if excluded:
+        raise FileMissing(
+            f"{sorted(excluded)[0]} is not part of the skill.", hint="List the skill's files to see what is.", path=path
+        )
+    return segments

@@ -1,0 +1,361 @@
+"""The files of a skill that is a folder on disk.
+
+Nothing here checks a path and then uses it. Files are opened segment by segment from the skill's own descriptor, each
+without following links; a link is read and its target walked the same way, so it can lead anywhere inside the skill
+and nowhere else, whatever happens to the folder meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
+from metier.skill.files import (
+    EXCLUDED,
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_PACKAGE_BYTES,
+    DigestEntry,
+    Listing,
+    PackageFile,
+    checked_path,
+    digest_of,
+    kind_of,
+)
+
+_MAX_LINKS = 16
+_CHUNK = 1 << 20
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_OPEN = (
+    os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+_HAS_DIR_FD = os.open in os.supports_dir_fd and bool(_NO_FOLLOW)
+_LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
+
+# A file changed this recently may change again without its time stamp moving: time stamps are only so fine.
+_RACY_NS = 100_000_000
+_RACY_COARSE_NS = 2_000_000_000
+_SETTLE_NS = 15_000_000
+
+
+IdentityRow: TypeAlias = tuple[int, int, int, int]
+"""An identity as the index compares it: a plain tuple, thousands of which are made in every scan."""
+
+
+class Identity(NamedTuple):
+    """What tells whether a file is still the one that was read.
+
+    The change time is in it beside the modification time because it cannot be set back: content that was approved
+    cannot be swapped for other content of the same size and date.
+    """
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def unsettled(cls, data: bytes) -> Identity:
+        """Equal to no file on disk: what was read must be read again at the next look, and compared by content."""
+        return cls(UNSETTLED_INODE, len(data), zlib.crc32(data), 0)
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    def is_settled(self, now_ns: int) -> bool:
+        """Whether the time stamps are old enough that a later change must show in them."""
+        newest = max(self.mtime_ns, self.ctime_ns)
+        window = _RACY_NS if newest % 1_000_000_000 else _RACY_COARSE_NS
+        return now_ns - newest > window
+
+
+UNSETTLED_INODE = -1
+"""The inode of no file: marks an identity that was taken too soon after the file was written."""
+
+
+def read_skill_file(path: str, limit: int) -> tuple[bytes, Identity]:
+    """The bytes of a SKILL.md and the identity they were read under, in one consistent state.
+
+    Raises `OSError` as `open` does, `ELOOP` for a link; `FileRefused` for what is no regular file; `FileTooLarge`.
+    """
+    for attempt in range(10):
+        descriptor = os.open(path, _OPEN)
+        try:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                raise FileRefused(f"{path} is not a regular file.", hint="Replace it by a Markdown file.")
+            if before.st_size > limit:
+                raise FileTooLarge(
+                    f"{path} has {before.st_size:,} bytes; the limit is {limit:,}.",
+                    hint="Move detail into files below references/.",
+                    size=before.st_size,
+                    limit=limit,
+                )
+            data = os.read(descriptor, before.st_size + 1)
+            while len(data) < before.st_size:
+                more = os.read(descriptor, before.st_size + 1 - len(data))
+                if not more:
+                    break
+                data += more
+            identity = Identity.of(before)
+            now = time.time_ns()
+            if identity.is_settled(now):
+                if len(data) == before.st_size:
+                    return data, identity
+            else:
+                after = Identity.of(os.fstat(descriptor))
+                newest = max(after.mtime_ns, after.ctime_ns)
+                if after == identity and len(data) == before.st_size and (attempt == 9 or now - newest > _SETTLE_NS):
+                    return data, Identity.unsettled(data)
+        finally:
+            os.close(descriptor)
+        # Somebody is writing this very moment, perhaps in place: an editor between truncating and writing.
+        time.sleep(0.002 * (attempt + 1))
+    return data, Identity.unsettled(data)
+
+
+class FolderPackage:
+    """A skill's files in a folder.
+
+    >>> import tempfile
+    >>> root = Path(tempfile.mkdtemp())
+    >>> _ = (root / "SKILL.md").write_text("hello")
+    >>> FolderPackage(root).read("SKILL.md")
+    b'hello'
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def listing(self) -> Listing:
+        """All files, sorted, bounded; links are listed as links and never followed."""
+        files: list[PackageFile] = []
+        stopped = None
+        for path, status in self._walk():
+            if len(files) == MAX_FILES:
+                stopped = f"{MAX_FILES:,} files"
+                break
+            if status is None:
+                stopped = f"a depth of {MAX_DEPTH} folders"
+                continue
+            is_link = stat.S_ISLNK(status.st_mode)
+            files.append(
+                PackageFile(
+                    path=path,
+                    size=status.st_size,
+                    kind="link" if is_link else kind_of(path),
+                    executable=not is_link and bool(status.st_mode & 0o111),
+                )
+            )
+        return Listing(files=tuple(sorted(files, key=lambda file: file.path)), stopped_at=stopped)
+
+    def read(self, path: str, *, limit: int = MAX_FILE_BYTES) -> bytes:
+        """The content of one file; refuses every path that leaves the folder, however it tries."""
+        segments = checked_path(path)
+        try:
+            descriptor = _open_beneath(self.root, segments) if _HAS_DIR_FD else _open_resolved(self.root, segments)
+        except MetierError as error:
+            error.context.setdefault("path", path)
+            raise
+        except OSError as error:
+            raise _explained(path, error) from None
+        try:
+            return _read_bounded(descriptor, path, limit)
+        finally:
+            os.close(descriptor)
+
+    def signature(self) -> str:
+        """Path, inode, size and times of every file, hashed."""
+        total = hashlib.sha256()
+        now = time.time_ns()
+        for path, status in sorted(self._walk_all(), key=lambda item: item[0]):
+            identity = Identity.of(status)
+            if not identity.is_settled(now):
+                total.update(now.to_bytes(8, "big"))
+            total.update(f"{path}\0{status.st_mode & 0o111}\0{identity}\n".encode(errors="surrogateescape"))
+        return total.hexdigest()
+
+    def digest(self) -> str:
+        """The content digest of the whole package; raises `PackageTooLarge` rather than leave a file out."""
+        entries: list[DigestEntry] = []
+        size = 0
+        for path, status in self._walk_all():
+            if stat.S_ISLNK(status.st_mode):
+                target = os.readlink(self.root / path)
+                entries.append(DigestEntry(path, "link", hashlib.sha256(os.fsencode(target)).digest()))
+                continue
+            size += status.st_size
+            if size > MAX_PACKAGE_BYTES:
+                raise PackageTooLarge(
+                    f"{self.root} has more than {MAX_PACKAGE_BYTES:,} bytes.",
+                    hint="Remove files that the skill does not need.",
+                )
+            executable = bool(status.st_mode & 0o111)
+            entries.append(DigestEntry(path, "exec" if executable else "file", self._hash(path)))
+        return digest_of(entries)
+
+    def _hash(self, path: str) -> bytes:
+        content = hashlib.sha256()
+        try:
+            descriptor = os.open(self.root / path, _OPEN)
+        except OSError as error:
+            raise _explained(path, error) from None
+        try:
+            while chunk := os.read(descriptor, _CHUNK):
+                content.update(chunk)
+        except OSError as error:
+            raise _explained(path, error) from None
+        finally:
+            os.close(descriptor)
+        return content.digest()
+
+    def _walk_all(self) -> list[tuple[str, os.stat_result]]:
+        found: list[tuple[str, os.stat_result]] = []
+        for path, status in self._walk():
+            if status is None or len(found) == MAX_FILES * 5:
+                raise PackageTooLarge(
+                    f"{self.root} has more than {MAX_FILES * 5:,} files or {MAX_DEPTH} levels of folders.",
+                    hint="Remove files that the skill does not need.",
+                )
+            found.append((path, status))
+        return found
+
+    def _walk(self) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Each file or link with its status; None for a folder too deep to enter. Special files are no part of it."""
+        waiting = [("", 0)]
+        while waiting:
+            prefix, depth = waiting.pop()
+            try:
+                with os.scandir(self.root / prefix if prefix else self.root) as entries:
+                    listed = sorted(entries, key=lambda entry: entry.name)
+            except FileNotFoundError:
+                if not prefix:
+                    raise SkillUnreadable(
+                        f"{self.root} does not exist.", hint="`metier list` shows what does."
+                    ) from None
+                continue
+            except OSError as error:
+                raise _explained(prefix or str(self.root), error) from None
+            for entry in listed:
+                if entry.name in EXCLUDED:
+                    continue
+                path = f"{prefix}{entry.name}"
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # vanished meanwhile
+                if stat.S_ISDIR(status.st_mode):
+                    if depth + 1 >= MAX_DEPTH:
+                        yield path, None
+                    else:
+                        waiting.append((f"{path}/", depth + 1))
+                elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    yield path, status
+
+
+def _open_beneath(root: Path, segments: tuple[str, ...]) -> int:
+    """Open a file below a folder, following links by hand so that none can lead out."""
+    directory = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+    stack = [os.open(root, directory)]
+    waiting = list(reversed(segments))
+    links = 0
+    try:
+        while True:
+            segment = waiting.pop()
+            if segment == "..":
+                if len(stack) == 1:
+                    raise FileRefused(
+                        "A link leads outside the skill (path traversal).",
+                        hint="Replace the link by a copy of the file.",
+                    )
+                os.close(stack.pop())
+            else:
+                last = not waiting
+                try:
+                    descriptor = os.open(segment, _OPEN if last else directory | _NO_FOLLOW, dir_fd=stack[-1])
+                except OSError as error:
+                    target = _link_target(segment, stack[-1], error)
+                    links += 1
+                    if links > _MAX_LINKS or target.startswith("/"):
+                        raise FileRefused(
+                            "A link leads outside the skill (path traversal)."
+                            if target.startswith("/")
+                            else "Too many links follow one another.",
+                            hint="Replace the link by a copy of the file.",
+                        ) from None
+                    waiting.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
+                else:
+                    if last:
+                        return descriptor
+                    stack.append(descriptor)
+            if not waiting:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    finally:
+        for descriptor in stack:
+            os.close(descriptor)
+
+
+def _link_target(segment: str, directory: int, error: OSError) -> str:
+    """Where a segment that could not be opened points, when it is a link; otherwise raises what opening raised."""
+    if error.errno not in (*_LINK_ERRORS, errno.ENOTDIR):
+        raise error
+    try:
+        return os.readlink(segment, dir_fd=directory)
+    except OSError:
+        raise error from None
+
+
+def _open_resolved(root: Path, segments: tuple[str, ...]) -> int:
+    """The same where the system cannot open relative to a descriptor: resolve, contain, open, and look again."""
+    base = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(base, *segments))
+    if os.path.commonpath([base, real]) != base:
+        raise FileRefused("A link leads outside the skill (path traversal).", hint="Replace the link by a copy.")
+    descriptor = os.open(real, _OPEN)
+    if not os.path.samestat(os.fstat(descriptor), os.stat(real)) or os.path.realpath(real) != real:
+        os.close(descriptor)
+        raise FileRefused("The file changed while it was opened.", hint="Try again.")
+    return descriptor
+
+
+def _read_bounded(descriptor: int, path: str, limit: int) -> bytes:
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
+    if not stat.S_ISREG(status.st_mode):
+        raise FileRefused(f"{path!r} is not a regular file.", hint="Only plain files are read.", path=path)
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := os.read(descriptor, min(_CHUNK, limit + 1 - size)):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise FileTooLarge(
+                f"{path!r} has more than {limit:,} bytes.",
+                hint="Read a part of it with a script.",
+                path=path,
+                limit=limit,
+            )
+    return b"".join(chunks)
+
+
+def _explained(path: str, error: OSError) -> MetierError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return FileMissing(f"{path!r} is not among the skill's files.", hint="List the skill's files.", path=path)
+    if isinstance(error, IsADirectoryError):
+        return FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
+    if error.errno in _LINK_ERRORS:
+        return FileRefused(f"{path!r} is a link.", hint="Replace it by a copy of the file.", path=path)
+    return SkillUnreadable(
+        f"{path!r} cannot be read: {error.strerror or error}.", hint="Check its permissions.", path=path
+    )

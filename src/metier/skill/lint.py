@@ -1,0 +1,108 @@
+"""What `validate` says beyond what loading says: about the package as a whole, for its author."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from metier.errors import MetierError
+from metier.skill.diagnostic import Diagnostic
+from metier.skill.document import Document, parse
+from metier.skill.fields import split_tools
+from metier.skill.files import Package
+from metier.skill.strict import PORTABLE_MAX_BYTES, SPECIFICATION_FIELDS, check_strictly
+
+_MAX_SCRIPTS = 50
+_MAX_SCRIPT_BYTES = 256 * 1024
+_MAX_REFERENCES = 500
+
+_FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(<?([^)\s>#?]+)")
+_PATH = re.compile(r"(?<![\w./~$}{-])((?:scripts|references|assets|templates)/[\w./-]*\w\.\w{1,8})")
+
+
+def check(
+    data: bytes, package: Package, *, folder: str, file: str = "SKILL.md", strict: bool = False, portable: bool = False
+) -> tuple[Document, list[Diagnostic]]:
+    """Everything there is to say about a skill; with `strict` or `portable` the specification decides."""
+    document = parse(data, folder=folder, file=file)
+    package_notes = _check_package(data, document, package)
+    if not (strict or portable):
+        return document, [*document.skill.diagnostics, *package_notes]
+    found = check_strictly(data, folder=folder, file=file, portable=portable)
+    if portable:
+        size = sum(entry.size for entry in package.listing().files)
+        if size > PORTABLE_MAX_BYTES:
+            found.append(Diagnostic("portable-too-large", None, (f"{size:,}",)))
+    # What the specification calls an error need not be said a second time in milder words.
+    milder = [note for note in document.skill.diagnostics if note.code.startswith(("body-", "bom", "field-", "item-"))]
+    return document, [*found, *milder, *package_notes]
+
+
+def _check_package(data: bytes, document: Document, package: Package) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    skill = document.skill
+    if b"\r\n" in data:
+        found.append(Diagnostic("line-endings", None, ("CRLF",)))
+    unknown = [key for key in skill.frontmatter if key not in SPECIFICATION_FIELDS]
+    if unknown:
+        found.append(Diagnostic("unknown-fields", None, (", ".join(unknown),)))
+    tools = skill.frontmatter.get("allowed-tools")
+    if tools and (not isinstance(tools, str) or "," in tools):
+        found.append(Diagnostic("tools-form", None, (" ".join(split_tools(tools)),)))
+    try:
+        listing = package.listing()
+    except MetierError as error:
+        return [*found, Diagnostic("file-unreadable", None, ("the folder", error.message))]
+    if listing.stopped_at is not None:
+        found.append(Diagnostic("package-incomplete", None, (listing.stopped_at,)))
+    paths = {entry.path for entry in listing.files}
+    found.extend(_check_references(document, paths))
+    for entry in listing.files:
+        if entry.kind == "link" and _leaves(package, entry.path):
+            found.append(Diagnostic("file-link-outside", None, (entry.path,)))
+    for entry in listing.scripts()[:_MAX_SCRIPTS]:
+        if entry.size <= _MAX_SCRIPT_BYTES:
+            found.extend(_check_script(entry.path, package))
+    return found
+
+
+def _check_references(document: Document, paths: set[str]) -> list[Diagnostic]:
+    """Paths that the instructions mention and the package does not have."""
+    text = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), document.body)
+    mentioned: dict[str, int] = {}
+    for pattern in (_LINK, _PATH):
+        for match in pattern.finditer(text):
+            if len(mentioned) < _MAX_REFERENCES and not re.match(r"[a-zA-Z][\w+.-]*:|/|#|<|\{|\$", match[1]):
+                mentioned.setdefault(match[1].removeprefix("./"), text.count("\n", 0, match.start()))
+    found: list[Diagnostic] = []
+    for path, line in sorted(mentioned.items(), key=lambda item: (item[1], item[0])):
+        if path.startswith("../") or "/../" in path:
+            found.append(Diagnostic("reference-outside", line + document.body_line, (path,)))
+        elif path not in paths and not any(other.startswith(path.rstrip("/") + "/") for other in paths):
+            found.append(Diagnostic("reference-missing", line + document.body_line, (path,)))
+    return found
+
+
+def _leaves(package: Package, path: str) -> bool:
+    try:
+        package.read(path, limit=0)
+    except MetierError as error:
+        return error.code == "file-refused" and "outside" in error.message
+    return False
+
+
+def _check_script(path: str, package: Package) -> list[Diagnostic]:
+    """Python is parsed, never run; a shell script is asked for the line that names its shell."""
+    try:
+        data = package.read(path, limit=_MAX_SCRIPT_BYTES)
+    except MetierError as error:
+        return [Diagnostic("file-unreadable", None, (path, error.message))]
+    if path.endswith(".py"):
+        try:
+            ast.parse(data)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return [Diagnostic("script-syntax", None, (path, str(error)))]
+    elif path.endswith((".sh", ".bash")) and not data.startswith(b"#!"):
+        return [Diagnostic("script-no-shebang", None, (path,))]
+    return []

@@ -1,0 +1,73 @@
+"""A new skill to begin with: valid under the strictest rules from its first second."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
+from metier.skill.names import is_valid_name, slug
+
+_TEMPLATE = """\
+---
+name: {name}
+description: {description}
+---
+
+# {title}
+
+## When to use this
+
+Say in one or two sentences which requests call for this skill, and which similar ones do not.
+
+## Steps
+
+1. Say what to do first, with the exact command or file.
+2. Say how to check that it worked.
+3. Say what to tell the user at the end.
+
+## Pitfalls
+
+- Write down what goes wrong in practice, and what to do about it.
+
+Keep this file short. Put detail into `references/` and say here when to read each file; put anything that must be done
+the same way every time into `scripts/` and say here how to run it.
+"""
+
+_DESCRIPTION = "Describe what this skill does. Use when the user asks for the thing it does."
+
+
+def new_skill(name: str, into: Path | str, *, description: str | None = None) -> Path:
+    """Write a new skill in a folder of its own; returns its SKILL.md. Never overwrites anything."""
+    if not is_valid_name(name):
+        better = slug(name)
+        hint = (
+            f"Try {better!r}." if better and is_valid_name(better) else "Use a-z, 0-9 and single hyphens, at most 64."
+        )
+        raise InvalidArgument(f"{name!r} is not a valid skill name.", hint=hint, name=name)
+    text = " ".join((description or _DESCRIPTION).split())
+    if not text or len(text) > 1_024 or any(c in "<>" or not c.isprintable() for c in text):
+        raise InvalidArgument(
+            "The description must have 1 to 1,024 characters, without angle brackets or control characters.",
+            hint="Say what the skill does and when to use it.",
+        )
+    quoted = "'" + text.replace("'", "''") + "'"
+    title = name.replace("-", " ").capitalize()
+    folder = Path(into) / name
+    try:
+        folder.mkdir(parents=True)
+        file = folder / "SKILL.md"
+        # Exclusive creation: nobody's file is overwritten, even when two of us run at once.
+        with open(
+            os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8", newline="\n"
+        ) as out:
+            out.write(_TEMPLATE.format(name=name, description=quoted, title=title))
+    except FileExistsError:
+        raise SkillExists(
+            f"{folder} exists already.", hint="Choose another name or another folder.", path=str(folder)
+        ) from None
+    except OSError as error:
+        raise SourceUnavailable(
+            f"{folder} cannot be written: {error.strerror}.", hint="Check the folder with --into.", path=str(folder)
+        ) from None
+    return file

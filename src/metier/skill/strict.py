@@ -1,0 +1,144 @@
+"""The specification, read strictly: every problem of a SKILL.md at once, each with its line.
+
+This is the written specification with a real YAML parser. The reference validator differs from it in ways that the
+documentation lists (it refuses flow lists, splits on any `---`, stops at the first problem); verdicts on everything
+else are the same. `portable` adds the rules of places that skills are uploaded to.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from metier.skill.block import BlockError, Parsed, parse_yaml
+from metier.skill.diagnostic import Diagnostic
+from metier.skill.document import MAX_COMPATIBILITY, MAX_DESCRIPTION
+from metier.skill.fields import as_text, split_tools
+from metier.skill.names import MAX_NAME, slug
+
+SPECIFICATION_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+PORTABLE_MAX_BYTES = 30_000_000
+_RESERVED_WORDS = ("anthropic", "claude")
+
+
+def check_strictly(data: bytes, *, folder: str, file: str = "SKILL.md", portable: bool = False) -> list[Diagnostic]:
+    """Everything that the specification has against a SKILL.md; an empty list means that it is valid.
+
+    >>> [found.code for found in check_strictly(b"---\\nname: A--b\\n---\\nDo.", folder="a")]
+    ['spec-name-case', 'spec-name-hyphen-double', 'spec-name-folder', 'spec-description-missing']
+    """
+    found: list[Diagnostic] = []
+    if file not in ("SKILL.md", "skill.md"):  # the reference validator takes both
+        found.append(Diagnostic("spec-file-name", 1, (file,)))
+    text = _text(data, found)
+    block = _block(text, found)
+    if block is None:
+        return found
+    try:
+        parsed = parse_yaml(block)
+    except BlockError as error:
+        return [*found, Diagnostic("spec-yaml", error.line + 2, (error.problem,))]
+    found.extend(Diagnostic("spec-duplicate-key", line + 2, (key,)) for key, line in parsed.duplicates)
+    if parsed.value is None:
+        parsed = Parsed({}, [], [])
+    if not isinstance(parsed.value, dict):
+        return [*found, Diagnostic("spec-not-a-mapping", 2)]
+    lines = {key: line + 2 for key, line in zip(parsed.value, parsed.lines, strict=True)}
+    for key in parsed.value:
+        if key not in SPECIFICATION_FIELDS:
+            found.append(Diagnostic("spec-unexpected-field", lines[key], (key,)))
+    _check_name(parsed.value, lines, folder, found)
+    _check_description(parsed.value, lines, found)
+    _check_compatibility(parsed.value, lines, found)
+    if portable:
+        _check_portable(parsed.value, lines, found)
+    return found
+
+
+def _text(data: bytes, found: list[Diagnostic]) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        found.append(Diagnostic("spec-encoding", line, (f"byte {error.start} is not UTF-8",)))
+        text = data.decode(errors="replace")
+    if "\0" in text:
+        found.append(Diagnostic("spec-encoding", text.count("\n", 0, text.index("\0")) + 1, ("it has a NUL byte",)))
+        text = text.replace("\0", "")
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _block(text: str, found: list[Diagnostic]) -> str | None:
+    lines = text.split("\n")
+    if lines[0].rstrip(" \t") != "---":
+        found.append(Diagnostic("spec-frontmatter-missing", 1))
+        return None
+    for i in range(1, len(lines)):
+        if lines[i].rstrip(" \t") in ("---", "..."):
+            return "\n".join([*lines[1:i], ""])
+    found.append(Diagnostic("spec-frontmatter-unclosed", 1))
+    return None
+
+
+def _check_name(fields: dict[str, Any], lines: dict[str, int], folder: str, found: list[Diagnostic]) -> None:
+    name = fields.get("name")
+    if "name" not in fields or (isinstance(name, str) and not name.strip()):
+        found.append(Diagnostic("spec-name-missing", lines.get("name", 1)))
+        return
+    line = lines["name"]
+    if not isinstance(name, str):
+        found.append(Diagnostic("spec-name-not-text", line))
+        return
+    name = unicodedata.normalize("NFKC", name.strip())
+    better = slug(name) or "my-skill"
+    if len(name) > MAX_NAME:
+        found.append(Diagnostic("spec-name-too-long", line, (f"{len(name):,}",)))
+    if name != name.lower():
+        found.append(Diagnostic("spec-name-case", line, (name, better)))
+    if name.startswith("-") or name.endswith("-"):
+        found.append(Diagnostic("spec-name-hyphen-ends", line, (name, better)))
+    if "--" in name:
+        found.append(Diagnostic("spec-name-hyphen-double", line, (name, better)))
+    if not all(character.isalnum() or character == "-" for character in name):
+        found.append(Diagnostic("spec-name-characters", line, (name, better)))
+    if folder and unicodedata.normalize("NFKC", folder) != name:
+        found.append(Diagnostic("spec-name-folder", line, (name, folder)))
+
+
+def _check_description(fields: dict[str, Any], lines: dict[str, int], found: list[Diagnostic]) -> None:
+    description = fields.get("description")
+    if "description" not in fields or (isinstance(description, str) and not description.strip()):
+        found.append(Diagnostic("spec-description-missing", lines.get("description", 1)))
+    elif not isinstance(description, str):
+        found.append(Diagnostic("spec-description-not-text", lines["description"]))
+    elif len(description.strip()) > MAX_DESCRIPTION:
+        found.append(Diagnostic("spec-description-too-long", lines["description"], (f"{len(description.strip()):,}",)))
+
+
+def _check_compatibility(fields: dict[str, Any], lines: dict[str, int], found: list[Diagnostic]) -> None:
+    if "compatibility" not in fields:
+        return
+    compatibility, line = fields["compatibility"], lines["compatibility"]
+    if not isinstance(compatibility, str):
+        found.append(Diagnostic("spec-compatibility-not-text", line))
+    elif not compatibility.strip():
+        found.append(Diagnostic("spec-compatibility-empty", line))
+    elif len(compatibility.strip()) > MAX_COMPATIBILITY:
+        found.append(Diagnostic("spec-compatibility-too-long", line, (f"{len(compatibility.strip()):,}",)))
+
+
+def _check_portable(fields: dict[str, Any], lines: dict[str, int], found: list[Diagnostic]) -> None:
+    for key in ("name", "description"):
+        if any(character in as_text(fields.get(key, "")) for character in "<>"):
+            found.append(Diagnostic("portable-angle-brackets", lines[key], (key,)))
+    for word in _RESERVED_WORDS:
+        if word in as_text(fields.get("name", "")).lower():
+            found.append(Diagnostic("portable-reserved-word", lines["name"], (word,)))
+    tools = fields.get("allowed-tools")
+    if tools is not None and not isinstance(tools, str):
+        found.append(Diagnostic("portable-tools-list", lines["allowed-tools"], (" ".join(split_tools(tools)),)))
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict):
+        for key, value in metadata.items():
+            if not isinstance(value, str):
+                found.append(Diagnostic("portable-metadata-values", lines["metadata"], (key,)))

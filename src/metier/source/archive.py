@@ -1,0 +1,121 @@
+"""Skills in an archive: a .zip, a .skill or a .tar.gz, read in place and never unpacked to disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+from metier.errors import ArchiveRefused, SkillUnreadable
+from metier.skill import Identity, IdentityRow, MemoryFile, MemoryPackage
+from metier.source._unpack import ArchiveLimits, Member, unpack
+from metier.source.source import Scan
+
+ARCHIVE_SUFFIXES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
+
+
+class ArchiveSource:
+    """The skills of an archive; the whole archive is refused when any part of it is hostile."""
+
+    def __init__(self, path: Path | str, *, name: str | None = None, limits: ArchiveLimits | None = None) -> None:
+        self.path = os.path.abspath(path)
+        self._stem = _stem(self.path)
+        self._name = name or self._stem
+        self._limits = limits or ArchiveLimits()
+        self._lock = threading.Lock()
+        self._read_under: Identity | None = None
+        self._packages: dict[str, MemoryPackage] = {}
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self._name
+
+    def _current(self) -> dict[str, MemoryPackage]:
+        """The packages by key, unpacked again when the file has changed."""
+        try:
+            status = Identity.of(os.stat(self.path))
+        except OSError as error:
+            raise ArchiveRefused(
+                f"{self.path} cannot be read: {error.strerror}.", hint="Check the path.", path=self.path
+            ) from None
+        with self._lock:
+            if self._read_under != status:
+                self._packages = packages_of(unpack(Path(self.path), limits=self._limits), self._stem)
+                self._read_under = status
+            return self._packages
+
+    def scan(self) -> Scan:
+        """Unpack in memory when the file is new, and find the skills."""
+        packages = self._current()
+        return Scan({key: _identity(key, package) for key, package in packages.items()})
+
+    def identity(self, key: str) -> IdentityRow | None:
+        """Made of the content itself."""
+        package = self._current().get(key)
+        return _identity(key, package) if package is not None else None
+
+    def read(self, key: str) -> tuple[bytes, Identity]:
+        """The bytes of one SKILL.md."""
+        package = self.package(key)
+        return package.read(key.rpartition("/")[2]), _identity(key, package)
+
+    def package(self, key: str) -> MemoryPackage:
+        """The files of one skill."""
+        package = self._current().get(key)
+        if package is None:
+            raise SkillUnreadable(f"{self.path} has no {key}.", hint="`metier list` shows what it has.")
+        return package
+
+    def folder(self, key: str) -> str:
+        """The name of the skill's folder; the archive's own for a skill at its root."""
+        parent = key.rpartition("/")[0]
+        return parent.rpartition("/")[2] or self._stem
+
+    def location(self, key: str) -> str:
+        """The archive and the path in it."""
+        return f"{self.path}!/{key}"
+
+    def forced_name(self, key: str) -> str | None:
+        """Archives have no names but their own."""
+        return None
+
+    def cache_key(self) -> None:
+        """Not kept: the archive is read as a whole anyway."""
+        return
+
+
+def packages_of(members: dict[str, Member], stem: str) -> dict[str, MemoryPackage]:
+    """The skills among the members of an archive, each with the files below its SKILL.md."""
+    roots: dict[str, str] = {}
+    for path in sorted(members, key=lambda path: (path.count("/"), path.rpartition("/")[2] != "SKILL.md", path)):
+        folder, _, file = path.rpartition("/")
+        if file.lower() == "skill.md" and not any(_inside(folder, root) for root in roots):
+            roots[folder] = path
+    if not roots:
+        raise ArchiveRefused(f"{stem} holds no SKILL.md.", hint="Pack the skill's folder with its SKILL.md.")
+    packages: dict[str, MemoryPackage] = {}
+    for folder, key in roots.items():
+        start = len(folder) + 1 if folder else 0
+        packages[key] = MemoryPackage(
+            {path[start:]: MemoryFile(*member) for path, member in members.items() if _inside(path, folder)}
+        )
+    return packages
+
+
+def _inside(path: str, folder: str) -> bool:
+    return not folder or path == folder or path.startswith(f"{folder}/")
+
+
+def _identity(key: str, package: MemoryPackage) -> Identity:
+    data = package.read(key.rpartition("/")[2])
+    return Identity(0, len(data), 0, int.from_bytes(hashlib.sha256(data).digest()[:7], "big"))
+
+
+def _stem(path: str) -> str:
+    name = os.path.basename(path)
+    for suffix in ARCHIVE_SUFFIXES:
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)] or name
+    return name

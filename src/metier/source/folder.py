@@ -1,0 +1,238 @@
+"""Skills in a folder on disk, found by the rules that real collections need."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from metier.errors import SourceUnavailable
+from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, IdentityRow, read_skill_file
+from metier.source.source import Finding, Scan
+
+MAX_DEPTH = 6
+MAX_FOLDERS = 2_000
+
+_NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+# A skill may well be called "build"; a folder of build products is not searched for skills.
+_NOT_SEARCHED = frozenset({"dist", "build"})
+
+
+class FolderSource:
+    """The skills below a folder: every folder with a SKILL.md, at most six levels down.
+
+    The search stops at a skill (what lies below is its own), follows links to folders once, and says where a limit
+    cut it short. With `whole_root` the folder may itself be a skill. With `contain`, links to folders outside that
+    path are refused, as they must be in a place nobody has trusted yet.
+    """
+
+    def __init__(
+        self, root: Path | str, *, name: str | None = None, whole_root: bool = True, contain: Path | str | None = None
+    ) -> None:
+        self.root = os.path.abspath(root)
+        self._name = name or os.path.basename(self.root) or "root"
+        self._whole_root = whole_root
+        self._contain = os.path.realpath(contain) if contain is not None else None
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"FolderSource({self.root!r})"
+
+    def scan(self) -> Scan:
+        """Find the skills: one directory listing and one `lstat` for each of them."""
+        search = _Search(self.root, self._contain)
+        if self._whole_root:
+            own = _skill_file_in(self.root)
+            if own is not None:
+                status = os.lstat(f"{self.root}/{own}")
+                return Scan({own: Identity.of(status)}, (), ())
+        search.run(note_root_skill=not self._whole_root)
+        return Scan(search.found, tuple(search.findings), tuple(search.folders))
+
+    def identity(self, key: str) -> IdentityRow | None:
+        """One `lstat`."""
+        try:
+            status = os.lstat(f"{self.root}/{key}")
+        except OSError:
+            return None
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    def read(self, key: str) -> tuple[bytes, Identity]:
+        """The bytes of one SKILL.md."""
+        return read_skill_file(f"{self.root}/{key}", MAX_SKILL_BYTES)
+
+    def package(self, key: str) -> FolderPackage:
+        """The skill's folder."""
+        return FolderPackage(os.path.dirname(f"{self.root}/{key}"))
+
+    def folder(self, key: str) -> str:
+        """The name of the skill's folder."""
+        parent, slash, _ = key.rpartition("/")
+        return parent.rpartition("/")[2] if slash else os.path.basename(self.root)
+
+    def location(self, key: str) -> str:
+        """The absolute path of the SKILL.md."""
+        return os.path.join(self.root, *key.split("/"))
+
+    def forced_name(self, key: str) -> str | None:
+        """Folders have no names but their own."""
+        return None
+
+    def cache_key(self) -> str:
+        """The path, and what changes the meaning of a scan."""
+        return f"folder:{self.root}:{self._whole_root}:{self._contain or ''}"
+
+
+class _Search:
+    """One walk through a tree of skills."""
+
+    def __init__(self, root: str, contain: str | None) -> None:
+        self.root = root
+        self.contain = contain
+        self.found: dict[str, IdentityRow] = {}
+        self.findings: list[Finding] = []
+        self.folders: list[str] = []
+        self._links: list[tuple[str, str, int]] = []
+        self._linked: dict[str, str] = {}
+
+    def run(self, *, note_root_skill: bool) -> None:
+        waiting = [(self.root, "", 0)]
+        while waiting:
+            while waiting:
+                path, prefix, depth = waiting.pop()
+                if len(self.folders) == MAX_FOLDERS:
+                    self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders")
+                    return
+                self.folders.append(path)
+                if note_root_skill and not prefix:
+                    own = _skill_file_in(path)
+                    if own is not None:
+                        self._note(f"{path}/{own}", "root-skill-ignored", own)
+                waiting.extend(self._look(path, prefix, depth))
+            waiting.extend(self._follow_links())
+
+    def _look(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
+        """List one folder; returns the folders below that are not skills themselves."""
+        below: list[tuple[str, str, int]] = []
+        found = self.found
+        lstat = os.lstat
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if entry.is_symlink():
+                        if name not in _NEVER:
+                            self._links.append((f"{path}/{name}", f"{prefix}{name}", depth))
+                        continue
+                    if not entry.is_dir() or name in _NEVER:
+                        continue
+                    try:
+                        status = lstat(f"{path}/{name}/SKILL.md")
+                    except OSError:
+                        below.extend(self._enter(f"{path}/{name}", f"{prefix}{name}", depth + 1))
+                    else:
+                        found[f"{prefix}{name}/SKILL.md"] = (
+                            status.st_ino,
+                            status.st_size,
+                            status.st_mtime_ns,
+                            status.st_ctime_ns,
+                        )
+        except FileNotFoundError:
+            if not prefix:
+                raise SourceUnavailable(
+                    f"There is no folder {self.root}.", hint="Check the path.", path=self.root
+                ) from None
+            # A folder that vanished meanwhile has no skills.
+        except NotADirectoryError:
+            raise SourceUnavailable(f"{path} is not a folder.", hint="Name the folder of skills.", path=path) from None
+        except OSError as error:
+            if not prefix:
+                raise SourceUnavailable(
+                    f"{self.root} cannot be read: {error.strerror}.", hint="Check its permissions.", path=self.root
+                ) from None
+            self._note(path, "folder-unreadable", path, error.strerror or str(error))
+        return below
+
+    def _enter(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
+        """A folder without a SKILL.md: one with a skill.md of another case, or one to search."""
+        try:
+            own = _skill_file_in(path)
+            if own is not None:
+                self.found[f"{prefix}/{own}"] = Identity.of(os.lstat(f"{path}/{own}"))
+                return []
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._note(path, "folder-unreadable", path, error.strerror or str(error))
+            return []
+        if path.rpartition("/")[2] in _NOT_SEARCHED:
+            return []
+        if depth >= MAX_DEPTH:
+            if _has_folders(path):
+                self._note(path, "scan-limit", f"a depth of {MAX_DEPTH} folders")
+            return []
+        return [(path, f"{prefix}/", depth)]
+
+    def _follow_links(self) -> list[tuple[str, str, int]]:
+        """Follow links to folders, after everything else, so that the real folder wins over a link to it."""
+        below: list[tuple[str, str, int]] = []
+        real_root = os.path.realpath(self.root)
+        links, self._links = sorted(self._links), []
+        for path, prefix, depth in links:
+            real = os.path.realpath(path)
+            if not os.path.isdir(real):
+                if not os.path.exists(real):
+                    self._note(path, "symlink-broken", path)
+                continue
+            if real == real_root or real_root.startswith(real + os.sep):
+                continue  # a link to where we came from
+            same = self._already(real, real_root)
+            if same is not None:
+                self._note(path, "symlink-duplicate", path, same)
+                continue
+            if self.contain is not None and os.path.commonpath([self.contain, real]) != self.contain:
+                self._note(path, "symlink-escape", path, self.contain)
+                continue
+            self._linked[real] = path
+            try:
+                status = os.lstat(f"{path}/SKILL.md")
+            except OSError:
+                below.extend(self._enter(path, prefix, depth + 1))
+            else:
+                self.found[f"{prefix}/SKILL.md"] = Identity.of(status)
+        return below
+
+    def _already(self, real: str, real_root: str) -> str | None:
+        if real in self._linked:
+            return self._linked[real]
+        if real.startswith(real_root + os.sep):
+            inside = real[len(real_root) + 1 :].replace(os.sep, "/")
+            if f"{inside}/SKILL.md" in self.found or f"{self.root}/{inside}" in self.folders:
+                return f"{self.root}/{inside}"
+        return None
+
+    def _note(self, where: str, code: str, *values: str) -> None:
+        self.findings.append(Finding(where, Diagnostic(code, None, values)))
+
+
+def _skill_file_in(path: str) -> str | None:
+    """The SKILL.md of a folder whatever its case; the exact name wins."""
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in entries if entry.name.lower() == "skill.md"]
+    except NotADirectoryError:
+        return None
+    except FileNotFoundError:
+        return None
+    return "SKILL.md" if "SKILL.md" in names else min(names, default=None)
+
+
+def _has_folders(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return any(entry.is_dir() for entry in entries)
+    except OSError:
+        return False
