@@ -1,4 +1,4 @@
-"""Text for people: tables that fit the terminal, colour when there is one, and nothing a skill wrote taken at its word."""
+"""Text for people: tables that fit the terminal, colour where there is one, and a stranger's words made harmless."""
 
 from __future__ import annotations
 

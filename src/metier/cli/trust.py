@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     if options.command == "trust":
         store.trust(path)
         print(
-            f"{style.good('✓')} The skills of {Style.text(str(path), 4_096)} are trusted. `metier untrust` takes it back."
+            f"{style.good('✓')} The skills of {Style.text(str(path), 4_096)} are trusted; `metier untrust` undoes it."
         )
         return 0
     if store.untrust(path):

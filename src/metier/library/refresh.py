@@ -66,9 +66,9 @@ def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Sh
         return shelf.with_findings(scan.findings, scan.folders), 0
     fresh, read = _read_changed(place.source, scan, shelf)
     key = place.source.cache_key()
-    if cache is not None and key is not None and fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh.keys):
-        if cache.save(key, fresh):
-            fresh.unsaved = 0
+    worth_saving = fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh.keys)
+    if cache is not None and key is not None and worth_saving and cache.save(key, fresh):
+        fresh.unsaved = 0
     return fresh, read
 
 
