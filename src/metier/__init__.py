@@ -8,10 +8,29 @@
 
 from __future__ import annotations
 
-from metier._version import __version__
-from metier.errors import MetierError, SkillNotFound
-from metier.library import Caller, Change, Entry, Library, Place
-from metier.skill import Diagnostic, Document, Skill
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier._version import __version__
+    from metier.errors import MetierError, SkillNotFound
+    from metier.library import Caller, Change, Entry, Library, Place
+    from metier.skill import Diagnostic, Document, Skill
+
+_NAMES = {
+    "Caller": "metier.library",
+    "Change": "metier.library",
+    "Diagnostic": "metier.skill",
+    "Document": "metier.skill",
+    "Entry": "metier.library",
+    "Library": "metier.library",
+    "MetierError": "metier.errors",
+    "Place": "metier.library",
+    "Skill": "metier.skill",
+    "SkillNotFound": "metier.errors",
+    "__version__": "metier._version",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
     "Caller",

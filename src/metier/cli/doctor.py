@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
-from metier.library import Library, Place
 from metier.library.cache import default_cache_folder
 from metier.skill import KINDS
 from metier.source import FolderSource
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.library import Library, Place
 
 _MOST_SHOWN = 10
 

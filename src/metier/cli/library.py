@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from typing import TYPE_CHECKING
 
 from metier.errors import SourceUnavailable
 from metier.library import Library
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def library_of(options: argparse.Namespace) -> Library:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from metier.cli.library import library_of
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.shapes import entry_shape
-from metier.library import Entry, Library
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.library import Entry, Library
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from metier.cli.parser import make_parser
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 FINE, PROBLEMS, USAGE = 0, 1, 2
 

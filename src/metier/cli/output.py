@@ -8,10 +8,14 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from metier.skill import Diagnostic, shown
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from metier.skill import Diagnostic
 
 _WIDE = 10_000
 

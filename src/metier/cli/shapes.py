@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError
-from metier.library import Entry
+
+if TYPE_CHECKING:
+    from metier.library import Entry
 
 
 def entry_shape(entry: Entry) -> dict[str, Any]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
 from metier.cli.shapes import digest_of, entry_shape
 from metier.errors import MetierError
-from metier.library import Entry
-from metier.skill import Listing, Skill
+from metier.skill import Listing
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.library import Entry
+    from metier.skill import Skill
 
 _TOLD_APART = {
     "name",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import SourceUnavailable
@@ -14,7 +12,13 @@ from metier.library import source_of
 from metier.library.refresh import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
-from metier.source import FolderSource, Source
+from metier.source import FolderSource
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from metier.source import Source
 
 
 class Verdict(NamedTuple):

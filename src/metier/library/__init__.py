@@ -3,10 +3,29 @@
 This room places what sources find. It imports `skill` and `source`.
 """
 
-from metier.library.change import Change
-from metier.library.entry import Entry
-from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place
-from metier.library.library import Library, source_of
+from __future__ import annotations
+
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier.library.change import Change
+    from metier.library.entry import Entry
+    from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place
+    from metier.library.library import Library, source_of
+
+_NAMES = {
+    "Caller": "metier.library.layers",
+    "Change": "metier.library.change",
+    "Entry": "metier.library.entry",
+    "LAYERS": "metier.library.layers",
+    "Layer": "metier.library.layers",
+    "Library": "metier.library.library",
+    "OnMissingDescription": "metier.library.layers",
+    "Place": "metier.library.layers",
+    "source_of": "metier.library.library",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
     "LAYERS",

@@ -6,6 +6,7 @@ nothing half done. It is derived and can be thrown away: whatever is wrong with 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,39 +14,43 @@ import struct
 import sys
 import zlib
 from array import array
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metier.library.shelf import Shelf, encode_draft
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _MAGIC = b"metier-index "
 _FORMAT = 1
 _MAX_BYTES = 2 << 30
 
 
-def default_cache_folder() -> Path:
+def default_cache_folder() -> str:
     """Where the index is kept: `$METIER_CACHE`, else the user's cache folder."""
     chosen = os.environ.get("METIER_CACHE")
     if chosen:
-        return Path(chosen)
+        return chosen
+    home = os.path.expanduser("~")
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "metier" / "cache"
+        return os.path.join(os.environ.get("LOCALAPPDATA") or home, "metier", "cache")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "metier"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "metier"
+        return os.path.join(home, "Library", "Caches", "metier")
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "metier")
 
 
 class IndexCache:
     """Shelves kept in a folder. Safe to use from any number of processes at once."""
 
     def __init__(self, folder: Path | str, version: str) -> None:
-        self.folder = Path(folder)
+        self.folder = os.fspath(folder)
         self._version = version
         self.problem: tuple[str, str] | None = None
         """What failed last, and why; everything works without the cache, only more slowly."""
 
-    def path(self, source: str) -> Path:
+    def path(self, source: str) -> str:
         """The file for a source."""
-        return self.folder / f"index-{hashlib.sha256(source.encode(errors='surrogateescape')).hexdigest()[:24]}"
+        return f"{self.folder}/index-{hashlib.sha256(source.encode(errors='surrogateescape')).hexdigest()[:24]}"
 
     def load(self, source: str) -> Shelf | None:
         """The shelf that was kept for a source, or None when there is none that can be believed."""
@@ -64,17 +69,18 @@ class IndexCache:
     def save(self, source: str, shelf: Shelf) -> bool:
         """Keep a shelf; False when that is not possible here."""
         path = self.path(source)
-        beside = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+        beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
             data = _encode(shelf, source, self._version)
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(data)
                 os.replace(beside, path)
             except BaseException:
-                beside.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    os.unlink(beside)
                 raise
         except OSError as error:
             self.problem = ("written", error.strerror or str(error))
@@ -84,7 +90,7 @@ class IndexCache:
             return False
         return True
 
-    def _read(self, path: Path) -> bytes:
+    def _read(self, path: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)

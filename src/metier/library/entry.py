@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.library.layers import Caller, Layer, Place
-from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, Shelf, special_of
-from metier.skill import Diagnostic, IdentityRow, Package, Scope, Skill, interpret, read_draft
+from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, special_of
+from metier.skill import Diagnostic, read_draft
 
 if TYPE_CHECKING:
-    from metier.skill import Draft
+    from metier.library.layers import Caller, Layer, Place
+    from metier.library.shelf import Shelf
+    from metier.skill import Draft, IdentityRow, Package, Scope, Skill
 
 Status: TypeAlias = Literal["active", "shadowed", "broken", "skipped"]
 
@@ -117,6 +118,8 @@ class Entry:
     def skill(self) -> Skill:
         """The skill as its SKILL.md describes it."""
         if self._skill is None:
+            from metier.skill.document import interpret
+
             draft = self.draft
             forced = self.place.source.forced_name(self.key)
             if forced is not None:

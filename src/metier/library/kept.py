@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
-from metier.skill import Document, IdentityRow
+if TYPE_CHECKING:
+    from metier.skill import Document, IdentityRow
 
 _DOCUMENTS_KEPT = 128
 _LONGEST_KEPT = 128 * 1024

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.source import Source
+
+if TYPE_CHECKING:
+    from metier.source import Source
 
 Layer: TypeAlias = Literal["enterprise", "personal", "project", "plugin"]
 OnMissingDescription: TypeAlias = Literal["derive", "hide", "skip"]

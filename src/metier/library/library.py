@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier._version import __version__
@@ -19,17 +17,25 @@ from metier.errors import (
 )
 from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
-from metier.library.entry import Entry
-from metier.library.kept import Kept, Where
-from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place, checked_order
+from metier.library.kept import Kept
+from metier.library.layers import LAYERS, Caller, Place, checked_order
 from metier.library.refresh import Unreadable, difference, look_again, read_file
 from metier.library.shelf import Shelf
 from metier.library.snapshot import Snapshot
-from metier.skill import Diagnostic, Document, Listing, MemoryFile, Package, parse
-from metier.source import ARCHIVE_SUFFIXES, ArchiveSource, Finding, FolderSource, MemorySource, Source
+from metier.skill.diagnostic import Diagnostic
+from metier.source.folder import FolderSource
+from metier.source.source import ARCHIVE_SUFFIXES, Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from metier.library.entry import Entry
+    from metier.library.kept import Where
+    from metier.library.layers import Layer, OnMissingDescription
     from metier.library.watch import Watch
+    from metier.skill import Document, Listing, MemoryFile, Package
+    from metier.source.source import Source
 
 
 class Library:
@@ -93,6 +99,8 @@ class Library:
         cls, *skills: Mapping[str, MemoryFile | bytes | str], layer: Layer = "project", name: str = "memory"
     ) -> Library:
         """A library of skills in memory, each a mapping of paths to contents."""
+        from metier.source.memory import MemorySource
+
         source = MemorySource({}, name=name)
         for files in skills:
             source.add(files)
@@ -181,6 +189,8 @@ class Library:
             data, identity = read_file(source, entry.key)
         except Unreadable as problem:
             return _last_good_or_raise(entry, problem.diagnostic, last_good)
+        from metier.skill.document import parse
+
         document = parse(data, folder=entry.folder, file=entry.key.rpartition("/")[2])
         error = next((note for note in document.skill.diagnostics if note.severity == "error"), None)
         if error is not None:
@@ -244,8 +254,8 @@ class Library:
                     hint="Check the path; skills are folders with a SKILL.md.",
                     path=place.source.root,
                 )
-            if isinstance(place.source, ArchiveSource):
-                place.source.scan()
+            if not isinstance(place.source, FolderSource):
+                place.source.scan()  # an archive that is refused is refused here, not taken for an empty one
 
 
 class _State:
@@ -306,6 +316,8 @@ def _last_good_or_raise(entry: Entry, problem: Diagnostic, last_good: Document |
 def _still_the_same_skill(entry: Entry, document: Document) -> Document:
     """The document under the name it was asked for; raises when its file holds another skill by now."""
     if entry.place.source.forced_name(entry.key) is not None:
+        from metier.skill.document import Document
+
         return Document(entry.skill, document.body, document.body_line)
     if document.skill.name != entry.name:
         raise SkillChanged(
@@ -318,7 +330,9 @@ def _still_the_same_skill(entry: Entry, document: Document) -> Document:
 
 def source_of(path: Path | str) -> Source:
     """The source for a path that somebody names: a folder, or an archive."""
-    text = os.fspath(path)
+    text = os.path.expanduser(os.fspath(path))
     if text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(text):
+        from metier.source.archive import ArchiveSource
+
         return ArchiveSource(text)
-    return FolderSource(os.path.expanduser(text))
+    return FolderSource(text)

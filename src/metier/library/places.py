@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metier.library.layers import Place
 from metier.library.trust import TrustStore
-from metier.source import Finding, FolderSource, entry_point_sources
+from metier.source import FolderSource, entry_point_sources
+
+if TYPE_CHECKING:
+    from metier.source import Finding
 
 PROJECT_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
 PERSONAL_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")

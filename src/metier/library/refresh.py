@@ -5,24 +5,30 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
+from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, FileTooLarge, MetierError, SourceUnavailable
-from metier.library.cache import IndexCache
 from metier.library.change import Change
-from metier.library.layers import Place
 from metier.library.shelf import BROKEN, Shelf, broken_draft, stale_draft
-from metier.library.snapshot import Snapshot
 from metier.skill import (
     MAX_SKILL_BYTES,
     UNSETTLED_INODE,
     Diagnostic,
-    Draft,
-    Identity,
-    IdentityRow,
     draft_name,
     read_draft,
 )
-from metier.source import Finding, Scan, Source
+from metier.source import Finding, Scan
+
+if TYPE_CHECKING:
+    from metier.library.cache import IndexCache
+    from metier.library.layers import Place
+    from metier.library.snapshot import Snapshot
+    from metier.skill import (
+        Draft,
+        Identity,
+        IdentityRow,
+    )
+    from metier.source import Source
 
 # Changes worth fewer than one row in this many are left for the next start to read again: writing the whole index
 # costs more than reading a few files.

@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from metier.skill import Diagnostic, Draft, IdentityRow, Scope, canonical_field, interpret
-from metier.source import Finding
+from metier.skill import Diagnostic, Draft
+
+if TYPE_CHECKING:
+    from metier.skill import IdentityRow, Scope
+    from metier.source import Finding
 
 BROKEN, DERIVED, SPECIAL, STALE = 1, 2, 4, 8
 """Marks of a row: cannot be loaded; has no description of its own; has a priority or a scope; serves an old version."""
@@ -97,6 +101,8 @@ _ORDINARY_KEPT = 512
 
 
 def _is_ordinary(key: str) -> bool:
+    from metier.skill.fields import canonical_field
+
     if canonical_field(key) in ("priority", "scope"):
         return False
     if len(_ordinary_keys) < _ORDINARY_KEPT:
@@ -134,5 +140,7 @@ def decode_draft(row: bytes) -> Draft:
 
 def special_of(draft: Draft, folder: str) -> tuple[int, Scope | None]:
     """Priority and scope, for the few skills that have one."""
+    from metier.skill.document import interpret
+
     skill = interpret(draft, folder)
     return skill.priority, skill.scope

@@ -6,15 +6,17 @@ computed on first use (entries, winners, aliases) gives the same answer whoever 
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.library.entry import Entry
-from metier.library.layers import Caller, Layer, Place
-from metier.library.shelf import Shelf
 from metier.skill import shown, slug
+
+if TYPE_CHECKING:
+    from metier.library.layers import Caller, Layer, Place
+    from metier.library.shelf import Shelf
 
 _SUGGESTED_AMONG = 4_000
 _VIEWS_KEPT = 64
@@ -153,6 +155,8 @@ class View:
 
     def suggestion(self, name: str) -> str | None:
         """The name most like a mistyped one, if any is like it."""
+        import difflib
+
         wanted = slug(name.rpartition("@")[0] or name)
         if not wanted:
             return None

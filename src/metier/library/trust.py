@@ -10,8 +10,12 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+from metier.errors import InvalidArgument, SourceUnavailable
+
+if TYPE_CHECKING:
+    from metier.errors import MetierError
 
 
 def default_config_folder() -> Path:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
-from metier.library.change import Change
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from metier.library.change import Change
     from metier.library.library import Library
 
 log = logging.getLogger("metier.watch")

@@ -3,24 +3,59 @@
 This room takes bytes and folders and returns data. It imports nothing of the other rooms but the errors.
 """
 
-from metier.skill.diagnostic import KINDS, Diagnostic, Severity, shown
-from metier.skill.document import (
-    MAX_SKILL_BYTES,
-    Document,
-    Draft,
-    draft_name,
-    interpret,
-    parse,
-    read_draft,
-    shorten,
-)
-from metier.skill.fields import canonical_field
-from metier.skill.files import Listing, Package, PackageFile
-from metier.skill.folder import UNSETTLED_INODE, FolderPackage, Identity, IdentityRow, read_skill_file
-from metier.skill.memory import MemoryFile, MemoryPackage
-from metier.skill.names import is_valid_name, slug
-from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
-from metier.skill.tokens import estimate_tokens
+from __future__ import annotations
+
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier.skill.diagnostic import KINDS, Diagnostic, Severity, shown
+    from metier.skill.document import Document, interpret, parse
+    from metier.skill.draft import MAX_SKILL_BYTES, Draft, draft_name, read_draft, shorten
+    from metier.skill.fields import canonical_field
+    from metier.skill.files import Listing, Package, PackageFile
+    from metier.skill.folder import UNSETTLED_INODE, FolderPackage, Identity, IdentityRow, read_skill_file
+    from metier.skill.memory import MemoryFile, MemoryPackage
+    from metier.skill.names import is_valid_name, slug
+    from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
+    from metier.skill.tokens import estimate_tokens
+
+_NAMES = {
+    "Argument": "metier.skill.skill",
+    "Diagnostic": "metier.skill.diagnostic",
+    "Document": "metier.skill.document",
+    "Draft": "metier.skill.draft",
+    "Execution": "metier.skill.skill",
+    "FolderPackage": "metier.skill.folder",
+    "Hook": "metier.skill.skill",
+    "HookGroup": "metier.skill.skill",
+    "Hooks": "metier.skill.skill",
+    "Identity": "metier.skill.folder",
+    "IdentityRow": "metier.skill.folder",
+    "KINDS": "metier.skill.diagnostic",
+    "Listing": "metier.skill.files",
+    "MAX_SKILL_BYTES": "metier.skill.draft",
+    "MemoryFile": "metier.skill.memory",
+    "MemoryPackage": "metier.skill.memory",
+    "Package": "metier.skill.files",
+    "PackageFile": "metier.skill.files",
+    "Scope": "metier.skill.skill",
+    "Severity": "metier.skill.diagnostic",
+    "Skill": "metier.skill.skill",
+    "UNSETTLED_INODE": "metier.skill.folder",
+    "canonical_field": "metier.skill.fields",
+    "draft_name": "metier.skill.draft",
+    "estimate_tokens": "metier.skill.tokens",
+    "interpret": "metier.skill.document",
+    "is_valid_name": "metier.skill.names",
+    "parse": "metier.skill.document",
+    "read_draft": "metier.skill.draft",
+    "read_skill_file": "metier.skill.folder",
+    "shorten": "metier.skill.draft",
+    "shown": "metier.skill.diagnostic",
+    "slug": "metier.skill.names",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
     "KINDS",

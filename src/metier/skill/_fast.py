@@ -12,7 +12,6 @@ parser, it is by far the most common one, and the repair for it (take the value 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NamedTuple
 
 from metier.skill.diagnostic import Diagnostic
@@ -27,11 +26,8 @@ class Reading(NamedTuple):
     notes: tuple[Diagnostic, ...]
 
 
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,120}", re.ASCII)
 _NOT_PLAIN = frozenset("-?:,[]{}#&*!|>'\"%@` ")
-_FLOW_ITEM = re.compile(
-    r"[A-Za-z0-9_](?:[A-Za-z0-9_./+*()-]|:(?=[A-Za-z0-9_./+*()-])|[ ](?=[A-Za-z0-9_./+*()-]))*", re.ASCII
-)
+_FLOW_PUNCTUATION = dict.fromkeys(map(ord, " _./+*():-"))
 _BLOCK_HEADERS = frozenset(("|", "|-", ">", ">-"))
 _MAX_DEPTH = 12
 
@@ -127,7 +123,9 @@ def _unquoted_colon(key: str, line: str, number: int) -> Diagnostic:
 
 
 def _good_key(key: str) -> bool:
-    if not _KEY.fullmatch(key):
+    if not key.isascii() or not key[:1].isalpha() or len(key) > 120:
+        return False
+    if not key.replace("-", "").replace("_", "").replace(".", "").isalnum():
         return False
     if len(_good_keys) < _GOOD_KEYS_KEPT:
         _good_keys.add(key)
@@ -377,10 +375,17 @@ def _flow_list(value: str) -> list[str]:
             if len(item) < 2 or item[-1] != item[0] or item[0] in item[1:-1] or "\\" in item:
                 raise _Unsure
             item = item[1:-1]
-        elif not _FLOW_ITEM.fullmatch(item):
+        elif not _is_plain_in_flow(item):
             raise _Unsure
         items.append(item)
     return items
+
+
+def _is_plain_in_flow(item: str) -> bool:
+    """Whether an item between commas is plainly a plain scalar: a word or words, perhaps `Bash(git:*)`."""
+    if not item.isascii() or not (item[0].isalnum() or item[0] == "_") or item[-1] == ":" or ": " in item:
+        return False
+    return item.translate(_FLOW_PUNCTUATION).isalnum()
 
 
 def _json_lines(lines: list[str], i: int, indent: int) -> tuple[dict[str, Any], int]:

@@ -1,46 +1,27 @@
 """From the bytes of a SKILL.md to a skill.
 
-Two steps, because they are needed at different times. `read_draft` takes the file apart once, when it is indexed;
-`interpret` makes typed fields of what was read, when somebody looks. A draft is plain data, so the index cache can keep
-it; a skill is a pure function of its draft and its folder's name.
+Two steps, because they are needed at different times. A draft is made once, when a file is indexed; `interpret` makes
+typed fields of it when somebody looks. A skill is a pure function of its draft and its folder's name.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from metier.skill._fast import read_fast
-from metier.skill.block import read_block
 from metier.skill.diagnostic import Diagnostic
+from metier.skill.draft import MAX_DESCRIPTION, OTHER_DESCRIPTIONS, draft_of
 from metier.skill.fields import Fields
-from metier.skill.frontmatter import Split, split, split_at_first_heading
 from metier.skill.names import MAX_NAME, is_valid_name, usable_name
 from metier.skill.skill import Skill
 from metier.skill.text import decode, drop_control
-from metier.skill.tokens import estimate_tokens, tokens_of
 
-MAX_SKILL_BYTES = 2 * 1024 * 1024
-MAX_DESCRIPTION = 1_024
+if TYPE_CHECKING:
+    from metier.skill.draft import Draft
+
 MAX_COMPATIBILITY = 500
 MAX_BODY_LINES = 500
 MAX_BODY_TOKENS = 8_000
-
-_OTHER_DESCRIPTIONS = ("when_to_use", "when-to-use", "summary", "short_description", "short-description")
-
-
-class Draft(NamedTuple):
-    """What one reading of a SKILL.md learned; everything but the instructions themselves."""
-
-    mapping: dict[str, Any]
-    lines: list[int]
-    notes: tuple[Diagnostic, ...]
-    body_lines: int
-    body_tokens: int
-    heading: str
-    derived: str
-    """A description made of the body, filled only when the frontmatter has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,57 +45,13 @@ def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
     Never raises for what the bytes contain: a file that cannot be loaded is a skill with an `error` diagnostic.
     """
     text, notes = decode(data)
-    draft, cut = _draft(text, notes)
+    draft, cut = draft_of(text, notes)
     trimmed, blank = trim_body(cut.body)
     body, found = drop_control(trimmed)
     first_line = cut.body_line + blank
     moved = (Diagnostic(note.code, (note.line or 1) + first_line - 1, note.values) for note in found)
     draft = draft._replace(notes=(*draft.notes, *moved))
     return Document(interpret(draft, folder, file), body, first_line)
-
-
-def read_draft(data: bytes) -> Draft:
-    """Take a SKILL.md apart for the index; the cheap half of `parse`."""
-    draft = _quick_draft(data)
-    if draft is not None:
-        return draft
-    text, notes = decode(data)
-    return _draft(text, notes)[0]
-
-
-def _quick_draft(data: bytes) -> Draft | None:
-    """The draft of a file with nothing odd about it, made of its bytes; None for every other file.
-
-    Searching and counting in bytes is several times faster than in text once a file has one em dash in it.
-    """
-    if not data.startswith(b"---\n") or b"\r" in data or b"\0" in data:
-        return None
-    end = data.find(b"\n---", 3)
-    if end < 0 or data[end + 4 : end + 5] != b"\n" or data.find(b"\n...", 3, end) >= 0:
-        return None
-    start = end + 5
-    size = len(data) - start
-    characters = size
-    try:
-        block = data[4 : end + 1].decode()
-        if not data.isascii():
-            characters = len(data[start:].decode())
-    except UnicodeDecodeError:
-        return None
-    reading = read_fast(block, 2)
-    if reading is None:
-        return None
-    description = reading.mapping.get("description")
-    if not description or type(description) is not str:
-        return None
-    body_lines = data.count(b"\n", start) + 1
-    if size < 100 and not data[start:].strip():
-        body_lines = 0
-    heading = ""
-    at = data.find(b"\n# ", end + 4)
-    if at >= 0:
-        heading = _first_heading(data[at + 1 : at + 802].decode(errors="ignore"))
-    return Draft(reading.mapping, reading.lines, reading.notes, body_lines, tokens_of(characters, size), heading, "")
 
 
 def trim_body(body: str) -> tuple[str, int]:
@@ -128,128 +65,6 @@ def trim_body(body: str) -> tuple[str, int]:
         body = rest
         blank += 1
     return body, blank
-
-
-def _draft(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Draft, Split]:
-    if not text or text.isspace():
-        empty = Split(None, 1, "", 1, ())
-        return Draft({}, [], (*notes, Diagnostic("file-empty", 1)), 0, 0, "", ""), empty
-    cut = split(text)
-    block = cut.block
-    notes += cut.notes
-    mapping: dict[str, Any] = {}
-    lines: list[int] = []
-    if block is None:
-        notes += (Diagnostic("frontmatter-missing", 1),)
-    elif block:
-        mapping, lines, found = read_block(block, cut.block_line)
-        if found:
-            if any(note.code == "yaml-unreadable" for note in found):
-                other = split_at_first_heading(text)
-                if other is not None and other.block:
-                    cut = other
-                    mapping, lines, found = read_block(other.block, other.block_line)
-                    found = other.notes + found
-            notes += found
-            if not mapping and found[-1].code == "frontmatter-not-a-mapping":
-                cut = cut._replace(body=f"{block}\n{cut.body}")
-    body = cut.body
-    heading = _first_heading(body)
-    derived = ""
-    description = mapping.get("description")
-    if not description or not isinstance(description, str):
-        derived, note = _derived_description(mapping, lines, body, heading, cut.body_line)
-        if note is not None:
-            notes += (note,)
-    tokens = estimate_tokens(body)
-    body_lines = body.count("\n") + 1 if body and not body.isspace() else 0
-    return Draft(mapping, lines, notes, body_lines, tokens, heading, derived), cut
-
-
-def _first_heading(body: str) -> str:
-    at = 0 if body.startswith("# ") else body.find("\n# ") + 1
-    if at == 0 and not body.startswith("# "):
-        return ""
-    end = body.find("\n", at)
-    return body[at + 2 : end if end >= 0 else len(body)].strip().rstrip("#").strip()[:200]
-
-
-def _derived_description(
-    mapping: dict[str, Any], lines: list[int], body: str, heading: str, body_line: int
-) -> tuple[str, Diagnostic | None]:
-    """A description for a skill that has none, and the diagnostic to go with it."""
-    if _has_description(mapping):
-        return "", None
-    paragraph = first_paragraph(body)
-    if paragraph:
-        return paragraph, Diagnostic("description-missing", body_line, ("paragraph",))
-    if heading:
-        return heading, Diagnostic("description-missing", body_line, ("heading",))
-    if body.strip():
-        return shorten(" ".join(body.split()), MAX_DESCRIPTION), Diagnostic("description-missing", body_line, ("text",))
-    return "", Diagnostic("nothing-to-load", lines[0] if lines else 1)
-
-
-def _has_description(mapping: dict[str, Any]) -> bool:
-    if any(mapping.get(key) for key in ("description", *_OTHER_DESCRIPTIONS)):
-        return True
-    inner = mapping.get("metadata")
-    return (isinstance(inner, dict) and bool(inner.get("description"))) or any(
-        key.strip().lower() == "description" and value for key, value in mapping.items()
-    )
-
-
-_PROSE_STOP = re.compile(r"\s*(?:#{1,6}(?:\s|$)|```|~~~|\||!\[|\[!\[|<|-{3,}\s*$|={3,}\s*$|\*{3,}\s*$)")
-_MARKUP = re.compile(r"(?<!\w)(?:\*\*|__|\*|_)(?=\S)|(?<=\S)(?:\*\*|__|\*|_)(?!\w)|^>\s*|^[-*+]\s+|^\d+[.)]\s+")
-_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{0,500}\)")
-
-
-def first_paragraph(body: str) -> str:
-    """The first prose of a body, as one line of at most 1,024 characters.
-
-    >>> first_paragraph("# Title\\n\\nDeploys **safely** to\\nproduction.\\n\\nMore.")
-    'Deploys safely to production.'
-    """
-    found: list[str] = []
-    fenced = False
-    length = 0
-    for line in body[:16_000].split("\n"):
-        if line.lstrip().startswith(("```", "~~~")):
-            if found:
-                break
-            fenced = not fenced
-        elif fenced:
-            continue
-        elif not line.strip() or _PROSE_STOP.match(line):
-            if found:
-                break
-        else:
-            found.append(_LINK.sub(r"\1", _MARKUP.sub("", line.strip())))
-            length += len(line)
-            if length > MAX_DESCRIPTION:
-                break
-    return shorten(" ".join(" ".join(found).split()), MAX_DESCRIPTION)
-
-
-def shorten(text: str, limit: int) -> str:
-    """Text of at most `limit` characters, cut at a word, with an ellipsis when something is missing.
-
-    >>> shorten("one two three", 9)
-    'one two…'
-    """
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    word = cut.rfind(" ")
-    return (cut[:word] if word > limit // 2 else cut).rstrip(" ,;:.") + "…"
-
-
-def draft_name(draft: Draft, folder: str) -> str:
-    """The name that `interpret` will give, without interpreting the rest."""
-    name = draft.mapping.get("name")
-    if type(name) is str and name.strip():
-        return usable_name(name.strip(), folder)
-    return interpret(draft, folder).name
 
 
 def interpret(draft: Draft, folder: str, file: str = "SKILL.md") -> Skill:
@@ -350,7 +165,7 @@ def _description(
     if isinstance(inner, str) and inner.strip():
         fields.note("description-elsewhere", fields.line("metadata"), "description", "metadata.description")
         return inner.strip(), "field"
-    for key in _OTHER_DESCRIPTIONS:
+    for key in OTHER_DESCRIPTIONS:
         value = draft.mapping.get(key)
         if isinstance(value, str) and value.strip():
             fields.note("description-elsewhere", fields.line("when_to_use") or 1, "description", key)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 FIELD_NAMES = [
     "name",

@@ -13,9 +13,7 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.skill.files import (
@@ -31,6 +29,10 @@ from metier.skill.files import (
     digest_of,
     kind_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _MAX_LINKS = 16
 _CHUNK = 1 << 20
@@ -128,6 +130,7 @@ class FolderPackage:
     """A skill's files in a folder.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> root = Path(tempfile.mkdtemp())
     >>> _ = (root / "SKILL.md").write_text("hello")
     >>> FolderPackage(root).read("SKILL.md")
@@ -135,7 +138,7 @@ class FolderPackage:
     """
 
     def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
+        self.root = os.fspath(root)
 
     def listing(self) -> Listing:
         """All files, sorted, bounded; links are listed as links and never followed."""
@@ -191,7 +194,7 @@ class FolderPackage:
         size = 0
         for path, status in self._walk_all():
             if stat.S_ISLNK(status.st_mode):
-                target = os.readlink(self.root / path)
+                target = os.readlink(f"{self.root}/{path}")
                 entries.append(DigestEntry(path, "link", hashlib.sha256(os.fsencode(target)).digest()))
                 continue
             size += status.st_size
@@ -207,7 +210,7 @@ class FolderPackage:
     def _hash(self, path: str) -> bytes:
         content = hashlib.sha256()
         try:
-            descriptor = os.open(self.root / path, _OPEN)
+            descriptor = os.open(f"{self.root}/{path}", _OPEN)
         except OSError as error:
             raise _explained(path, error) from None
         try:
@@ -236,7 +239,7 @@ class FolderPackage:
         while waiting:
             prefix, depth = waiting.pop()
             try:
-                with os.scandir(self.root / prefix if prefix else self.root) as entries:
+                with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
                     listed = sorted(entries, key=lambda entry: entry.name)
             except FileNotFoundError:
                 if not prefix:
@@ -245,7 +248,7 @@ class FolderPackage:
                     ) from None
                 continue
             except OSError as error:
-                raise _explained(prefix or str(self.root), error) from None
+                raise _explained(prefix or self.root, error) from None
             for entry in listed:
                 if entry.name in EXCLUDED:
                     continue
@@ -263,7 +266,7 @@ class FolderPackage:
                     yield path, status
 
 
-def _open_beneath(root: Path, segments: tuple[str, ...]) -> int:
+def _open_beneath(root: str, segments: tuple[str, ...]) -> int:
     """Open a file below a folder, following links by hand so that none can lead out."""
     directory = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
     stack = [os.open(root, directory)]
@@ -315,7 +318,7 @@ def _link_target(segment: str, directory: int, error: OSError) -> str:
         raise error from None
 
 
-def _open_resolved(root: Path, segments: tuple[str, ...]) -> int:
+def _open_resolved(root: str, segments: tuple[str, ...]) -> int:
     """The same where the system cannot open relative to a descriptor: resolve, contain, open, and look again."""
     base = os.path.realpath(root)
     real = os.path.realpath(os.path.join(base, *segments))

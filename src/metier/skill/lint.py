@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.skill.diagnostic import Diagnostic
-from metier.skill.document import Document, parse
+from metier.skill.document import parse
 from metier.skill.fields import split_tools
-from metier.skill.files import Package
 from metier.skill.strict import PORTABLE_MAX_BYTES, SPECIFICATION_FIELDS, check_strictly
+
+if TYPE_CHECKING:
+    from metier.skill.document import Document
+    from metier.skill.files import Package
 
 _MAX_SCRIPTS = 50
 _MAX_SCRIPT_BYTES = 256 * 1024

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge
 from metier.skill.files import (
@@ -16,6 +15,9 @@ from metier.skill.files import (
     digest_of,
     kind_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class MemoryFile(NamedTuple):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from metier.skill.diagnostic import Diagnostic
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.skill.diagnostic import Diagnostic
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 

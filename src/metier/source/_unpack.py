@@ -14,15 +14,17 @@ import stat
 import struct
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier.errors import ArchiveRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 _PIECE = 64 * 1024
 _TAR_HEADERS = 4 * 1024 * 1024  # long names and pax records, all together

@@ -6,13 +6,16 @@ import hashlib
 import os
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SkillUnreadable
-from metier.skill import Identity, IdentityRow, MemoryFile, MemoryPackage
-from metier.source._unpack import ArchiveLimits, Member, unpack
-from metier.source.source import Scan
+from metier.skill import Identity, MemoryFile, MemoryPackage
+from metier.source._unpack import ArchiveLimits, unpack
+from metier.source.source import ARCHIVE_SUFFIXES, Scan
 
-ARCHIVE_SUFFIXES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
+if TYPE_CHECKING:
+    from metier.skill import IdentityRow
+    from metier.source._unpack import Member
 
 
 class ArchiveSource:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metier.errors import SourceUnavailable
-from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, IdentityRow, read_skill_file
+from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
 from metier.source.source import Finding, Scan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from metier.skill import IdentityRow
 
 MAX_DEPTH = 6
 MAX_FOLDERS = 2_000

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillUnreadable
-from metier.skill import Identity, IdentityRow, MemoryFile, MemoryPackage, is_valid_name
+from metier.skill import Identity, MemoryPackage, is_valid_name
 from metier.source.source import Scan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.skill import IdentityRow, MemoryFile
 
 
 class MemorySource:

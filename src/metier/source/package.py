@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SourceUnavailable
 from metier.skill import Diagnostic
@@ -22,7 +23,10 @@ from metier.source._unpack import unpack
 from metier.source.archive import packages_of
 from metier.source.folder import FolderSource
 from metier.source.memory import MemorySource
-from metier.source.source import Finding, Source
+from metier.source.source import Finding
+
+if TYPE_CHECKING:
+    from metier.source.source import Source
 
 ENTRY_POINT_GROUP = "metier.skills"
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from metier.skill import Diagnostic, Identity, IdentityRow, Package
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.skill import Diagnostic, Identity, IdentityRow, Package
+
+ARCHIVE_SUFFIXES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
+"""What the name of an archive ends in."""
 
 
 class Finding(NamedTuple):

@@ -16,11 +16,14 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 SNIFF_BYTES = 65_536
 CELL = 60  # longest cell text that is printed

@@ -9,7 +9,6 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -17,8 +16,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # a skill's folder may be read-only, and is compared by its files
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from typing import TYPE_CHECKING
+
 from peek_csv import (
-    Table,
     Unusable,
     cut,
     delimiter_option,
@@ -27,6 +27,13 @@ from peek_csv import (
     parse_number,
     run,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from peek_csv import (
+        Table,
+    )
 
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 84, 20, 48, 96

@@ -15,18 +15,15 @@ import random
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.dont_write_bytecode = True  # a skill's folder may be read-only, and is compared by its files
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from peek_csv import (
     LEADING_ZERO,
-    Table,
     Unusable,
     cut,
     delimiter_option,
@@ -35,6 +32,14 @@ from peek_csv import (
     parse_number,
     run,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from peek_csv import (
+        Table,
+    )
 
 SAMPLE = 10_000  # values kept a column for quantiles, and distinct values counted
 ROW_HASHES = 500_000  # distinct rows remembered to find duplicates

@@ -15,11 +15,13 @@ import re
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 LINE = 16_384  # bytes read of one line
 SHOWN = 240  # longest text that is printed
@@ -185,7 +187,7 @@ def read_lines(name: str) -> Iterator[tuple[int, str]]:
             return
         try:
             with gzip.open(stream) as inner:
-                yield from decode_lines(cast(BinaryIO, inner), name)
+                yield from decode_lines(cast("BinaryIO", inner), name)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             print(f"warning: {name}: the archive is damaged: {error}", file=sys.stderr)
 

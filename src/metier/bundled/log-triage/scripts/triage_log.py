@@ -12,11 +12,10 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.dont_write_bytecode = True  # a skill's folder may be read-only, and is compared by its files
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -27,12 +26,18 @@ from read_log import (
     GO_START,
     RANK,
     SHOWN,
-    Record,
     mask,
     parse_line,
     read_lines,
     run,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from read_log import (
+        Record,
+    )
 
 TEMPLATES = 5_000
 TRACES = 1_000

@@ -17,11 +17,13 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SKIPPED_FOLDERS = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox"}
 SKIPPED_FOLDERS |= {".mypy_cache", ".ruff_cache", ".pytest_cache"}

@@ -1,0 +1,231 @@
+"""What finding, re-finding and loading skills costs, as ratios to bare loops in the same run.
+
+    python benchmarks/library.py [--sizes 100,1000,10000] [--json]
+
+Everything is CPU time, the best of several rounds, because machines are noisy. The bare loops are the least that any
+program must do: list the folders, and `stat` each SKILL.md or read its first 4 KB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from _workload import SAMPLE, make_skills
+from metier import Library
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    skills: int
+    what: str
+    ours: str
+    baseline: str
+    ratio: float | None
+    limit: float | None
+
+    @property
+    def holds(self) -> bool | None:
+        return None if self.ratio is None or self.limit is None else self.ratio <= self.limit
+
+
+def bare_read(root: str) -> None:
+    """List the folders and read the first 4 KB of each SKILL.md."""
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                descriptor = os.open(f"{entry.path}/SKILL.md", os.O_RDONLY)
+                os.read(descriptor, 4096)
+                os.close(descriptor)
+
+
+def bare_stat(root: str) -> None:
+    """List the folders and `stat` each SKILL.md."""
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                os.stat(f"{entry.path}/SKILL.md")
+
+
+def cpu(work: Callable[[], object], rounds: int) -> float:
+    """The least CPU seconds that a piece of work took."""
+    best = float("inf")
+    for _ in range(rounds):
+        gc.collect()
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def paired(ours: Callable[[], object], baseline: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Both measured by turns, so that a noisy minute hits both."""
+    best, best_baseline = float("inf"), float("inf")
+    for _ in range(rounds):
+        best_baseline = min(best_baseline, cpu(baseline, 1))
+        best = min(best, cpu(ours, 1))
+    return best, best_baseline
+
+
+def child_cpu(command: list[str], env: dict[str, str], rounds: int = 9) -> float:
+    """The least CPU seconds that a process took from start to end."""
+    best = float("inf")
+    for _ in range(rounds):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return best
+
+
+def measure(count: int, folder: Path) -> list[Row]:
+    """All measurements that depend on the number of skills."""
+    root, cache = folder / "skills", folder / "cache"
+    root.mkdir(parents=True)
+    make_skills(root, count)
+    where = str(root)
+    rounds = 12 if count <= 1_000 else 5 if count <= 10_000 else 2
+    rows: list[Row] = []
+
+    def ratio(what: str, ours: float, baseline: float, name: str, limit: float | None) -> None:
+        rows.append(Row(count, what, _ms(ours), f"{_ms(baseline)} {name}", ours / baseline, limit))
+
+    time.sleep(0.2)  # so that the files count as settled; not measured
+    cold, read = paired(lambda: Library.from_folder(root, cache=False), lambda: bare_read(where), rounds)
+    ratio("cold index, no cache", cold, read, "scandir + read", 6)
+    Library.from_folder(root, cache=cache)
+    started, stat = paired(lambda: Library.from_folder(root, cache=cache), lambda: bare_stat(where), rounds)
+    ratio("start from the cache", started, stat, "scandir + stat", 1.6)
+    library = Library.from_folder(root, cache=cache)
+    again, stat = paired(library.refresh, lambda: bare_stat(where), rounds)
+    ratio("re-scan, nothing changed", again, stat, "scandir + stat", 1.6)
+
+    some = library.entries()[0]
+    path = Path(some.location)
+    path.write_bytes(path.read_bytes() + b"\nOne more line.\n")
+    rows.append(
+        Row(count, "files read after one change", str(library.refresh().files_read), "", library_reads(library), None)
+    )
+
+    names = [entry.name for entry in library][:: max(1, count // 1_000)]
+    loads = []
+    for _ in range(3):
+        for name in names:
+            start = time.process_time_ns()
+            library.document(name)
+            loads.append((time.process_time_ns() - start) / 1_000)
+    median = statistics.median(loads)
+    rows.append(Row(count, "load a body, median", f"{median:.0f} us", "limit 150 us", median / 150, 1))
+    rows.append(_memory(count, root))
+    return rows
+
+
+def library_reads(library: Library) -> float | None:
+    """Nothing more to read once the change was seen; the ratio column stays empty."""
+    library.refresh()
+    return None
+
+
+def _memory(count: int, root: Path) -> Row:
+    gc.collect()
+    tracemalloc.start()
+    library = Library.from_folder(root, cache=False)
+    for entry in library:
+        entry.description  # noqa: B018
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    allowed = 3_000_000 * count / 1_000
+    return Row(
+        count,
+        "Python memory, all looked at",
+        f"{used / 1e6:.2f} MB",
+        f"limit {allowed / 1e6:.1f} MB",
+        used / allowed,
+        1,
+    )
+
+
+def measure_processes(folder: Path) -> list[Row]:
+    """What starting costs: importing the package, and the command."""
+    root = folder / "skills"
+    env = {**os.environ, "METIER_CACHE": str(folder / "cli-cache")}
+    bare = child_cpu([sys.executable, "-c", "pass"], env)
+    imported = child_cpu([sys.executable, "-c", "from metier import Library"], env)
+    command = [sys.executable, "-m", "metier", "--skills", str(root), "list"]
+    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+    listed = child_cpu(command, env)
+    return [
+        Row(0, "import metier", _ms(imported), f"{_ms(bare)} python -c pass", imported / bare, 4),
+        Row(1_000, "metier list, from the cache", _ms(listed), f"{_ms(bare)} python -c pass", listed / bare, 12),
+    ]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1_000:,.2f} ms"
+
+
+def print_table(rows: list[Row]) -> None:
+    """The table, with a mark where a limit holds or not."""
+    head = ("SKILLS", "WHAT", "METIER", "BASELINE", "RATIO", "LIMIT", "")
+    lines = [head]
+    for row in rows:
+        mark = {True: "holds", False: "OVER", None: ""}[row.holds]
+        lines.append(
+            (
+                f"{row.skills:,}" if row.skills else "",
+                row.what,
+                row.ours,
+                row.baseline,
+                f"{row.ratio:.2f}x" if row.ratio is not None else "",
+                f"{row.limit:g}x" if row.limit is not None else "",
+                mark,
+            )
+        )
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def main() -> int:
+    """Run the benchmark; the exit code says whether every limit held."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="100,1000,10000", help="numbers of skills, separated by commas")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for size in map(int, options.sizes.split(",")):
+        folder = Path(tempfile.mkdtemp(prefix="metier-bench-"))
+        try:
+            print(f"measuring {size:,} skills ...", file=sys.stderr)
+            rows.extend(measure(size, folder))
+            if size == 1_000:
+                rows.extend(measure_processes(folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    if options.json:
+        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
+    else:
+        print(
+            f"frontmatter: {'real, from the sample' if SAMPLE.exists() else 'made up'}; CPU time, best of several rounds\n"
+        )
+        print_table(rows)
+    return 0 if all(row.holds is not False for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
