@@ -9,10 +9,39 @@ from pathlib import Path
 
 SAMPLE = Path(__file__).resolve().parents[2] / "shared" / "data" / "skills-sample.jsonl.gz"
 
-_WORDS = (
-    "agent folder check report deploy token release branch value field table draft review schema client server build "
-    "result error output input query index page order layer model prompt skill script reference"
-).split()
+_WORDS = [
+    "agent",
+    "folder",
+    "check",
+    "report",
+    "deploy",
+    "token",
+    "release",
+    "branch",
+    "value",
+    "field",
+    "table",
+    "draft",
+    "review",
+    "schema",
+    "client",
+    "server",
+    "build",
+    "result",
+    "error",
+    "output",
+    "input",
+    "query",
+    "index",
+    "page",
+    "order",
+    "layer",
+    "model",
+    "prompt",
+    "skill",
+    "script",
+    "reference",
+]
 
 
 def make_skills(root: Path, count: int, *, seed: int = 7) -> None:

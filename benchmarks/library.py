@@ -220,9 +220,8 @@ def main() -> int:
     if options.json:
         print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
     else:
-        print(
-            f"frontmatter: {'real, from the sample' if SAMPLE.exists() else 'made up'}; CPU time, best of several rounds\n"
-        )
+        origin = "real, from the sample" if SAMPLE.exists() else "made up"
+        print(f"frontmatter: {origin}; CPU time, best of several rounds\n")
         print_table(rows)
     return 0 if all(row.holds is not False for row in rows) else 1
 

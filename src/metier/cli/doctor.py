@@ -93,7 +93,7 @@ def _place(library: Library, place: Place) -> dict[str, Any]:
 
 
 def _count(library: Library, place: Place) -> int:
-    return len(library.snapshot.shelves[library.places.index(place)].keys)
+    return len(library.snapshot.shelves[library.places.index(place)])
 
 
 def _print_problems(library: Library, style: Style) -> None:

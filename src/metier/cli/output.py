@@ -67,7 +67,7 @@ def width_of(text: str) -> int:
 
 def fit(text: str, width: int) -> str:
     """Text cut to a number of columns, with an ellipsis when something is missing."""
-    if width_of(text) <= width:
+    if 2 * len(text) <= width or width_of(text) <= width:
         return text
     kept, used = [], 0
     for character in text:
@@ -84,15 +84,15 @@ def table(
     """Rows in columns; the last column takes what is left of the terminal's width."""
     cells = [[Style.text(cell) for cell in row] for row in rows]
     count = len(head)
-    widths = [max([width_of(head[i]), *(width_of(row[i]) for row in cells)]) for i in range(count)]
-    left = style.width - sum(widths[:-1]) - 2 * (count - 1)
-    widths[-1] = max(10, min(widths[-1], left))
-    lines = [style.dim("  ".join(_pad(title, widths[i]) for i, title in enumerate(head)).rstrip())]
+    widths = [max([width_of(head[i]), *(width_of(row[i]) for row in cells)]) for i in range(count - 1)]
+    # The last column is cut to the terminal; a program that reads gets all of it.
+    widths.append(max(10, style.width - sum(widths) - 2 * (count - 1)))
+    titles = [*(_pad(title, widths[i]) for i, title in enumerate(head[:-1])), head[-1]]
+    lines = [style.dim("  ".join(titles))]
     for row in cells:
         parts = []
         for i, cell in enumerate(row):
-            text = fit(cell, widths[i])
-            padded = text if i == count - 1 else _pad(text, widths[i])
+            padded = fit(cell, widths[i]) if i == count - 1 else _pad(cell, widths[i])
             parts.append(paint[i](padded) if paint and i in paint else padded)
         lines.append("  ".join(parts).rstrip())
     return "\n".join(lines)

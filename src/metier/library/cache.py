@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import struct
 import sys
 import zlib
 from array import array
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metier.library.shelf import Shelf, encode_draft
+from metier.library.shelf import Columns, Shelf, encode_row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from metier.skill import Draft, Header, IdentityRow
 
 _MAGIC = b"metier-index "
 _FORMAT = 1
@@ -62,8 +67,8 @@ class IndexCache:
             self.problem = ("read", error.strerror or str(error))
             return None
         try:
-            return _decode(data, source, self._version)
-        except (ValueError, KeyError, TypeError, IndexError, OverflowError, struct.error):
+            return Shelf(columns=_decode(data, source, self._version))
+        except (ValueError, KeyError, TypeError):
             return None
 
     def save(self, source: str, shelf: Shelf) -> bool:
@@ -71,7 +76,7 @@ class IndexCache:
         path = self.path(source)
         beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            data = _encode(shelf, source, self._version)
+            data = _encode(shelf.columns, source, self._version)
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             try:
@@ -101,59 +106,103 @@ class IndexCache:
             return file.read()
 
 
-def _encode(shelf: Shelf, source: str, version: str) -> bytes:
-    rows = [row if isinstance(row, bytes) else encode_draft(row) for row in shelf.rows]
-    numbers = array("q", [number for identity in shelf.identities for number in identity])
-    keys = "\n".join(shelf.keys).encode(errors="surrogateescape")
-    names = "\n".join(shelf.names).encode()
-    columns = b"\n".join((keys, names)) if shelf.keys else b""
-    if columns.count(b"\n") != max(0, 2 * len(shelf.keys) - 1):
+class _Packed(Columns):
+    """Columns as the cache keeps them; each is taken apart when somebody asks for it.
+
+    A start needs none of them when nothing changed: the scan is packed the same way, and the bytes are compared.
+    """
+
+    def __init__(self, count: int, numbers: bytes, marks: bytes, keys: bytes, names: bytes, rows: bytes) -> None:
+        self._count = count
+        self._numbers = numbers
+        self._marks = marks
+        self._keys = keys
+        self._names = names
+        self._rows = rows
+
+    def matches(self, found: Mapping[str, IdentityRow]) -> bool:
+        if len(found) == self._count and _pack_keys(found) == self._keys:
+            return array("q", itertools.chain.from_iterable(found.values())).tobytes() == self._numbers
+        # The same files may have been listed in another order.
+        return len(found) == self._count and super().matches(found)
+
+    @cached_property
+    def keys(self) -> list[str]:  # type: ignore[override]
+        return self._keys.decode(errors="surrogateescape").split("\n") if self._count else []
+
+    @cached_property
+    def identities(self) -> list[IdentityRow]:  # type: ignore[override]
+        numbers = iter(struct.unpack(f"{self._count * 4}q", self._numbers))
+        return list(zip(numbers, numbers, numbers, numbers, strict=True))
+
+    @cached_property
+    def names(self) -> list[str]:  # type: ignore[override]
+        return self._names.decode().split("\n") if self._count else []
+
+    @cached_property
+    def marks(self) -> list[int]:  # type: ignore[override]
+        return list(self._marks)
+
+    @cached_property
+    def rows(self) -> list[Draft | Header | bytes]:  # type: ignore[override]
+        rows: list[Draft | Header | bytes] = list(self._rows.split(b"\n")) if self._count else []
+        # Damage is found in each row; a line feed too many or too few shifts them all.
+        return rows if len(rows) == self._count else [b"00000000"] * self._count
+
+    @cached_property
+    def versions(self) -> list[int]:  # type: ignore[override]
+        return [0] * self._count
+
+
+def _pack_keys(keys: Iterable[str]) -> bytes:
+    return "\n".join(keys).encode(errors="surrogateescape")
+
+
+def _encode(columns: Columns, source: str, version: str) -> bytes:
+    count = len(columns.keys)
+    rows = b"\n".join(row if isinstance(row, bytes) else encode_row(row) for row in columns.rows)
+    parts = (
+        array("q", itertools.chain.from_iterable(columns.identities)).tobytes(),
+        bytes(columns.marks),
+        _pack_keys(columns.keys),
+        "\n".join(columns.names).encode(),
+    )
+    if parts[2].count(b"\n") != max(0, count - 1):
         raise ValueError("a file name with a line feed")
-    fixed = numbers.tobytes() + bytes(shelf.marks) + array("I", map(zlib.crc32, rows)).tobytes()
-    body = b"\n".join(rows)
     header = {
         "format": _FORMAT,
         "version": version,
         "order": sys.byteorder,
         "source": source.encode(errors="surrogateescape").hex(),
-        "count": len(shelf.keys),
-        "sizes": [len(fixed), len(columns), len(body)],
-        "check": zlib.crc32(columns, zlib.crc32(fixed)),
+        "count": count,
+        "sizes": [*map(len, parts), len(rows)],
+        "check": _check(parts),
     }
-    return b"".join((_MAGIC, json.dumps(header).encode(), b"\n", fixed, columns, body))
+    return b"".join((_MAGIC, json.dumps(header).encode(), b"\n", *parts, rows))
 
 
-def _decode(data: bytes, source: str, version: str) -> Shelf:
-    end = data.index(b"\n", 0, 8192)
+def _check(parts: Iterable[bytes]) -> int:
+    check = 0
+    for part in parts:
+        check = zlib.crc32(part, check)
+    return check
+
+
+def _decode(data: bytes, source: str, version: str) -> Columns:
+    end = data.index(b"\n", 0, 65_536)
     if not data.startswith(_MAGIC):
         raise ValueError("not an index")
     header = json.loads(data[len(_MAGIC) : end])
     expected = (_FORMAT, version, sys.byteorder, source.encode(errors="surrogateescape").hex())
     if (header["format"], header["version"], header["order"], header["source"]) != expected:
         raise ValueError("an index of another version or source")
-    count = header["count"]
-    fixed_size, columns_size, body_size = header["sizes"]
+    parts = []
     start = end + 1
-    fixed = data[start : start + fixed_size]
-    columns = data[start + fixed_size : start + fixed_size + columns_size]
-    body = data[start + fixed_size + columns_size :]
-    if len(body) != body_size or zlib.crc32(columns, zlib.crc32(fixed)) != header["check"]:
+    for size in header["sizes"]:
+        parts.append(data[start : start + size])
+        start += size
+    numbers, marks, keys, names, rows = parts
+    count = header["count"]
+    if start != len(data) or _check(parts[:4]) != header["check"]:
         raise ValueError("damaged")
-    if count == 0:
-        return Shelf()
-    if len(fixed) != count * (32 + 1 + 4):
-        raise ValueError("damaged")
-    numbers = iter(struct.unpack_from(f"{count * 4}q", fixed))
-    lines = columns.decode(errors="surrogateescape").split("\n")
-    rows: list[bytes] = body.split(b"\n")
-    if len(lines) != 2 * count or len(rows) != count:
-        raise ValueError("damaged")
-    return Shelf(
-        keys=lines[:count],
-        identities=list(zip(numbers, numbers, numbers, numbers, strict=True)),
-        names=lines[count:],
-        marks=list(fixed[count * 32 : count * 33]),
-        rows=list(rows),
-        checks=list(struct.unpack_from(f"{count}I", fixed, count * 33)),
-        versions=[0] * count,
-    )
+    return _Packed(count, numbers, marks, keys, names, rows)

@@ -29,9 +29,9 @@ class Entry:
     def __init__(self, place: Place, shelf: Shelf, index: int) -> None:
         self.place = place
         self.index = index
-        self.key = shelf.keys[index]
+        self.key = shelf.columns.keys[index]
         """The path of the SKILL.md within the source."""
-        self.name = shelf.names[index]
+        self.name = shelf.columns.names[index]
         self.shadowed_by: Entry | None = None
         """The skill that answers to this one's name instead."""
         self._shelf = shelf
@@ -77,11 +77,11 @@ class Entry:
     @property
     def identity(self) -> IdentityRow:
         """What its file was when it was read."""
-        return self._shelf.identities[self.index]
+        return self._shelf.columns.identities[self.index]
 
     @property
     def _marks(self) -> int:
-        return self._shelf.marks[self.index]
+        return self._shelf.columns.marks[self.index]
 
     @property
     def is_broken(self) -> bool:
@@ -133,6 +133,7 @@ class Entry:
         if self._draft is None:
             try:
                 self._draft = self._shelf.draft(self.index)
+                self._shelf.remember(self.index, self._draft)
             except ValueError:
                 self._draft = read_draft(self.place.source.read(self.key)[0])
         return self._draft
@@ -140,6 +141,9 @@ class Entry:
     @property
     def description(self) -> str:
         """What the skill does and when to use it."""
+        written = self.draft.mapping.get("description")
+        if type(written) is str and (text := written.strip()):
+            return text  # what `interpret` would say, without the rest of it
         return self.skill.description
 
     @property

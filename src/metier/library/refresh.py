@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, FileTooLarge, MetierError, SourceUnavailable
 from metier.library.change import Change
-from metier.library.shelf import BROKEN, Shelf, broken_draft, stale_draft
+from metier.library.shelf import BROKEN, Columns, Shelf, broken_draft, stale_draft
 from metier.skill import (
     MAX_SKILL_BYTES,
     UNSETTLED_INODE,
     Diagnostic,
     draft_name,
     read_draft,
+    read_header,
 )
 from metier.source import Finding, Scan
 
@@ -66,13 +68,13 @@ def read_file(source: Source, key: str) -> tuple[bytes, Identity]:
 def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Shelf, int]:
     """A place as it is now, and how many files had to be read; the very same shelf when nothing changed."""
     scan = _scan(place.source)
-    if scan.found == shelf.seen():
+    if shelf.columns.matches(scan.found):
         if scan.findings == shelf.findings and scan.folders == shelf.folders:
             return shelf, 0
-        return shelf.with_findings(scan.findings, scan.folders), 0
+        return replace(shelf, findings=scan.findings, folders=scan.folders), 0
     fresh, read = _read_changed(place.source, scan, shelf)
     key = place.source.cache_key()
-    worth_saving = fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh.keys)
+    worth_saving = fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh)
     if cache is not None and key is not None and worth_saving and cache.save(key, fresh):
         fresh.unsaved = 0
     return fresh, read
@@ -92,36 +94,45 @@ def _scan(source: Source) -> Scan:
 
 
 def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]:
-    fresh = Shelf(checks=[], findings=scan.findings, folders=scan.folders)
-    index_of = {key: index for index, key in enumerate(shelf.keys)}
+    known = shelf.columns
+    fresh = Columns()
+    index_of = {key: index for index, key in enumerate(known.keys)}
     read = changed = 0
-    row: IdentityRow
-    for key in sorted(scan.found):
+    for key, found in scan.found.items():
         index = index_of.get(key)
-        if index is not None and shelf.identities[index] == scan.found[key]:
-            fresh.take(shelf, index, shelf.identities[index])
+        if index is not None and known.identities[index] == found:
+            fresh.take(known, index, found)
             continue
         read += 1
-        try:
-            data, identity = read_file(source, key)
-        except Unreadable as problem:
-            now = source.identity(key)
-            if now is None:
-                continue  # gone since the scan
-            draft, row = broken_draft(problem.diagnostic), now
-        else:
-            row = identity
-            if index is not None and _is_same_content(shelf.identities[index], data):
-                fresh.take(shelf, index, row)
-                continue
-            draft = read_draft(data)
+        data, row, problem = _read_or_problem(source, key)
+        if row is None:
+            continue  # gone since the scan
+        if problem is None and index is not None and _is_same_content(known.identities[index], data):
+            fresh.take(known, index, row)
+            continue
         changed += 1
+        folder = source.folder(key)
+        header = read_header(data, folder) if problem is None and index is None else None
+        if header is not None:
+            fresh.add(key, row, source.forced_name(key) or header.name, header, next(_versions))
+            continue
+        draft = broken_draft(problem) if problem is not None else read_draft(data)
         if index is not None:
             draft = _or_last_good(draft, shelf, index)
-        name = source.forced_name(key) or draft_name(draft, source.folder(key))
-        fresh.add(key, row, name, draft, next(_versions))
-    fresh.unsaved = shelf.unsaved + read + max(0, len(shelf.keys) + changed - len(fresh.keys))
-    return fresh, read
+        fresh.add(key, row, source.forced_name(key) or draft_name(draft, folder), draft, next(_versions))
+    removed = max(0, len(known.keys) + changed - len(fresh.keys))
+    return Shelf(
+        columns=fresh, findings=scan.findings, folders=scan.folders, unsaved=shelf.unsaved + read + removed
+    ), read
+
+
+def _read_or_problem(source: Source, key: str) -> tuple[bytes, IdentityRow | None, Diagnostic | None]:
+    """A file's bytes and identity, or what is wrong with it; no identity when it is gone."""
+    try:
+        data, identity = read_file(source, key)
+    except Unreadable as unreadable:
+        return b"", source.identity(key), unreadable.diagnostic
+    return data, identity, None
 
 
 def _is_same_content(known: IdentityRow, data: bytes) -> bool:
@@ -132,7 +143,7 @@ def _is_same_content(known: IdentityRow, data: bytes) -> bool:
 def _or_last_good(draft: Draft, shelf: Shelf, index: int) -> Draft:
     """The new version, or the last good one when the new one cannot be used."""
     problem = next((note for note in draft.notes if note.severity == "error" or note.code == "yaml-unreadable"), None)
-    if problem is None or shelf.marks[index] & BROKEN:
+    if problem is None or shelf.columns.marks[index] & BROKEN:
         return draft
     try:
         good = shelf.draft(index)
@@ -157,6 +168,7 @@ def difference(before: Snapshot, after: Snapshot, files_read: int) -> Change:
 def _versions_by_name(snapshot: Snapshot) -> dict[str, list[tuple[int, str, int]]]:
     rows: dict[str, list[tuple[int, str, int]]] = {}
     for number, shelf in enumerate(snapshot.shelves):
-        for name, key, version in zip(shelf.names, shelf.keys, shelf.versions, strict=True):
+        columns = shelf.columns
+        for name, key, version in zip(columns.names, columns.keys, columns.versions, strict=True):
             rows.setdefault(name, []).append((number, key, version))
     return rows

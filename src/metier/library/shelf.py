@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metier.skill import Diagnostic, Draft
+from metier.skill import Diagnostic, Draft, Header, draft_of_header
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from metier.skill import IdentityRow, Scope
     from metier.source import Finding
 
@@ -21,63 +23,66 @@ BROKEN, DERIVED, SPECIAL, STALE = 1, 2, 4, 8
 """Marks of a row: cannot be loaded; has no description of its own; has a priority or a scope; serves an old version."""
 
 
-@dataclass(slots=True)
-class Shelf:
-    """The skills of one place at one moment. Never changed once it is part of a snapshot."""
+class Columns:
+    """A row for each skill: its key and identity, its name, its marks, and what was read of the file."""
 
-    keys: list[str] = field(default_factory=list)
-    identities: list[IdentityRow] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    marks: list[int] = field(default_factory=list)
-    rows: list[Draft | bytes] = field(default_factory=list)
-    """A draft as it was read, or as the cache keeps it."""
-    checks: list[int] | None = None
-    """For rows from the cache, their checksums."""
-    versions: list[int] = field(default_factory=list)
-    """Numbers that differ when the content of a row does, within this process."""
-    findings: tuple[Finding, ...] = ()
-    folders: tuple[str, ...] = ()
-    unsaved: int = 0
-    """How many rows differ from the cache."""
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.identities: list[IdentityRow] = []
+        self.names: list[str] = []
+        self.marks: list[int] = []
+        self.rows: list[Draft | Header | bytes] = []
+        """All of the file but its body, or its name only; or either as the cache keeps it."""
+        self.versions: list[int] = []
+        """Numbers that differ when the content of a row does, within this process."""
 
-    def seen(self) -> dict[str, IdentityRow]:
-        """Key to identity, to compare with a scan."""
-        return dict(zip(self.keys, self.identities, strict=True))
+    def matches(self, found: Mapping[str, IdentityRow]) -> bool:
+        """Whether a scan found exactly these files, unchanged."""
+        return found == dict(zip(self.keys, self.identities, strict=True))
 
-    def draft(self, index: int) -> Draft:
-        """The draft of a row; raises ValueError when the cache it came from was damaged."""
-        row = self.rows[index]
-        if not isinstance(row, bytes):
-            return row
-        if self.checks is not None and zlib.crc32(row) != self.checks[index]:
-            raise ValueError("damaged row")
-        return decode_draft(row)
-
-    def with_findings(self, findings: tuple[Finding, ...], folders: tuple[str, ...]) -> Shelf:
-        """The same rows with other things to say about the place."""
-        return replace(self, findings=findings, folders=folders)
-
-    def take(self, other: Shelf, index: int, identity: IdentityRow) -> None:
-        """Append a row of another shelf."""
+    def take(self, other: Columns, index: int, identity: IdentityRow) -> None:
+        """Append a row of other columns."""
         self.keys.append(other.keys[index])
         self.identities.append(identity)
         self.names.append(other.names[index])
         self.marks.append(other.marks[index])
         self.rows.append(other.rows[index])
         self.versions.append(other.versions[index])
-        if self.checks is not None:
-            self.checks.append(other.checks[index] if other.checks is not None else 0)
 
-    def add(self, key: str, identity: IdentityRow, name: str, draft: Draft, version: int) -> None:
+    def add(self, key: str, identity: IdentityRow, name: str, row: Draft | Header, version: int) -> None:
         """Append a row that was just read."""
         self.keys.append(key)
         self.identities.append(identity)
         self.names.append(name)
-        self.marks.append(marks_of(draft))
-        self.rows.append(draft)
+        self.marks.append(0 if isinstance(row, Header) else marks_of(row))
+        self.rows.append(row)
         self.versions.append(version)
-        if self.checks is not None:
-            self.checks.append(0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Shelf:
+    """The skills of one place at one moment. Never changed once it is part of a snapshot."""
+
+    columns: Columns = field(default_factory=Columns)
+    findings: tuple[Finding, ...] = ()
+    folders: tuple[str, ...] = ()
+    unsaved: int = 0
+    """How many rows differ from the cache."""
+
+    def __len__(self) -> int:
+        return len(self.columns.keys)
+
+    def draft(self, index: int) -> Draft:
+        """The draft of a row; raises ValueError when only the file itself can tell, or the cache was damaged."""
+        row = self.columns.rows[index]
+        if isinstance(row, bytes):
+            row = decode_row(row, self.columns.names[index])
+        return draft_of_header(row) if isinstance(row, Header) else row
+
+    def remember(self, index: int, draft: Draft) -> None:
+        """Keep a draft in place of the header it was made of: it says the same, and one of them is enough."""
+        if isinstance(self.columns.rows[index], Header):
+            self.columns.rows[index] = draft
 
 
 def marks_of(draft: Draft) -> int:
@@ -121,19 +126,26 @@ def stale_draft(good: Draft, problem: Diagnostic) -> Draft:
     return good._replace(notes=(*notes, Diagnostic("stale", problem.line, (problem.message,))))
 
 
-def encode_draft(draft: Draft) -> bytes:
-    """A draft as one line of JSON."""
-    notes = [[note.code, note.line, note.values] for note in draft.notes]
-    return json.dumps([draft.mapping, draft.lines, notes, *draft[3:]], separators=(",", ":")).encode()
+def encode_row(row: Draft | Header) -> bytes:
+    """A row as one line: a checksum and JSON. The name of a header stands in the column of names."""
+    if isinstance(row, Header):
+        data = json.dumps(row[1:], separators=(",", ":")).encode()
+    else:
+        notes = [[note.code, note.line, note.values] for note in row.notes]
+        data = json.dumps([row.mapping, row.lines, notes, *row[3:]], separators=(",", ":")).encode()
+    return b"%08x%b" % (zlib.crc32(data), data)
 
 
-def decode_draft(row: bytes) -> Draft:
-    """The draft of one line of JSON; raises ValueError for anything else."""
+def decode_row(row: bytes, name: str) -> Draft | Header:
+    """The row of one line; raises ValueError for anything else."""
+    if zlib.crc32(row[8:]) != int(row[:8], 16):
+        raise ValueError("damaged row")
     try:
-        mapping, lines, notes, *rest = json.loads(row)
-        return Draft(
-            mapping, lines, tuple(Diagnostic(code, line, tuple(values)) for code, line, values in notes), *rest
-        )
+        first, *rest = json.loads(row[8:])
+        if isinstance(first, str):
+            return Header(name, first, *rest)
+        lines, notes, *facts = rest
+        return Draft(first, lines, tuple(Diagnostic(code, line, tuple(values)) for code, line, values in notes), *facts)
     except (TypeError, KeyError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

@@ -37,7 +37,7 @@ class Snapshot:
         found = [
             Entry(place, shelf, index)
             for place, shelf in zip(self.places, self.shelves, strict=True)
-            for index in range(len(shelf.keys))
+            for index in range(len(shelf))
         ]
         found.sort(key=self._precedence)
         return tuple(found)

@@ -138,5 +138,5 @@ class Watch:
             folders.update(shelf.folders)
             root = getattr(place.source, "root", None)
             if root is not None:
-                folders.update(os.path.dirname(f"{root}/{key}") for key in shelf.keys)
+                folders.update(os.path.dirname(f"{root}/{key}") for key in shelf.columns.keys)
         return tuple(sorted(folder for folder in folders if os.path.isdir(folder)))

@@ -11,7 +11,16 @@ TYPE_CHECKING = False  # what type checkers take for true, without importing `ty
 if TYPE_CHECKING:
     from metier.skill.diagnostic import KINDS, Diagnostic, Severity, shown
     from metier.skill.document import Document, interpret, parse
-    from metier.skill.draft import MAX_SKILL_BYTES, Draft, draft_name, read_draft, shorten
+    from metier.skill.draft import (
+        MAX_SKILL_BYTES,
+        Draft,
+        Header,
+        draft_name,
+        draft_of_header,
+        read_draft,
+        read_header,
+        shorten,
+    )
     from metier.skill.fields import canonical_field
     from metier.skill.files import Listing, Package, PackageFile
     from metier.skill.folder import UNSETTLED_INODE, FolderPackage, Identity, IdentityRow, read_skill_file
@@ -21,6 +30,9 @@ if TYPE_CHECKING:
     from metier.skill.tokens import estimate_tokens
 
 _NAMES = {
+    "Header": "metier.skill.draft",
+    "draft_of_header": "metier.skill.draft",
+    "read_header": "metier.skill.draft",
     "Argument": "metier.skill.skill",
     "Diagnostic": "metier.skill.diagnostic",
     "Document": "metier.skill.document",
@@ -58,6 +70,9 @@ _NAMES = {
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
+    "Header",
+    "draft_of_header",
+    "read_header",
     "KINDS",
     "MAX_SKILL_BYTES",
     "UNSETTLED_INODE",

@@ -49,12 +49,10 @@ class FolderSource:
     def scan(self) -> Scan:
         """Find the skills: one directory listing and one `lstat` for each of them."""
         search = _Search(self.root, self._contain)
-        if self._whole_root:
-            own = _skill_file_in(self.root)
-            if own is not None:
-                status = os.lstat(f"{self.root}/{own}")
-                return Scan({own: Identity.of(status)}, (), ())
-        search.run(note_root_skill=not self._whole_root)
+        own = search.run(whole_root=self._whole_root)
+        if own is not None:
+            identity = self.identity(own)
+            return Scan({own: identity} if identity is not None else {})
         return Scan(search.found, tuple(search.findings), tuple(search.folders))
 
     def identity(self, key: str) -> IdentityRow | None:
@@ -102,22 +100,28 @@ class _Search:
         self.folders: list[str] = []
         self._links: list[tuple[str, str, int]] = []
         self._linked: dict[str, str] = {}
+        self._in_root: list[str] = []
 
-    def run(self, *, note_root_skill: bool) -> None:
-        waiting = [(self.root, "", 0)]
+    def run(self, *, whole_root: bool) -> str | None:
+        """Search the tree; returns the SKILL.md in the root itself when that makes the root a skill."""
+        self.folders.append(self.root)
+        waiting = self._look(self.root, "", 0)
+        if self._in_root:
+            own = "SKILL.md" if "SKILL.md" in self._in_root else min(self._in_root)
+            if whole_root:
+                return own
+            self._note(f"{self.root}/{own}", "root-skill-ignored", own)
+        waiting.extend(self._follow_links())
         while waiting:
             while waiting:
                 path, prefix, depth = waiting.pop()
                 if len(self.folders) == MAX_FOLDERS:
                     self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders")
-                    return
+                    return None
                 self.folders.append(path)
-                if note_root_skill and not prefix:
-                    own = _skill_file_in(path)
-                    if own is not None:
-                        self._note(f"{path}/{own}", "root-skill-ignored", own)
                 waiting.extend(self._look(path, prefix, depth))
             waiting.extend(self._follow_links())
+        return None
 
     def _look(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
         """List one folder; returns the folders below that are not skills themselves."""
@@ -132,7 +136,11 @@ class _Search:
                         if name not in _NEVER:
                             self._links.append((f"{path}/{name}", f"{prefix}{name}", depth))
                         continue
-                    if not entry.is_dir() or name in _NEVER:
+                    if not entry.is_dir():
+                        if not prefix and name.lower() == "skill.md":
+                            self._in_root.append(name)
+                        continue
+                    if name in _NEVER:
                         continue
                     try:
                         status = lstat(f"{path}/{name}/SKILL.md")
