@@ -100,8 +100,7 @@ def _made_up_blocks() -> list[str]:
         f"name: made-up\ndescription: >-\n  {long},\n  variant {i}.\nallowed-tools: Read, Bash(git:*)\n"
         for i in range(2)
     ]
-    nested = [
-        "name: made-up\ndescription: Short one.\nmetadata:\n  author: somebody\n  openclaw:\n    requires:\n      bins:\n        - jq\n"
-    ]
+    tools = "  openclaw:\n    requires:\n      bins:\n        - jq\n"
+    nested = [f"name: made-up\ndescription: Short one.\nmetadata:\n  author: somebody\n{tools}"]
     broken = [f"name: made-up\ndescription: Use when: {long}\n"]
     return [*flat, *quoted, *folded, *nested, *broken]

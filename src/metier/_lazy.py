@@ -6,7 +6,6 @@ A room's `__init__` lists what it offers; this keeps `import metier` from paying
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +19,8 @@ def lazy_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], 
         module = names.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(module), name)
+        __import__(module)
+        value = getattr(sys.modules[module], name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 import unicodedata
@@ -28,7 +27,7 @@ class Style:
         self.colour = self.is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         if os.environ.get("FORCE_COLOR"):
             self.colour = True
-        self.width = shutil.get_terminal_size((100, 24)).columns if self.is_terminal else _WIDE
+        self.width = _columns(stream) if self.is_terminal else _WIDE
 
     def _paint(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
@@ -56,6 +55,17 @@ class Style:
     def text(text: str, limit: int = 500) -> str:
         """Words of a stranger, on one line, without anything that acts on a terminal."""
         return shown(text, limit)
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or 100
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 100
+    except (OSError, ValueError):
+        return 100
 
 
 def width_of(text: str) -> int:

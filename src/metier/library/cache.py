@@ -112,13 +112,11 @@ class _Packed(Columns):
     A start needs none of them when nothing changed: the scan is packed the same way, and the bytes are compared.
     """
 
-    def __init__(self, count: int, numbers: bytes, marks: bytes, keys: bytes, names: bytes, rows: bytes) -> None:
+    def __init__(self, count: int, parts: list[bytes], data: bytes, rows_at: int) -> None:
         self._count = count
-        self._numbers = numbers
-        self._marks = marks
-        self._keys = keys
-        self._names = names
-        self._rows = rows
+        self._numbers, self._marks, self._keys, self._names = parts
+        self._data = data
+        self._rows_at = rows_at
 
     def matches(self, found: Mapping[str, IdentityRow]) -> bool:
         if len(found) == self._count and _pack_keys(found) == self._keys:
@@ -145,7 +143,7 @@ class _Packed(Columns):
 
     @cached_property
     def rows(self) -> list[Draft | Header | bytes]:  # type: ignore[override]
-        rows: list[Draft | Header | bytes] = list(self._rows.split(b"\n")) if self._count else []
+        rows: list[Draft | Header | bytes] = list(self._data[self._rows_at :].split(b"\n")) if self._count else []
         # Damage is found in each row; a line feed too many or too few shifts them all.
         return rows if len(rows) == self._count else [b"00000000"] * self._count
 
@@ -196,13 +194,12 @@ def _decode(data: bytes, source: str, version: str) -> Columns:
     expected = (_FORMAT, version, sys.byteorder, source.encode(errors="surrogateescape").hex())
     if (header["format"], header["version"], header["order"], header["source"]) != expected:
         raise ValueError("an index of another version or source")
+    *sizes, rows_size = header["sizes"]
     parts = []
     start = end + 1
-    for size in header["sizes"]:
+    for size in sizes:
         parts.append(data[start : start + size])
         start += size
-    numbers, marks, keys, names, rows = parts
-    count = header["count"]
-    if start != len(data) or _check(parts[:4]) != header["check"]:
+    if start + rows_size != len(data) or _check(parts) != header["check"]:
         raise ValueError("damaged")
-    return _Packed(count, numbers, marks, keys, names, rows)
+    return _Packed(header["count"], parts, data, start)

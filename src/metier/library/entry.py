@@ -141,10 +141,12 @@ class Entry:
     @property
     def description(self) -> str:
         """What the skill does and when to use it."""
-        written = self.draft.mapping.get("description")
+        # What `interpret` would say, without the rest of it: listing a thousand skills asks for nothing else.
+        draft = self.draft
+        written = draft.mapping.get("description")
         if type(written) is str and (text := written.strip()):
-            return text  # what `interpret` would say, without the rest of it
-        return self.skill.description
+            return text
+        return draft.derived or self.skill.description
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

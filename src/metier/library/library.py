@@ -84,7 +84,7 @@ class Library:
         A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
         not, see `discover`.
         """
-        if not folders:
+        if not folders or not all(os.fspath(folder).strip() for folder in folders):
             raise InvalidArgument("No folder was named.", hint="Name one, or use Library.discover().")
         places = [
             Place(layer=layer, source=source_of(folder), on_missing_description=on_missing_description)

@@ -168,4 +168,4 @@ class View:
 
 
 def _is_a_word(name: str) -> bool:
-    return not any(c in "/\\" or not c.isprintable() for c in name) and ".." not in name
+    return not any(c in "/\\@" or not c.isprintable() for c in name) and ".." not in name

@@ -74,6 +74,8 @@ def read_header(data: bytes, folder: str = "") -> Header | None:
     elif data.startswith(b"name: ", 4) and data.find(b"\nname", 10, end) < 0:
         eol = data.find(b"\n", 10)
         written = data[10:eol]
+        if written[:1] == b'"' and written[-1:] == b'"':
+            written = written[1:-1]
         if not _PLAIN_NAME(written) or data[eol + 1] == _BLANK:
             return None
         name = usable_name(written.decode(), folder)
@@ -94,7 +96,8 @@ def draft_of_header(header: Header) -> Draft:
     return Draft(mapping, lines, notes, header.body_lines, header.body_tokens, header.heading, "")
 
 
-_PLAIN_NAME = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9 _.-]*[A-Za-z0-9_.-])?").fullmatch
+_PLAIN_NAME = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9 _.&+/()-]*[A-Za-z0-9_.)-])?").fullmatch
+_CJK = frozenset(bytes([lead]) for lead in range(0xE4, 0xEE))  # first bytes of letters only, in UTF-8
 _BLANK = 0x20
 _DESCRIPTION = b"\ndescription: "
 
@@ -106,11 +109,11 @@ def _describes(data: bytes, end: int) -> bool:
         return False
     value = data[at + len(_DESCRIPTION) : at + len(_DESCRIPTION) + 2]
     if value[:1] in (b'"', b"'"):
-        return value[1:].isalnum()
+        return value[1:].isalnum() or value[1:] in _CJK
     if value[:1] in (b">", b"|"):
         below = data.find(b"\n", at + 1)
-        return data[below + 1 : below + 4].strip(b" ").isalnum() and data[below + 1] == _BLANK
-    return value[:1].isalnum()
+        return data[below + 1] == _BLANK and data[below + 1 : below + 4].strip(b" ").isalnum()
+    return value[:1].isalnum() or value[:1] in _CJK
 
 
 def _plain_end(data: bytes) -> int:
@@ -131,8 +134,10 @@ def _body_facts(data: bytes, start: int) -> tuple[int, int, str]:
     lines = data.count(b"\n", start) + 1
     if size < 100 and not data[start:].strip():
         lines = 0
+    heading = ""
     at = data.find(b"\n# ", start - 1)
-    heading = _first_heading(data[at + 1 : at + 802].decode(errors="ignore")) if at >= 0 else ""
+    if at >= 0:
+        heading = _heading(data[at + 3 : data.find(b"\n", at + 3) % (len(data) + 1)].decode(errors="ignore"))
     return lines, tokens_of(characters, size), heading
 
 
@@ -193,11 +198,12 @@ def draft_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Draft, Split]:
 
 
 def _first_heading(body: str) -> str:
-    at = 0 if body.startswith("# ") else body.find("\n# ") + 1
-    if at == 0 and not body.startswith("# "):
-        return ""
-    end = body.find("\n", at)
-    return body[at + 2 : end if end >= 0 else len(body)].strip().rstrip("#").strip()[:200]
+    at = f"\n{body}".find("\n# ")
+    return _heading(body[at + 2 :].partition("\n")[0]) if at >= 0 else ""
+
+
+def _heading(line: str) -> str:
+    return line.strip(" \t#")[:200]
 
 
 def _derived_description(

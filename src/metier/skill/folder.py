@@ -94,30 +94,28 @@ def read_skill_file(path: str, limit: int) -> tuple[bytes, Identity]:
         descriptor = os.open(path, _OPEN)
         try:
             before = os.fstat(descriptor)
+            size = before.st_size
             if not stat.S_ISREG(before.st_mode):
                 raise FileRefused(f"{path} is not a regular file.", hint="Replace it by a Markdown file.")
-            if before.st_size > limit:
+            if size > limit:
                 raise FileTooLarge(
-                    f"{path} has {before.st_size:,} bytes; the limit is {limit:,}.",
+                    f"{path} has {size:,} bytes; the limit is {limit:,}.",
                     hint="Move detail into files below references/.",
-                    size=before.st_size,
+                    size=size,
                     limit=limit,
                 )
-            data = os.read(descriptor, before.st_size + 1)
-            while len(data) < before.st_size:
-                more = os.read(descriptor, before.st_size + 1 - len(data))
-                if not more:
-                    break
+            data = os.read(descriptor, size + 1)
+            while len(data) < size and (more := os.read(descriptor, size + 1 - len(data))):
                 data += more
-            identity = Identity.of(before)
+            identity = Identity(before.st_ino, size, before.st_mtime_ns, before.st_ctime_ns)
             now = time.time_ns()
             if identity.is_settled(now):
-                if len(data) == before.st_size:
+                if len(data) == size:
                     return data, identity
             else:
                 after = Identity.of(os.fstat(descriptor))
                 newest = max(after.mtime_ns, after.ctime_ns)
-                if after == identity and len(data) == before.st_size and (attempt == 9 or now - newest > _SETTLE_NS):
+                if after == identity and len(data) == size and (attempt == 9 or now - newest > _SETTLE_NS):
                     return data, Identity.unsettled(data)
         finally:
             os.close(descriptor)

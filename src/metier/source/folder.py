@@ -132,15 +132,13 @@ class _Search:
             with os.scandir(path) as entries:
                 for entry in entries:
                     name = entry.name
-                    if entry.is_symlink():
-                        if name not in _NEVER:
-                            self._links.append((f"{path}/{name}", f"{prefix}{name}", depth))
+                    if name in _NEVER:
                         continue
-                    if not entry.is_dir():
+                    if not entry.is_dir(follow_symlinks=False):
                         if not prefix and name.lower() == "skill.md":
                             self._in_root.append(name)
-                        continue
-                    if name in _NEVER:
+                        elif entry.is_symlink():
+                            self._links.append((f"{path}/{name}", f"{prefix}{name}", depth))
                         continue
                     try:
                         status = lstat(f"{path}/{name}/SKILL.md")

@@ -1,0 +1,44 @@
+# What this project can do; `make` alone prints it.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help demo test lint bench docs lock clean
+
+help: ## what `make` can do here
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml requirements.lock
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	$(BIN)/python -m compileall -q -x bundled src/metier
+	touch $(READY)
+
+demo: $(READY) ## see what Métier does, on skills that come with it
+	$(BIN)/metier demo
+
+test: $(READY) ## run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY) ## style, types, and no module over 800 lines
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@! find src -name '*.py' -size +8k -exec wc -l {} + | awk '$$2 != "total" && $$1 > 800' | grep .
+
+bench: $(READY) ## measure, as ratios to bare loops in the same run
+	$(BIN)/python benchmarks/library.py
+	$(BIN)/python benchmarks/peers.py
+
+docs: $(READY) ## write the reference pages from the code
+	$(BIN)/python docs/generate.py
+
+lock: $(READY) ## choose the versions in requirements.lock again
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+
+clean: ## remove what the other targets made
+	rm -rf .venv build dist .hypothesis .mypy_cache .ruff_cache .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
