@@ -1,0 +1,131 @@
+"""`metier demo`: what this does, in a minute, on skills that come with it and a few odd ones made on the spot."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metier.cli.output import Style, table
+from metier.errors import MetierError
+from metier.library import Library, Place
+from metier.source import FolderSource, package_source
+
+if TYPE_CHECKING:
+    import argparse
+
+_ODD = {
+    "colon": b"---\nname: colon\ndescription: Use when: the user asks for a colon\n---\nAn unquoted colon.\n",
+    "windows": b"\xef\xbb\xbf---\r\nname: windows\r\ndescription: Saved by an editor that means well\r\n---\r\nBOM, CRLF.\r\n",
+    "untold": b"# Untold\n\nNobody wrote frontmatter, but there is a paragraph to go by.\n",
+    "quotes": b'---\nname: quotes\ndescription: "She said "yes" and left\n---\nQuotes that do not match.\n',
+    "escape": b"---\nname: ../../etc/passwd\ndescription: A name that would like to be a path\n---\nIt is not.\n",
+    "bomb": b"---\nname: bomb\ndescription: Aliases that stand for a billion nodes\na: &a [x,x,x,x,x,x,x,x,x]\n"
+    + b"".join(b"%c: &%c [%b]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 9)) for c in range(ord("b"), ord("j")))
+    + b"---\nBounded.\n",
+    "empty": b"",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    style = Style(sys.stdout)
+    with tempfile.TemporaryDirectory(prefix="metier-demo-") as name:
+        folder = Path(name)
+        _bundled(style)
+        _odd(style, folder / "wild")
+        _layers(style, folder)
+        _fresh(style, folder / "fresh")
+        _contained(style)
+        _fast(style, folder / "many")
+    print(
+        f"\nNext: {style.strong('metier list')}, {style.strong('metier new my-skill')}, {style.strong('metier doctor')}."
+    )
+    return 0
+
+
+def _title(style: Style, number: int, text: str) -> None:
+    print(f"\n{style.strong(f'{number}. {text}')}\n")
+
+
+def _bundled(style: Style) -> None:
+    _title(style, 1, "Skills that come with Métier")
+    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    rows = [
+        (entry.name, f"{entry.skill.body_tokens:,}", " ".join(entry.description.split())[:160]) for entry in library
+    ]
+    print(table(style, ("NAME", "TOKENS", "DESCRIPTION"), rows, paint={0: style.strong}))
+
+
+def _odd(style: Style, folder: Path) -> None:
+    _title(style, 2, "Odd ones from the wild load too, with a precise word on each")
+    for name, data in _ODD.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "SKILL.md").write_bytes(data)
+    rows = []
+    for entry in Library.from_folder(folder, cache=False).entries(all=True):
+        found = [note for note in entry.diagnostics if note.code not in ("name-differs-from-folder", "name-missing")]
+        said = "; ".join(f"line {note.line}: {note.message}" for note in found) or "nothing to say"
+        rows.append((entry.folder, entry.status if entry.is_broken else f"loads as {entry.name}", said))
+    print(table(style, ("FOLDER", "RESULT", "WHAT IS SAID"), rows, paint={0: style.strong}))
+
+
+def _layers(style: Style, folder: Path) -> None:
+    _title(style, 3, "What an administrator deploys cannot be outranked")
+    for layer, extra in (("enterprise", ""), ("project", "priority: 5000\n")):
+        skill = folder / layer / "deploy"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text(
+            f"---\nname: deploy\ndescription: The {layer}'s way to deploy.\n{extra}---\nDo it.\n"
+        )
+    library = Library(
+        [
+            Place(layer="project", source=FolderSource(folder / "project", name="project")),
+            Place(layer="enterprise", source=FolderSource(folder / "enterprise", name="enterprise")),
+        ],
+        cache=False,
+    )
+    rows = [(entry.name, entry.layer, str(entry.priority), entry.status) for entry in library.entries(all=True)]
+    print(table(style, ("NAME", "LAYER", "PRIORITY", "STATUS"), rows, paint={0: style.strong}))
+
+
+def _fresh(style: Style, folder: Path) -> None:
+    _title(style, 4, "An edit is seen at the very next load")
+    skill = folder / "greet"
+    skill.mkdir(parents=True)
+    file = skill / "SKILL.md"
+    file.write_text("---\nname: greet\ndescription: Greets.\n---\nSay hello.\n")
+    library = Library.from_folder(folder, cache=False)
+    before = library.document("greet").body
+    file.write_text("---\nname: greet\ndescription: Greets.\n---\nSay Hello.\n")
+    print(f"before: {before}\nafter:  {library.document('greet').body}   (same size, same second)")
+
+
+def _contained(style: Style) -> None:
+    _title(style, 5, "A path cannot leave its skill")
+    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    try:
+        library.read("csv-analyst", "../../../etc/passwd")
+    except MetierError as error:
+        print(f"[{error.code}] {error.message}")
+
+
+def _fast(style: Style, folder: Path) -> None:
+    _title(style, 6, "A thousand skills")
+    for number in range(1_000):
+        skill = folder / f"skill-{number}"
+        skill.mkdir(parents=True)
+        text = f"---\nname: skill-{number}\ndescription: Does the {number}th thing.\nversion: 1.{number}\n---\n"
+        (skill / "SKILL.md").write_text(text + "Do it.\n" * 500)
+    start = time.process_time()
+    library = Library.from_folder(folder, cache=folder.parent / "cache")
+    cold = time.process_time() - start
+    time.sleep(0.3)  # files written this instant are looked at twice
+    library.refresh()
+    start = time.process_time()
+    change = library.refresh()
+    again = time.process_time() - start
+    print(
+        f"found in {cold * 1000:.0f} ms of CPU; looked at again in {again * 1000:.1f} ms, {change.files_read} files read"
+    )
