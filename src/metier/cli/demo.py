@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from metier.cli.output import Style, table
 from metier.errors import MetierError
 from metier.library import Library, Place
+from metier.skill import shorten
 from metier.source import FolderSource, package_source
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _ODD = {
     "colon": b"---\nname: colon\ndescription: Use when: the user asks for a colon\n---\nAn unquoted colon.\n",
-    "windows": b"\xef\xbb\xbf---\r\nname: windows\r\ndescription: Saved by an editor that means well\r\n---\r\nBOM, CRLF.\r\n",
+    "windows": b"\xef\xbb\xbf---\r\nname: windows\r\ndescription: From another editor\r\n---\r\nBOM, CRLF.\r\n",
     "untold": b"# Untold\n\nNobody wrote frontmatter, but there is a paragraph to go by.\n",
     "quotes": b'---\nname: quotes\ndescription: "She said "yes" and left\n---\nQuotes that do not match.\n',
     "escape": b"---\nname: ../../etc/passwd\ndescription: A name that would like to be a path\n---\nIt is not.\n",
@@ -39,9 +40,8 @@ def run(options: argparse.Namespace) -> int:
         _fresh(style, folder / "fresh")
         _contained(style)
         _fast(style, folder / "many")
-    print(
-        f"\nNext: {style.strong('metier list')}, {style.strong('metier new my-skill')}, {style.strong('metier doctor')}."
-    )
+    commands = [style.strong(command) for command in ("metier list", "metier new my-skill", "metier doctor")]
+    print(f"\nNext: {', '.join(commands)}.")
     return 0
 
 
@@ -52,9 +52,7 @@ def _title(style: Style, number: int, text: str) -> None:
 def _bundled(style: Style) -> None:
     _title(style, 1, "Skills that come with Métier")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
-    rows = [
-        (entry.name, f"{entry.skill.body_tokens:,}", " ".join(entry.description.split())[:160]) for entry in library
-    ]
+    rows = [(entry.name, f"{entry.skill.body_tokens:,}", shorten(entry.description, 160)) for entry in library]
     print(table(style, ("NAME", "TOKENS", "DESCRIPTION"), rows, paint={0: style.strong}))
 
 
@@ -126,6 +124,5 @@ def _fast(style: Style, folder: Path) -> None:
     start = time.process_time()
     change = library.refresh()
     again = time.process_time() - start
-    print(
-        f"found in {cold * 1000:.0f} ms of CPU; looked at again in {again * 1000:.1f} ms, {change.files_read} files read"
-    )
+    print(f"found in {cold * 1000:.0f} ms of CPU; looked at again in {again * 1000:.1f} ms,", end=" ")
+    print(f"{change.files_read} files read")
