@@ -1,0 +1,87 @@
+"""Writes the reference pages that are made from the code: diagnostics, the command line, the errors.
+
+    python docs/generate.py            write them
+    python docs/generate.py --check    exit 1 when one is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from metier import errors
+from metier.cli.parser import make_parser
+from metier.skill import KINDS
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTICE = "<!-- Made from the code by `make docs`; edit the code instead. -->\n"
+
+
+def diagnostics_page() -> str:
+    """All diagnostic codes."""
+    lines = [
+        "# Diagnostics\n",
+        NOTICE,
+        "Every finding has a stable code, a severity, a line where there is one, a message and a hint. `error` means",
+        "that the skill is not loaded; codes that begin with `spec-` or `portable-` come from `validate --strict` and",
+        "`--portable` only. `{0}`, `{1}` stand for the values of the case at hand.\n",
+        "| code | severity | message | what to do |",
+        "|---|---|---|---|",
+    ]
+    for code, kind in KINDS.items():
+        cells = (text.replace("|", "\\|") for text in (f"`{code}`", kind.severity, kind.message, kind.hint))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def errors_page() -> str:
+    """All errors that a program may catch."""
+    found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MetierError)]
+    lines = [
+        "# Errors\n",
+        NOTICE,
+        "All are in `metier.errors` and derive from `MetierError`. Each has `code`, `message`, `hint` and `context`.\n",
+        "| error | code | when |",
+        "|---|---|---|",
+        *(f"| `{kind.__name__}` | `{kind.code}` | {(kind.__doc__ or '').splitlines()[0]} |" for kind in found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def command_page() -> str:
+    """What `--help` says, for every command."""
+    os.environ["COLUMNS"] = "100"
+    parser = make_parser()
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    lines = ["# The `metier` command\n", NOTICE, "```text", parser.format_help().rstrip(), "```\n"]
+    for name, command in commands.choices.items():
+        lines.extend([f"## `metier {name}`\n", "```text", command.format_help().rstrip(), "```\n"])
+    return "\n".join(lines)
+
+
+PAGES = {"diagnostics.md": diagnostics_page, "errors.md": errors_page, "command.md": command_page}
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether they are up to date")
+    check = parser.parse_args().check
+    outdated = []
+    for name, page in PAGES.items():
+        file = REFERENCE / name
+        text = page()
+        if check and (not file.exists() or file.read_text(encoding="utf-8") != text):
+            outdated.append(name)
+        elif not check:
+            REFERENCE.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    if outdated:
+        print(f"Out of date: {', '.join(outdated)}. Run `make docs`.", file=sys.stderr)
+    return 1 if outdated else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
