@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import SourceUnavailable
 from metier.library import source_of
-from metier.library.refresh import Unreadable, read_file
+from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
 from metier.source import FolderSource

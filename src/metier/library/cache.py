@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import os
+import stat
 import struct
 import sys
 import zlib
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _MAGIC = b"metier-index "
 _FORMAT = 1
 _MAX_BYTES = 2 << 30
+_READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
 def default_cache_folder() -> str:
@@ -68,7 +70,7 @@ class IndexCache:
             return None
         try:
             return Shelf(columns=_decode(data, source, self._version))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def save(self, source: str, shelf: Shelf) -> bool:
@@ -96,9 +98,11 @@ class IndexCache:
         return True
 
     def _read(self, path: str) -> bytes:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, _READ)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(22, "it is not a regular file")
             if hasattr(os, "getuid") and status.st_uid != os.getuid():
                 raise PermissionError(1, "it belongs to another user")
             if status.st_size > _MAX_BYTES:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, special_of
+from metier.library.reading import Unreadable, read_file
+from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
 from metier.skill import Diagnostic, read_draft
 
 if TYPE_CHECKING:
     from metier.library.layers import Caller, Layer, Place
     from metier.library.shelf import Shelf
     from metier.skill import Draft, IdentityRow, Package, Scope, Skill
+    from metier.source import Source
 
 Status: TypeAlias = Literal["active", "shadowed", "broken", "skipped"]
 
@@ -123,7 +126,7 @@ class Entry:
             draft = self.draft
             forced = self.place.source.forced_name(self.key)
             if forced is not None:
-                draft = draft._replace(mapping={"name": forced, **draft.mapping}, lines=_lines(draft))
+                draft = _renamed(draft, forced)
             self._skill = interpret(draft, self.folder, self.key.rpartition("/")[2])
         return self._skill
 
@@ -135,7 +138,7 @@ class Entry:
                 self._draft = self._shelf.draft(self.index)
                 self._shelf.remember(self.index, self._draft)
             except ValueError:
-                self._draft = read_draft(self.place.source.read(self.key)[0])
+                self._draft = _read_again(self.place.source, self.key)
         return self._draft
 
     @property
@@ -156,7 +159,9 @@ class Entry:
             notes += (Diagnostic("description-hidden", 1),)
         if self.shadowed_by is not None:
             other = self.shadowed_by
-            notes += (Diagnostic("shadowed", None, (self.name, f"{other.layer} {other.location}", self.source)),)
+            is_ambiguous = self.source in (other.source, other.layer)
+            told_apart = os.path.dirname(self.location) if is_ambiguous else self.source
+            notes += (Diagnostic("shadowed", None, (self.name, f"{other.layer} {other.location}", told_apart)),)
         return notes
 
     @property
@@ -194,5 +199,17 @@ class Entry:
         return all(allowed is None or value in allowed for allowed, value in pairs)
 
 
-def _lines(draft: Draft) -> list[int]:
-    return draft.lines if "name" in draft.mapping else [1, *draft.lines]
+def _read_again(source: Source, key: str) -> Draft:
+    try:
+        return read_draft(read_file(source, key)[0])
+    except Unreadable as problem:
+        return broken_draft(problem.diagnostic)
+
+
+def _renamed(draft: Draft, name: str) -> Draft:
+    """The draft as if its file gave this name."""
+    from metier.skill.fields import canonical_field
+
+    mapping = {key: value for key, value in draft.mapping.items() if canonical_field(key) != "name"}
+    lines = [line for key, line in zip(draft.mapping, draft.lines, strict=True) if key in mapping]
+    return draft._replace(mapping={"name": name, **mapping}, lines=[1, *lines])

@@ -19,7 +19,8 @@ from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
 from metier.library.kept import Kept
 from metier.library.layers import LAYERS, Caller, Place, checked_order
-from metier.library.refresh import Unreadable, difference, look_again, read_file
+from metier.library.reading import Unreadable, read_file, spoiled_by
+from metier.library.refresh import difference, look_again
 from metier.library.shelf import Shelf
 from metier.library.snapshot import Snapshot
 from metier.skill.diagnostic import Diagnostic
@@ -187,14 +188,15 @@ class Library:
         last_good = kept[1] if kept is not None else None
         try:
             data, identity = read_file(source, entry.key)
-        except Unreadable as problem:
-            return _last_good_or_raise(entry, problem.diagnostic, last_good)
+        except Unreadable as unreadable:
+            return _last_good_or_raise(entry, unreadable.diagnostic, last_good)
         from metier.skill.document import parse
 
         document = parse(data, folder=entry.folder, file=entry.key.rpartition("/")[2])
-        error = next((note for note in document.skill.diagnostics if note.severity == "error"), None)
-        if error is not None:
-            return _last_good_or_raise(entry, error, last_good)
+        notes = document.skill.diagnostics
+        problem = spoiled_by(notes, last_good.skill.diagnostics if last_good is not None else notes)
+        if problem is not None:
+            return _last_good_or_raise(entry, problem, last_good)
         document = _still_the_same_skill(entry, document)
         self._state.kept.keep_document(where, identity, document)
         return document
@@ -226,7 +228,8 @@ class Library:
 
     def refresh(self) -> Change:
         """Look at every place again; reads only the files that changed, and says what did."""
-        return self._state.refresh()
+        before, after, read = self._state.refresh()
+        return Change(files_read=read) if after is before else difference(before, after, self._caller, read)
 
     def invalidate(self, name: str | None = None) -> None:
         """Forget what is kept in memory of one skill or of all; nothing depends on it but memory."""
@@ -282,7 +285,8 @@ class _State:
         shelf = self.cache.load(key) if self.cache is not None and key is not None else None
         return shelf or Shelf()
 
-    def refresh(self) -> Change:
+    def refresh(self) -> tuple[Snapshot, Snapshot, int]:
+        """The snapshots before and after, the same one when nothing changed, and how many files were read."""
         with self._refreshing:
             before = self.snapshot
             fresh = [
@@ -290,12 +294,11 @@ class _State:
             ]
             read = sum(count for _, count in fresh)
             if all(shelf is old for (shelf, _), old in zip(fresh, before.shelves, strict=True)):
-                return Change(files_read=read)
+                return before, before, read
             after = Snapshot(self.places, tuple(shelf for shelf, _ in fresh), self.order)
-            change = difference(before, after, read)
             # One assignment: a reader has the old snapshot or the new one.
             self.snapshot = after
-        return change
+        return before, after, read
 
 
 def _where(entry: Entry) -> Where:

@@ -8,11 +8,12 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.errors import FileRefused, FileTooLarge, MetierError, SourceUnavailable
+from metier.errors import MetierError, SourceUnavailable
 from metier.library.change import Change
-from metier.library.shelf import BROKEN, Columns, Shelf, broken_draft, stale_draft
+from metier.library.entry import Entry
+from metier.library.reading import Unreadable, read_file, spoiled_by
+from metier.library.shelf import BROKEN, SPECIAL, Columns, Shelf, broken_draft, stale_draft
 from metier.skill import (
-    MAX_SKILL_BYTES,
     UNSETTLED_INODE,
     Diagnostic,
     draft_name,
@@ -23,11 +24,10 @@ from metier.source import Finding, Scan
 
 if TYPE_CHECKING:
     from metier.library.cache import IndexCache
-    from metier.library.layers import Place
+    from metier.library.layers import Caller, Place
     from metier.library.snapshot import Snapshot
     from metier.skill import (
         Draft,
-        Identity,
         IdentityRow,
     )
     from metier.source import Source
@@ -37,32 +37,6 @@ if TYPE_CHECKING:
 _SAVE_AT_ONE_IN = 100
 
 _versions = itertools.count(1)
-
-
-class Unreadable(Exception):
-    """A file that cannot be read, with the diagnostic that says why."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
-
-
-def read_file(source: Source, key: str) -> tuple[bytes, Identity]:
-    """The bytes of a SKILL.md; raises `Unreadable` and nothing else."""
-    file = key.rpartition("/")[2]
-    try:
-        return source.read(key)
-    except FileRefused:
-        raise Unreadable(Diagnostic("file-not-regular", 1, (file,))) from None
-    except FileTooLarge as error:
-        sizes = (f"{error.context.get('size', 0):,}", f"{MAX_SKILL_BYTES:,}")
-        raise Unreadable(Diagnostic("file-too-large", 1, sizes)) from None
-    except MetierError as error:
-        raise Unreadable(Diagnostic("file-unreadable", 1, (file, error.message))) from None
-    except OSError as error:
-        if os.path.islink(source.location(key)):
-            raise Unreadable(Diagnostic("file-symlink", 1, (file,))) from None
-        raise Unreadable(Diagnostic("file-unreadable", 1, (file, error.strerror or str(error)))) from None
 
 
 def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Shelf, int]:
@@ -107,7 +81,7 @@ def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]
         data, row, problem = _read_or_problem(source, key)
         if row is None:
             continue  # gone since the scan
-        if problem is None and index is not None and _is_same_content(known.identities[index], data):
+        if index is not None and _is_known(shelf, index, data, problem):
             fresh.take(known, index, row)
             continue
         changed += 1
@@ -131,32 +105,36 @@ def _read_or_problem(source: Source, key: str) -> tuple[bytes, IdentityRow | Non
     try:
         data, identity = read_file(source, key)
     except Unreadable as unreadable:
-        return b"", source.identity(key), unreadable.diagnostic
+        now = source.identity(key)
+        if now is not None and unreadable.may_pass:
+            now = (UNSETTLED_INODE, -1, 0, 0)  # no file's identity: it is read again at the next look
+        return b"", now, unreadable.diagnostic
     return data, identity, None
 
 
-def _is_same_content(known: IdentityRow, data: bytes) -> bool:
-    """Whether a file that was read too soon after it was written still holds what was read."""
+def _is_known(shelf: Shelf, index: int, data: bytes, problem: Diagnostic | None) -> bool:
+    """Whether a file that had to be read again, as it was written or failed just before, is as it was."""
+    if problem is not None:
+        return bool(shelf.columns.marks[index] & BROKEN) and shelf.columns.rows[index] == broken_draft(problem)
+    known = shelf.columns.identities[index]
     return known[0] == UNSETTLED_INODE and known[1:3] == (len(data), zlib.crc32(data))
 
 
 def _or_last_good(draft: Draft, shelf: Shelf, index: int) -> Draft:
     """The new version, or the last good one when the new one cannot be used."""
-    problem = next((note for note in draft.notes if note.severity == "error" or note.code == "yaml-unreadable"), None)
-    if problem is None or shelf.columns.marks[index] & BROKEN:
+    if not draft.notes or shelf.columns.marks[index] & BROKEN:
         return draft
     try:
         good = shelf.draft(index)
     except ValueError:
         return draft
-    if any(note.code == problem.code for note in good.notes):
-        return draft
-    return stale_draft(good, problem)
+    problem = spoiled_by(draft.notes, good.notes)
+    return draft if problem is None else stale_draft(good, problem)
 
 
-def difference(before: Snapshot, after: Snapshot, files_read: int) -> Change:
-    """Which names came, went or stand for something else now."""
-    old, new = _versions_by_name(before), _versions_by_name(after)
+def difference(before: Snapshot, after: Snapshot, caller: Caller, files_read: int) -> Change:
+    """Which names came, went or stand for something else now, as far as the caller may know."""
+    old, new = _versions_by_name(before, caller), _versions_by_name(after, caller)
     return Change(
         added=tuple(sorted(new.keys() - old.keys())),
         changed=tuple(sorted(name for name in new.keys() & old.keys() if new[name] != old[name])),
@@ -165,10 +143,12 @@ def difference(before: Snapshot, after: Snapshot, files_read: int) -> Change:
     )
 
 
-def _versions_by_name(snapshot: Snapshot) -> dict[str, list[tuple[int, str, int]]]:
-    rows: dict[str, list[tuple[int, str, int]]] = {}
-    for number, shelf in enumerate(snapshot.shelves):
+def _versions_by_name(snapshot: Snapshot, caller: Caller) -> dict[str, set[tuple[int, str, int]]]:
+    rows: dict[str, set[tuple[int, str, int]]] = {}
+    for number, (place, shelf) in enumerate(zip(snapshot.places, snapshot.shelves, strict=True)):
         columns = shelf.columns
-        for name, key, version in zip(columns.names, columns.keys, columns.versions, strict=True):
-            rows.setdefault(name, []).append((number, key, version))
+        for index, (name, key, version) in enumerate(zip(columns.names, columns.keys, columns.versions, strict=True)):
+            if columns.marks[index] & SPECIAL and not Entry(place, shelf, index).is_visible_to(caller):
+                continue
+            rows.setdefault(name, set()).add((number, key, version))
     return rows

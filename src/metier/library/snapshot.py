@@ -6,6 +6,7 @@ computed on first use (entries, winners, aliases) gives the same answer whoever 
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -112,9 +113,9 @@ class View:
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgument("The name of the skill is empty.", hint="`metier list` shows the names.")
         name = name.strip()
-        if "@" in name and len(name) <= 512:
-            wanted, _, source = name.rpartition("@")
-            if wanted:
+        if "@" in name and len(name) <= 4_096:
+            wanted, _, source = name.partition("@")
+            if wanted and source:
                 return self._from_source(wanted, source)
         found = self._plainly(name)
         if found is not None:
@@ -137,7 +138,7 @@ class View:
         usable = [entry for entry in self.all() if not entry.is_broken and not entry.is_skipped]
         for wanted in dict.fromkeys((name, slug(name) if _is_a_word(name) else name)):
             for entry in usable:
-                if entry.name == wanted and source in (entry.source, entry.layer):
+                if entry.name == wanted and source in (entry.source, entry.layer, os.path.dirname(entry.location)):
                     return entry
         raise self.not_found(f"{name}@{source}")
 
@@ -157,7 +158,7 @@ class View:
         """The name most like a mistyped one, if any is like it."""
         import difflib
 
-        wanted = slug(name.rpartition("@")[0] or name)
+        wanted = slug(name.partition("@")[0])
         if not wanted:
             return None
         names = list(self.active)

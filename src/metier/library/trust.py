@@ -6,6 +6,7 @@ several processes need no lock and none can lose what another wrote.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -46,7 +47,8 @@ class TrustStore:
         real = os.path.realpath(path)
         if not os.path.isdir(real):
             raise SourceUnavailable(f"{real} is not a folder.", hint="Name the project's folder.", path=real)
-        if real in (os.path.realpath(Path.home()), os.path.dirname(real)):
+        home = Path(os.path.realpath(Path.home()))
+        if Path(real) in (home, *home.parents) or os.path.dirname(real) == real:
             raise InvalidArgument(
                 f"{real} holds more than one project; trusting all of it would trust every repository in it.",
                 hint="Trust the folders of projects one by one.",
@@ -72,13 +74,18 @@ class TrustStore:
 
     def trusted(self) -> tuple[Path, ...]:
         """All trusted folders, sorted."""
+        found: list[Path] = []
         try:
-            files = [file for file in self.folder.iterdir() if not file.name.startswith(".")]
-            found = [os.fsdecode(file.read_bytes()) for file in files]
+            names = os.listdir(self.folder)
         except OSError:
             return ()
-        # A file that does not name what it is filed under was not written here.
-        return tuple(sorted(Path(path) for path, file in zip(found, files, strict=True) if self._file(path) == file))
+        for name in names:
+            with contextlib.suppress(OSError):
+                real = os.fsdecode((self.folder / name).read_bytes())
+                # A file that does not name what it is filed under was not written here.
+                if self._file(real).name == name:
+                    found.append(Path(real))
+        return tuple(sorted(found))
 
     def is_trusted(self, path: Path | str) -> bool:
         """Whether a folder, or one that it lies in, is trusted."""

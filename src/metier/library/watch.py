@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from metier.library.change import Change
     from metier.library.library import Library
+    from metier.library.snapshot import Snapshot
 
 log = logging.getLogger("metier.watch")
 
@@ -97,7 +98,8 @@ class Watch:
             log.warning("watchfiles is not installed; changes are found by polling only.")
             return
         while not self._stop.is_set():
-            folders = self._folders()
+            snapshot = self._library.snapshot
+            folders = self._folders(snapshot)
             if not folders:
                 # Nothing to watch yet; polling will find the first folder.
                 self._stop.wait(1.0)
@@ -121,7 +123,7 @@ class Watch:
                     if batch or first:
                         first = False
                         self._refresh()
-                    if self._folders() != folders:
+                    if self._library.snapshot is not snapshot:
                         break
             except (OSError, RuntimeError) as error:
                 # Out of watches, or a folder went away while the watch was set up.
@@ -130,10 +132,10 @@ class Watch:
                     return
                 self._refresh()
 
-    def _folders(self) -> tuple[str, ...]:
-        """The folders that matter now: those that were searched, and those of the skills themselves."""
+    @staticmethod
+    def _folders(snapshot: Snapshot) -> tuple[str, ...]:
+        """The folders that matter: those that were searched, and those of the skills themselves."""
         folders: set[str] = set()
-        snapshot = self._library.snapshot
         for place, shelf in zip(snapshot.places, snapshot.shelves, strict=True):
             folders.update(shelf.folders)
             root = getattr(place.source, "root", None)

@@ -131,9 +131,8 @@ def _body_facts(data: bytes, start: int) -> tuple[int, int, str]:
     size = characters = len(data) - start
     if not data.isascii():
         characters = len(data[start:].decode())
-    lines = data.count(b"\n", start) + 1
-    if size < 100 and not data[start:].strip():
-        lines = 0
+    body = data[start:].strip()
+    lines = body.count(b"\n") + 1 if body else 0
     heading = ""
     at = data.find(b"\n# ", start - 1)
     if at >= 0:
@@ -193,7 +192,8 @@ def draft_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Draft, Split]:
         if note is not None:
             notes += (note,)
     tokens = estimate_tokens(body)
-    body_lines = body.count("\n") + 1 if body and not body.isspace() else 0
+    trimmed = body.strip(" \t\n\r\x0b\x0c")
+    body_lines = trimmed.count("\n") + 1 if trimmed else 0
     return Draft(mapping, lines, notes, body_lines, tokens, heading, derived), cut
 
 

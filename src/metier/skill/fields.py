@@ -65,6 +65,11 @@ _BOOLEANS = {
 _ARGUMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
+_SCOPE_KEYS = {
+    "agent": "agents", "agents": "agents",
+    "tenant": "tenants", "tenants": "tenants",
+    "environment": "environments", "environments": "environments", "env": "environments",
+}  # fmt: skip
 _NETWORKS = ("none", "restricted", "host")
 
 
@@ -218,7 +223,14 @@ class Fields:
             # Other tools use `scope: project` as a label; a label restricts nobody.
             self._ignored("scope", value, "a map with agents, tenants or environments")
             return None
-        names = {key: self._scope_list(value, key) for key in ("agents", "tenants", "environments")}
+        # Whoever writes `agent:` or `Agents:` means to restrict; reading it as no restriction would be the wrong way
+        # to be lenient.
+        spelled = {_SCOPE_KEYS.get(str(key).strip().lower(), str(key)): item for key, item in value.items()}
+        for key in spelled:
+            if key not in _SCOPE_KEYS.values():
+                reason = f"`{key}` is not agents, tenants or environments"
+                self.note("item-dropped", self.line("scope"), "scope", reason)
+        names = {key: self._scope_list(spelled, key) for key in ("agents", "tenants", "environments")}
         return Scope(**names)
 
     def _scope_list(self, scope: dict[str, Any], key: str) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ installed modules and bytecode are not part of a package: they are not listed, n
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -53,6 +54,10 @@ class Listing:
         return any(file.path == path for file in self.scripts())
 
 
+# Control characters, half characters, and those that turn the direction of text and so hide what a path says.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 class Package(Protocol):
     """Wherever the files of one skill are."""
 
@@ -86,7 +91,7 @@ def digest_of(entries: list[DigestEntry]) -> str:
     """The digest of a package from its entries; every part is length-prefixed, so no two packages read alike.
 
     >>> digest_of([DigestEntry("SKILL.md", "file", b"0" * 32)])[:14]
-    'sha256:f9a5ba3'
+    'sha256:cdd43b7'
     """
     total = hashlib.sha256(b"metier-package-1")
     for path, mode, content in sorted(entries):
@@ -122,7 +127,7 @@ def checked_path(path: str) -> tuple[str, ...]:
     """
     if not path or not path.strip():
         raise FileRefused("The path is empty.", hint="Name a file of the skill, such as references/api.md.", path=path)
-    if len(path) > 4_096 or not path.replace("\t", "x").isprintable() or "\t" in path:
+    if len(path) > 4_096 or _UNSAFE.search(path):
         raise FileRefused(
             f"The path {path[:80]!r} has control characters or is too long.", hint="Use the path as listed.", path=path
         )

@@ -7,6 +7,7 @@ and nowhere else, whatever happens to the folder meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -31,7 +32,7 @@ from metier.skill.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _MAX_LINKS = 16
@@ -40,6 +41,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OPEN = (
     os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _HAS_DIR_FD = os.open in os.supports_dir_fd and bool(_NO_FOLLOW)
 _LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
 
@@ -47,6 +49,7 @@ _LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
 _RACY_NS = 100_000_000
 _RACY_COARSE_NS = 2_000_000_000
 _SETTLE_NS = 15_000_000
+_CTIME_IS_CHANGE = os.name == "posix"  # elsewhere it is the time of creation
 
 
 IdentityRow: TypeAlias = tuple[int, int, int, int]
@@ -76,7 +79,7 @@ class Identity(NamedTuple):
 
     def is_settled(self, now_ns: int) -> bool:
         """Whether the time stamps are old enough that a later change must show in them."""
-        newest = max(self.mtime_ns, self.ctime_ns)
+        newest = self.ctime_ns if _CTIME_IS_CHANGE else max(self.mtime_ns, self.ctime_ns)
         window = _RACY_NS if newest % 1_000_000_000 else _RACY_COARSE_NS
         return now_ns - newest > window
 
@@ -114,8 +117,10 @@ def read_skill_file(path: str, limit: int) -> tuple[bytes, Identity]:
                     return data, identity
             else:
                 after = Identity.of(os.fstat(descriptor))
-                newest = max(after.mtime_ns, after.ctime_ns)
-                if after == identity and len(data) == size and (attempt == 9 or now - newest > _SETTLE_NS):
+                age = now - (after.ctime_ns if _CTIME_IS_CHANGE else max(after.mtime_ns, after.ctime_ns))
+                # A time stamp from the future (a clock that was set back) never gets old; waiting would not help.
+                quiet = attempt == 9 or age > _SETTLE_NS or age < -_SETTLE_NS
+                if after == identity and len(data) == size and quiet:
                     return data, Identity.unsettled(data)
         finally:
             os.close(descriptor)
@@ -164,7 +169,7 @@ class FolderPackage:
         """The content of one file; refuses every path that leaves the folder, however it tries."""
         segments = checked_path(path)
         try:
-            descriptor = _open_beneath(self.root, segments) if _HAS_DIR_FD else _open_resolved(self.root, segments)
+            descriptor = _open_file(self.root, segments)
         except MetierError as error:
             error.context.setdefault("path", path)
             raise
@@ -208,7 +213,7 @@ class FolderPackage:
     def _hash(self, path: str) -> bytes:
         content = hashlib.sha256()
         try:
-            descriptor = os.open(f"{self.root}/{path}", _OPEN)
+            descriptor = _open_file(self.root, tuple(path.split("/")))
         except OSError as error:
             raise _explained(path, error) from None
         try:
@@ -231,15 +236,30 @@ class FolderPackage:
             found.append((path, status))
         return found
 
+    def _list(self, prefix: str) -> list[tuple[str, os.stat_result]]:
+        """Names and statuses in a folder of the skill, opened without following a link anywhere on the way."""
+        if not _HAS_DIR_FD:
+            with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
+                return _statuses(entries)
+        descriptor = os.open(self.root, _DIRECTORY)
+        try:
+            for segment in prefix.split("/")[:-1]:
+                inner = os.open(segment, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            with os.scandir(descriptor) as entries:
+                return _statuses(entries)
+        finally:
+            os.close(descriptor)
+
     def _walk(self) -> Iterator[tuple[str, os.stat_result | None]]:
         """Each file or link with its status; None for a folder too deep to enter. Special files are no part of it."""
         waiting = [("", 0)]
         while waiting:
             prefix, depth = waiting.pop()
             try:
-                with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
-                    listed = sorted(entries, key=lambda entry: entry.name)
-            except FileNotFoundError:
+                listed = self._list(prefix)
+            except (FileNotFoundError, NotADirectoryError):
                 if not prefix:
                     raise SkillUnreadable(
                         f"{self.root} does not exist.", hint="`metier list` shows what does."
@@ -247,14 +267,8 @@ class FolderPackage:
                 continue
             except OSError as error:
                 raise _explained(prefix or self.root, error) from None
-            for entry in listed:
-                if entry.name in EXCLUDED:
-                    continue
-                path = f"{prefix}{entry.name}"
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue  # vanished meanwhile
+            for name, status in listed:
+                path = f"{prefix}{name}"
                 if stat.S_ISDIR(status.st_mode):
                     if depth + 1 >= MAX_DEPTH:
                         yield path, None
@@ -264,10 +278,23 @@ class FolderPackage:
                     yield path, status
 
 
+def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_result]]:
+    """What a folder holds, sorted; what vanished meanwhile or is no part of a package is left out."""
+    found = []
+    for entry in entries:
+        if entry.name not in EXCLUDED:
+            with contextlib.suppress(OSError):
+                found.append((entry.name, entry.stat(follow_symlinks=False)))
+    return sorted(found, key=lambda item: item[0])
+
+
+def _open_file(root: str, segments: tuple[str, ...]) -> int:
+    return _open_beneath(root, segments) if _HAS_DIR_FD else _open_resolved(root, segments)
+
+
 def _open_beneath(root: str, segments: tuple[str, ...]) -> int:
     """Open a file below a folder, following links by hand so that none can lead out."""
-    directory = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-    stack = [os.open(root, directory)]
+    stack = [os.open(root, _DIRECTORY)]
     waiting = list(reversed(segments))
     links = 0
     try:
@@ -283,7 +310,7 @@ def _open_beneath(root: str, segments: tuple[str, ...]) -> int:
             else:
                 last = not waiting
                 try:
-                    descriptor = os.open(segment, _OPEN if last else directory | _NO_FOLLOW, dir_fd=stack[-1])
+                    descriptor = os.open(segment, _OPEN if last else _DIRECTORY | _NO_FOLLOW, dir_fd=stack[-1])
                 except OSError as error:
                     target = _link_target(segment, stack[-1], error)
                     links += 1

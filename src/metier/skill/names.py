@@ -39,4 +39,7 @@ def usable_name(written: str, folder: str) -> str:
     """What a skill is called: its own name, slugged when invalid, else the folder's, else one made of its bytes."""
     if is_valid_name(written):
         return written
-    return slug(written) or slug(folder) or f"skill-{hashlib.sha256(f'{written}/{folder}'.encode()).hexdigest()[:8]}"
+    named = slug(written) or slug(folder)
+    if named:
+        return named
+    return f"skill-{hashlib.sha256(f'{written}/{folder}'.encode(errors='surrogatepass')).hexdigest()[:8]}"

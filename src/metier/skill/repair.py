@@ -15,12 +15,15 @@ from metier.skill.diagnostic import Diagnostic
 from metier.skill.text import drop_control
 
 _ENTRY = re.compile(
-    r"(?P<lead>[ ]*(?:- +)*)(?P<key>[\w.$@/-][^:#\n\"']*?|\"[^\"\n]*\"|'[^'\n]*')[ ]*:(?P<gap>[ ]+|$)(?P<value>.*)"
+    r"(?P<lead>[ ]*(?:- +)*)"
+    r"(?P<key>[\w.$@/-][^:#\n\"']{0,120}?|\"[^\"\n]*\"|'[^'\n]*')"
+    r"[ ]*:(?P<gap>[ ]+|$)(?P<value>.*)"
 )
 _ITEM = re.compile(r"(?P<lead>[ ]*- +)(?P<value>.*)")
 _TOP_KEY = re.compile(r"(?:[A-Za-z_][\w. -]{0,60}|\"[^\"\n]{1,60}\"|'[^'\n]{1,60}')[ ]*:(?=[ \t]|$)")
 _TAB_INDENT = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
 _MAX_ROUNDS = 24
+_MOST_BY_YAML = 200  # a block with more fields than this is an attack, and raw text will do
 
 
 def repair_block(block: str, first_line: int, error: BlockError) -> Reading:
@@ -166,20 +169,21 @@ def _line_by_line(block: str, first_line: int, error: BlockError, notes: list[Di
         if key in mapping:
             notes.append(Diagnostic("yaml-duplicate-key", i + first_line, (key,)))
             del mapping[key]
-        mapping[key] = _entry_value(key, lines[i:end], match.end())
+        mapping[key] = _entry_value(key, lines[i:end], match.end(), by_yaml=len(mapping) < _MOST_BY_YAML)
         at[key] = i + first_line
         i = end
     return Reading(mapping, [at[key] for key in mapping], tuple(notes))
 
 
-def _entry_value(key: str, lines: list[str], start: int) -> Any:
-    try:
-        reading = _read("\n".join(lines) + "\n", 1)
-    except BlockError:
-        pass
-    else:
-        if list(reading.mapping) == [key]:
-            return reading.mapping[key]
+def _entry_value(key: str, lines: list[str], start: int, *, by_yaml: bool) -> Any:
+    if by_yaml:
+        try:
+            reading = _read("\n".join(lines) + "\n", 1)
+        except BlockError:
+            pass
+        else:
+            if list(reading.mapping) == [key]:
+                return reading.mapping[key]
     head = lines[0][start:].strip()
     rest = [line.strip() for line in lines[1:] if line.strip() and not line.startswith("#")]
     if re.fullmatch(r"[|>][-+0-9]*", head):

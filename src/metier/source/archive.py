@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SkillUnreadable
 from metier.skill import Identity, MemoryFile, MemoryPackage
+from metier.skill.files import EXCLUDED
 from metier.source._unpack import ArchiveLimits, unpack
+from metier.source.memory import content_identity
 from metier.source.source import ARCHIVE_SUFFIXES, Scan
 
 if TYPE_CHECKING:
@@ -52,17 +53,17 @@ class ArchiveSource:
     def scan(self) -> Scan:
         """Unpack in memory when the file is new, and find the skills."""
         packages = self._current()
-        return Scan({key: _identity(key, package) for key, package in packages.items()})
+        return Scan({key: content_identity(key, package) for key, package in packages.items()})
 
     def identity(self, key: str) -> IdentityRow | None:
         """Made of the content itself."""
         package = self._current().get(key)
-        return _identity(key, package) if package is not None else None
+        return content_identity(key, package) if package is not None else None
 
     def read(self, key: str) -> tuple[bytes, Identity]:
         """The bytes of one SKILL.md."""
         package = self.package(key)
-        return package.read(key.rpartition("/")[2]), _identity(key, package)
+        return package.read(key.rpartition("/")[2]), content_identity(key, package)
 
     def package(self, key: str) -> MemoryPackage:
         """The files of one skill."""
@@ -102,18 +103,17 @@ def packages_of(members: dict[str, Member], stem: str) -> dict[str, MemoryPackag
     for folder, key in roots.items():
         start = len(folder) + 1 if folder else 0
         packages[key] = MemoryPackage(
-            {path[start:]: MemoryFile(*member) for path, member in members.items() if _inside(path, folder)}
+            {
+                path[start:]: MemoryFile(*member)
+                for path, member in members.items()
+                if _inside(path, folder) and EXCLUDED.isdisjoint(path[start:].split("/"))
+            }
         )
     return packages
 
 
 def _inside(path: str, folder: str) -> bool:
     return not folder or path == folder or path.startswith(f"{folder}/")
-
-
-def _identity(key: str, package: MemoryPackage) -> Identity:
-    data = package.read(key.rpartition("/")[2])
-    return Identity(0, len(data), 0, int.from_bytes(hashlib.sha256(data).digest()[:7], "big"))
 
 
 def _stem(path: str) -> str:

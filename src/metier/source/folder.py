@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier.errors import SourceUnavailable
+from metier.errors import InvalidArgument, SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
 from metier.source.source import Finding, Scan
 
@@ -33,6 +33,8 @@ class FolderSource:
     def __init__(
         self, root: Path | str, *, name: str | None = None, whole_root: bool = True, contain: Path | str | None = None
     ) -> None:
+        if "\0" in os.fspath(root):
+            raise InvalidArgument("A path cannot contain a NUL character.", hint="Check the path.")
         self.root = os.path.abspath(root)
         self._name = name or os.path.basename(self.root) or "root"
         self._whole_root = whole_root
@@ -48,6 +50,11 @@ class FolderSource:
 
     def scan(self) -> Scan:
         """Find the skills: one directory listing and one `lstat` for each of them."""
+        if self._contain is not None:
+            real = os.path.realpath(self.root)
+            if not _is_inside(real, self._contain) and os.path.isdir(real):
+                note = Diagnostic("symlink-escape", None, (self.root, self._contain))
+                return Scan({}, (Finding(self.root, note),))
         search = _Search(self.root, self._contain)
         own = search.run(whole_root=self._whole_root)
         if own is not None:
@@ -98,9 +105,10 @@ class _Search:
         self.found: dict[str, IdentityRow] = {}
         self.findings: list[Finding] = []
         self.folders: list[str] = []
-        self._links: list[tuple[str, str, int]] = []
-        self._linked: dict[str, str] = {}
         self._in_root: list[str] = []
+        self._links: list[tuple[str, str, int]] = []
+        self._followed: dict[str, str] = {}
+        """Real path of each folder that a link led to, and the link."""
 
     def run(self, *, whole_root: bool) -> str | None:
         """Search the tree; returns the SKILL.md in the root itself when that makes the root a skill."""
@@ -111,17 +119,32 @@ class _Search:
             if whole_root:
                 return own
             self._note(f"{self.root}/{own}", "root-skill-ignored", own)
-        waiting.extend(self._follow_links())
-        while waiting:
-            while waiting:
-                path, prefix, depth = waiting.pop()
-                if len(self.folders) == MAX_FOLDERS:
-                    self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders")
-                    return None
-                self.folders.append(path)
-                waiting.extend(self._look(path, prefix, depth))
-            waiting.extend(self._follow_links())
+        self._search(waiting)
+        # Links come last, so that a folder counts where it really is. Those found behind links are compared by their
+        # real paths; those found without are known to have none on the way.
+        real_root = os.path.realpath(self.root)
+        reached = (
+            {f"{real_root}/{key.rpartition('/')[0]}": f"{self.root}/{key}" for key in self.found} if self._links else {}
+        )
+        while self._links:
+            before = len(self.found)
+            self._search(self._follow_links(real_root, reached))
+            for key in list(self.found)[before:]:
+                real = os.path.realpath(f"{self.root}/{key.rpartition('/')[0]}")
+                if reached.setdefault(real, f"{self.root}/{key}") != f"{self.root}/{key}":
+                    self._note(f"{self.root}/{key}", "symlink-duplicate", f"{self.root}/{key}", reached[real])
+                    del self.found[key]
         return None
+
+    def _search(self, waiting: list[tuple[str, str, int]]) -> None:
+        while waiting:
+            path, prefix, depth = waiting.pop()
+            if len(self.folders) == MAX_FOLDERS:
+                self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders")
+                self._links.clear()
+                return
+            self.folders.append(path)
+            waiting.extend(self._look(path, prefix, depth))
 
     def _look(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
         """List one folder; returns the folders below that are not skills themselves."""
@@ -134,10 +157,11 @@ class _Search:
                     name = entry.name
                     if name in _NEVER:
                         continue
+                    if len(name) == 8 and not prefix and name.lower() == "skill.md":
+                        self._in_root.append(name)
+                        continue
                     if not entry.is_dir(follow_symlinks=False):
-                        if not prefix and name.lower() == "skill.md":
-                            self._in_root.append(name)
-                        elif entry.is_symlink():
+                        if entry.is_symlink():
                             self._links.append((f"{path}/{name}", f"{prefix}{name}", depth))
                         continue
                     try:
@@ -151,21 +175,23 @@ class _Search:
                             status.st_mtime_ns,
                             status.st_ctime_ns,
                         )
-        except FileNotFoundError:
-            if not prefix:
-                raise SourceUnavailable(
-                    f"There is no folder {self.root}.", hint="Check the path.", path=self.root
-                ) from None
-            # A folder that vanished meanwhile has no skills.
-        except NotADirectoryError:
-            raise SourceUnavailable(f"{path} is not a folder.", hint="Name the folder of skills.", path=path) from None
         except OSError as error:
-            if not prefix:
-                raise SourceUnavailable(
-                    f"{self.root} cannot be read: {error.strerror}.", hint="Check its permissions.", path=self.root
-                ) from None
-            self._note(path, "folder-unreadable", path, error.strerror or str(error))
+            self._not_listed(path, prefix, error)
         return below
+
+    def _not_listed(self, path: str, prefix: str, error: OSError) -> None:
+        """The root must be a folder that can be listed; one below may have vanished or be closed to us."""
+        if prefix:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._note(path, "folder-unreadable", path, error.strerror or str(error))
+        elif isinstance(error, FileNotFoundError):
+            raise SourceUnavailable(f"There is no folder {path}.", hint="Check the path.", path=path) from None
+        elif isinstance(error, NotADirectoryError):
+            raise SourceUnavailable(f"{path} is not a folder.", hint="Name the folder of skills.", path=path) from None
+        else:
+            raise SourceUnavailable(
+                f"{path} cannot be read: {error.strerror}.", hint="Check its permissions.", path=path
+            ) from None
 
     def _enter(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
         """A folder without a SKILL.md: one with a skill.md of another case, or one to search."""
@@ -174,7 +200,7 @@ class _Search:
             if own is not None:
                 self.found[f"{prefix}/{own}"] = Identity.of(os.lstat(f"{path}/{own}"))
                 return []
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             self._note(path, "folder-unreadable", path, error.strerror or str(error))
@@ -187,10 +213,9 @@ class _Search:
             return []
         return [(path, f"{prefix}/", depth)]
 
-    def _follow_links(self) -> list[tuple[str, str, int]]:
-        """Follow links to folders, after everything else, so that the real folder wins over a link to it."""
+    def _follow_links(self, real_root: str, reached: dict[str, str]) -> list[tuple[str, str, int]]:
+        """Take the links found so far to the folders they lead to; returns those to search."""
         below: list[tuple[str, str, int]] = []
-        real_root = os.path.realpath(self.root)
         links, self._links = sorted(self._links), []
         for path, prefix, depth in links:
             real = os.path.realpath(path)
@@ -198,16 +223,18 @@ class _Search:
                 if not os.path.exists(real):
                     self._note(path, "symlink-broken", path)
                 continue
-            if real == real_root or real_root.startswith(real + os.sep):
+            if _is_inside(real_root, real):
                 continue  # a link to where we came from
-            same = self._already(real, real_root)
+            same = reached.get(real) or self._followed.get(real)
+            if same is None and _is_inside(real, real_root) and _join(self.root, real, real_root) in self.folders:
+                same = _join(self.root, real, real_root)
             if same is not None:
                 self._note(path, "symlink-duplicate", path, same)
                 continue
-            if self.contain is not None and os.path.commonpath([self.contain, real]) != self.contain:
+            if self.contain is not None and not _is_inside(real, self.contain):
                 self._note(path, "symlink-escape", path, self.contain)
                 continue
-            self._linked[real] = path
+            self._followed[real] = path
             try:
                 status = os.lstat(f"{path}/SKILL.md")
             except OSError:
@@ -216,28 +243,22 @@ class _Search:
                 self.found[f"{prefix}/SKILL.md"] = Identity.of(status)
         return below
 
-    def _already(self, real: str, real_root: str) -> str | None:
-        if real in self._linked:
-            return self._linked[real]
-        if real.startswith(real_root + os.sep):
-            inside = real[len(real_root) + 1 :].replace(os.sep, "/")
-            if f"{inside}/SKILL.md" in self.found or f"{self.root}/{inside}" in self.folders:
-                return f"{self.root}/{inside}"
-        return None
-
     def _note(self, where: str, code: str, *values: str) -> None:
         self.findings.append(Finding(where, Diagnostic(code, None, values)))
 
 
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _join(root: str, real: str, real_root: str) -> str:
+    return f"{root}/{real[len(real_root) + 1 :]}"
+
+
 def _skill_file_in(path: str) -> str | None:
     """The SKILL.md of a folder whatever its case; the exact name wins."""
-    try:
-        with os.scandir(path) as entries:
-            names = [entry.name for entry in entries if entry.name.lower() == "skill.md"]
-    except NotADirectoryError:
-        return None
-    except FileNotFoundError:
-        return None
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in entries if entry.name.lower() == "skill.md"]
     return "SKILL.md" if "SKILL.md" in names else min(names, default=None)
 
 

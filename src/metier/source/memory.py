@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillUnreadable
@@ -26,7 +27,6 @@ class MemorySource:
     def __init__(self, packages: Mapping[str, MemoryPackage], *, name: str = "memory") -> None:
         self._name = name
         self._packages: dict[str, MemoryPackage] = {}
-        self._files: dict[str, str] = {}
         self._forced: dict[str, str] = {}
         for folder, package in packages.items():
             self._put(folder, package)
@@ -46,22 +46,24 @@ class MemorySource:
             raise InvalidArgument(
                 f"{skill_name!r} is not a valid skill name.", hint="Use a-z, 0-9 and single hyphens, at most 64."
             )
-        folder = skill_name or f"skill-{len(self._packages) + 1}"
-        self._put(folder, MemoryPackage(files))
+        taken = {self.folder(key) for key in self._packages}
+        free = (f"skill-{number}" for number in itertools.count(1) if f"skill-{number}" not in taken)
+        key = self._put(skill_name or next(free), MemoryPackage(files))
         if skill_name is not None:
-            self._forced[folder] = skill_name
+            self._forced[key] = skill_name
         return self
 
-    def _put(self, folder: str, package: MemoryPackage) -> None:
+    def _put(self, folder: str, package: MemoryPackage) -> str:
         files = [path for path in package.paths() if path.lower() == "skill.md"]
         if not files:
             raise InvalidArgument(
                 "A skill needs a SKILL.md among its files.", hint="Add one; `metier new NAME` shows how it begins."
             )
-        if folder in self._packages:
+        key = f"{folder}/{'SKILL.md' if 'SKILL.md' in files else files[0]}"
+        if any(other.rpartition("/")[0] == folder for other in self._packages):
             raise InvalidArgument(f"There is a skill {folder!r} already.", hint="Give each skill its own name.")
-        self._packages[folder] = package
-        self._files[folder] = "SKILL.md" if "SKILL.md" in files else files[0]
+        self._packages[key] = package
+        return key
 
     @property
     def name(self) -> str:
@@ -70,31 +72,28 @@ class MemorySource:
 
     def scan(self) -> Scan:
         """All of them."""
-        return Scan({f"{folder}/{file}": self._identity(folder) for folder, file in dict(self._files).items()})
-
-    def _identity(self, folder: str) -> Identity:
-        data = self._packages[folder].read(self._files[folder])
-        return Identity(0, len(data), 0, int.from_bytes(hashlib.sha256(data).digest()[:7], "big"))
+        return Scan({key: content_identity(key, package) for key, package in dict(self._packages).items()})
 
     def identity(self, key: str) -> IdentityRow | None:
         """Made of the content itself."""
-        folder = self.folder(key)
-        return self._identity(folder) if folder in self._packages else None
+        package = self._packages.get(key)
+        return content_identity(key, package) if package is not None else None
 
     def read(self, key: str) -> tuple[bytes, Identity]:
         """The bytes of one SKILL.md."""
-        folder = self.folder(key)
-        if folder not in self._packages:
-            raise SkillUnreadable(f"There is no {key!r} in memory.", hint="`library.refresh()` sees what is.")
-        return self._packages[folder].read(self._files[folder]), self._identity(folder)
+        package = self.package(key)
+        return package.read(key.rpartition("/")[2]), content_identity(key, package)
 
     def package(self, key: str) -> MemoryPackage:
         """The files in memory."""
-        return self._packages[self.folder(key)]
+        package = self._packages.get(key)
+        if package is None:
+            raise SkillUnreadable(f"There is no {key!r} in memory.", hint="`library.refresh()` sees what is.")
+        return package
 
     def folder(self, key: str) -> str:
-        """The first segment of the key."""
-        return key.partition("/")[0]
+        """The last folder of the key."""
+        return key.rpartition("/")[0].rpartition("/")[2]
 
     def location(self, key: str) -> str:
         """A label, as there is no path."""
@@ -102,8 +101,14 @@ class MemorySource:
 
     def forced_name(self, key: str) -> str | None:
         """The name given with the files."""
-        return self._forced.get(self.folder(key))
+        return self._forced.get(key)
 
     def cache_key(self) -> None:
         """Nothing to keep: it is in memory already."""
         return
+
+
+def content_identity(key: str, package: MemoryPackage) -> Identity:
+    """An identity made of content, for files that have no place on disk."""
+    data = package.read(key.rpartition("/")[2])
+    return Identity(0, len(data), 0, int.from_bytes(hashlib.sha256(data).digest()[:7], "big"))
