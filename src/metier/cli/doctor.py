@@ -108,7 +108,7 @@ def _print_problems(library: Library, style: Style) -> None:
     if counts:
         print()
         rows = [
-            (f"{count:,}", KINDS[code].severity, code, KINDS[code].hint)
+            (f"{count:,}", KINDS[code].severity, code, KINDS[code].hint.format(*"…" * 4))
             for code, count in counts.most_common(_MOST_SHOWN)
         ]
         print(table(style, ("SKILLS", "SEVERITY", "WHAT", "WHAT TO DO"), rows))

@@ -48,7 +48,7 @@ def _layer(entry: Entry) -> str:
 
 def _one_line(entry: Entry) -> str:
     if entry.is_broken:
-        return next(found.message for found in entry.diagnostics if found.severity == "error")
+        return next((found.message for found in entry.diagnostics if found.severity == "error"), "mended just now")
     return " ".join(entry.description.split())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -11,7 +12,6 @@ from metier.cli.parser import make_parser
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 FINE, PROBLEMS, USAGE = 0, 1, 2
@@ -19,10 +19,29 @@ FINE, PROBLEMS, USAGE = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 0 when all is fine, 1 when problems were found, 2 for wrong usage."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # A file name need not be valid in the terminal's encoding.
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except MetierError as error:
+        _explain(error)
+        return USAGE if isinstance(error, InvalidArgument | SourceUnavailable) else PROBLEMS
+    except BrokenPipeError:
+        # The reader has seen enough (`metier list | head`); Python would complain while closing.
+        _give_up_stdout()
+        return FINE
+    except OSError as error:
+        _give_up_stdout()
+        _explain_system(error)
+        return USAGE
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = make_parser()
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
@@ -32,25 +51,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return FINE
-    try:
-        return _run(options)
-    except MetierError as error:
-        _explain(error)
-        return USAGE if isinstance(error, InvalidArgument | SourceUnavailable) else PROBLEMS
-    except BrokenPipeError:
-        # The reader has seen enough (`metier list | head`); Python would complain while closing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        return 130
-
-
-def _run(options: argparse.Namespace) -> int:
     module = importlib.import_module(f"metier.cli.{options.module}")
     code: int = module.run(options)
-    sys.stdout.flush()
     return code
+
+
+def _prepare_streams() -> None:
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # closed by whoever started us; it lives as long as we do
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A file name need not be valid in the terminal's encoding.
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _give_up_stdout() -> None:
+    """Nothing more can be written; what is still buffered must not raise when the process ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _explain_system(error: OSError) -> None:
+    """What the system refused: a full disk, a working folder that was removed."""
+    try:
+        os.getcwd()
+    except OSError:
+        _explain(SourceUnavailable("The working folder was removed.", hint="Change into a folder that exists."))
+        return
+    where = f" ({error.filename})" if error.filename else ""
+    reason = f"{error.strerror or error}{where}."
+    _explain(SourceUnavailable(reason, hint="Check the disk and the permissions, then try again."))
 
 
 def _explain(error: MetierError) -> None:

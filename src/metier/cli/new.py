@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,6 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     file = new_skill(options.name, options.into, description=options.description)
     style = Style(sys.stdout)
-    print(f"{style.good('✓')} {file}")
-    print(f"Next: write it, then `metier validate {file.parent} --strict`.")
+    print(f"{style.good('✓')} {Style.text(str(file), 4_096)}")
+    print(f"Next: write it, then `metier validate {Style.text(shlex.quote(str(file.parent)), 4_096)} --strict`.")
     return 0

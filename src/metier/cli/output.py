@@ -24,8 +24,8 @@ class Style:
 
     def __init__(self, stream: TextIO) -> None:
         self.is_terminal = stream.isatty()
-        self.colour = self.is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        if os.environ.get("FORCE_COLOR"):
+        self.colour = self.is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
             self.colour = True
         self.width = _columns(stream) if self.is_terminal else _WIDE
 
@@ -92,17 +92,20 @@ def table(
     style: Style, head: Sequence[str], rows: Sequence[Sequence[str]], *, paint: dict[int, Any] | None = None
 ) -> str:
     """Rows in columns; the last column takes what is left of the terminal's width."""
-    cells = [[Style.text(cell) for cell in row] for row in rows]
     count = len(head)
+    cells = [[Style.text(cell, limit=100_000) for cell in row] for row in rows]
     widths = [max([width_of(head[i]), *(width_of(row[i]) for row in cells)]) for i in range(count - 1)]
-    # The last column is cut to the terminal; a program that reads gets all of it.
+    if style.is_terminal:
+        # No column may push the others off the screen; a program that reads gets all of each.
+        widths = [min(width, max(10, style.width // 2)) for width in widths]
     widths.append(max(10, style.width - sum(widths) - 2 * (count - 1)))
     titles = [*(_pad(title, widths[i]) for i, title in enumerate(head[:-1])), head[-1]]
     lines = [style.dim("  ".join(titles))]
     for row in cells:
         parts = []
         for i, cell in enumerate(row):
-            padded = fit(cell, widths[i]) if i == count - 1 else _pad(cell, widths[i])
+            text = fit(cell, widths[i])
+            padded = text if i == count - 1 else _pad(text, widths[i])
             parts.append(paint[i](padded) if paint and i in paint else padded)
         lines.append("  ".join(parts).rstrip())
     return "\n".join(lines)
@@ -114,7 +117,8 @@ def _pad(text: str, width: int) -> str:
 
 def print_json(value: object) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    # ASCII only: valid in every encoding of a pipe, and nothing in it acts on a terminal.
+    print(json.dumps(value, indent=2))
 
 
 def print_diagnostics(style: Style, diagnostics: Iterable[Diagnostic], *, indent: str = "  ") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         for folder in store.trusted():
             print(Style.text(str(folder), 4_096))
         return 0
-    path = Path(options.path).resolve() if options.path else project_root(Path.cwd())
+    path = Path(os.path.realpath(options.path)) if options.path else project_root(Path.cwd())
     if options.command == "trust":
         store.trust(path)
         print(

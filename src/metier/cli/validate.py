@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
-from metier.errors import SourceUnavailable
-from metier.library import source_of
+from metier.errors import ArchiveRefused, SourceUnavailable
+from metier.library import expanded, source_of
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from metier.source import Source
+    from metier.source import Finding, Source
 
 
 class Verdict(NamedTuple):
@@ -52,17 +52,19 @@ def run(options: argparse.Namespace) -> int:
             print(f"{mark} {style.strong(Style.text(verdict.name or '?'))} {style.dim(Style.text(verdict.path))}")
             print_diagnostics(style, verdict.diagnostics)
     bad = sum(not verdict.ok for verdict in verdicts)
-    said = (
-        f"{plural(len(verdicts), 'skill')}, {bad:,} with errors."
-        if bad
-        else f"{plural(len(verdicts), 'skill')}, no errors."
-    )
+    said = f"{plural(len(verdicts), 'skill')}, {f'{bad:,} with' if bad else 'no'} errors."
     print(style.bad(said) if bad else style.good(said))
     return 0 if ok else 1
 
 
 def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]:
-    source, keys = _source_and_keys(path)
+    try:
+        source, keys, findings = _look(path)
+    except ArchiveRefused as error:
+        yield Verdict(path, None, [Diagnostic("archive-refused", None, (error.message,))])
+        return
+    for finding in findings:
+        yield Verdict(finding.where, None, [finding.diagnostic])
     if not keys:
         missing = Diagnostic("file-unreadable", None, (path, "there is no SKILL.md in it"))
         yield Verdict(path, None, [missing])
@@ -88,15 +90,17 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
     progress.end()
 
 
-def _source_and_keys(path: str) -> tuple[Source, list[str]]:
+def _look(path: str) -> tuple[Source, list[str], tuple[Finding, ...]]:
+    """The source of a path, the skills in it, and what there is to say about the place."""
+    path = expanded(path)
     if not os.path.lexists(path):
         raise SourceUnavailable(f"There is no {path!r}.", hint="Name a SKILL.md, a folder or an archive.", path=path)
     if os.path.basename(path).lower() == "skill.md":
-        source: Source = FolderSource(os.path.dirname(os.path.abspath(path)))
-        return source, [os.path.basename(path)]
+        return FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()
     source = source_of(path)
     if isinstance(source, FolderSource) and not os.path.isdir(path):
         raise SourceUnavailable(
             f"{path!r} is neither a folder, an archive nor a SKILL.md.", hint="Name one of these.", path=path
         )
-    return source, sorted(source.scan().found)
+    scan = source.scan()
+    return source, sorted(scan.found), scan.findings

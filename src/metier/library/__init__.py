@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metier.library.change import Change
     from metier.library.entry import Entry
     from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place
-    from metier.library.library import Library, source_of
+    from metier.library.library import Library, expanded, source_of
 
 _NAMES = {
     "Caller": "metier.library.layers",
@@ -23,6 +23,7 @@ _NAMES = {
     "Library": "metier.library.library",
     "OnMissingDescription": "metier.library.layers",
     "Place": "metier.library.layers",
+    "expanded": "metier.library.library",
     "source_of": "metier.library.library",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
@@ -36,5 +37,6 @@ __all__ = [
     "Library",
     "OnMissingDescription",
     "Place",
+    "expanded",
     "source_of",
 ]

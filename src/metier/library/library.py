@@ -331,9 +331,15 @@ def _still_the_same_skill(entry: Entry, document: Document) -> Document:
     return document
 
 
+def expanded(path: Path | str) -> str:
+    """A path with `~` for the home folder, unless something here is really called so."""
+    text = os.fspath(path)
+    return text if os.path.lexists(text) else os.path.expanduser(text)
+
+
 def source_of(path: Path | str) -> Source:
     """The source for a path that somebody names: a folder, or an archive."""
-    text = os.path.expanduser(os.fspath(path))
+    text = expanded(path)
     if text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(text):
         from metier.source.archive import ArchiveSource
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.library.layers import Place
-from metier.library.trust import TrustStore
+from metier.library.trust import TrustStore, home_folder
 from metier.source import FolderSource, entry_point_sources
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
 
     for path in enterprise_folders():
         add(Place(layer="enterprise", source=FolderSource(path, name="enterprise", whole_root=False)))
-    for folder in PERSONAL_FOLDERS:
-        path = Path.home() / folder
-        add(Place(layer="personal", source=FolderSource(path, name="personal", whole_root=False)))
+    for personal in personal_folders():
+        add(Place(layer="personal", source=FolderSource(personal, name="personal", whole_root=False)))
     trust = TrustStore()
     root, folders = project_folders(Path(start) if start is not None else Path.cwd())
     for path in folders:
@@ -61,6 +60,12 @@ def enterprise_folders() -> list[Path]:
     if sys.platform == "win32":
         return [*named, Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "metier" / "skills"]
     return [*named, Path("/etc/metier/skills")]
+
+
+def personal_folders() -> list[str]:
+    """Where the user's own skills are; nowhere for a user without a home."""
+    home = home_folder()
+    return [os.path.join(home, folder) for folder in PERSONAL_FOLDERS] if home is not None else []
 
 
 def project_root(start: Path) -> Path:

@@ -25,8 +25,14 @@ def default_config_folder() -> Path:
     if chosen:
         return Path(chosen)
     if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home()) / "metier"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "metier"
+        return Path(os.environ.get("APPDATA") or home_folder() or ".") / "metier"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder() or ".", ".config")) / "metier"
+
+
+def home_folder() -> str | None:
+    """The user's home; None for a user who has none, as in some containers."""
+    home = os.path.expanduser("~")
+    return None if home == "~" else home
 
 
 class TrustStore:
@@ -47,7 +53,7 @@ class TrustStore:
         real = os.path.realpath(path)
         if not os.path.isdir(real):
             raise SourceUnavailable(f"{real} is not a folder.", hint="Name the project's folder.", path=real)
-        home = Path(os.path.realpath(Path.home()))
+        home = Path(os.path.realpath(home_folder() or os.sep))
         if Path(real) in (home, *home.parents) or os.path.dirname(real) == real:
             raise InvalidArgument(
                 f"{real} holds more than one project; trusting all of it would trust every repository in it.",

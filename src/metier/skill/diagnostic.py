@@ -84,6 +84,7 @@ KINDS: dict[str, Kind] = {
     "symlink-duplicate": Kind("info", "{0} is a link to a folder that was already read as {1}.", "Nothing needs to be done."),
     "symlink-escape": Kind("error", "{0} is a link that leaves {1}, and this place is not trusted.", "Trust the folder with `metier trust`, or copy the skill into it."),
     "root-skill-ignored": Kind("info", "{0} lies in a folder of skills, not in a folder of its own; it was not read.", "Move it into a folder named after the skill."),
+    "archive-refused": Kind("error", "{0}", "Pack the skill's folder anew, and look at what is in the archive."),
     "package-incomplete": Kind("info", "The list of files stopped at {0}.", "Remove files that the skill does not need."),
     # --- the library ------------------------------------------------------------------------------------------------
     "shadowed": Kind("warning", "Hidden by another skill called `{0}`: {1}.", "Rename one of them, or ask for `{0}@{2}`."),

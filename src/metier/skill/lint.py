@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
@@ -22,6 +23,7 @@ _MAX_REFERENCES = 500
 
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(<?([^)\s>#?]+)")
+_NOT_A_FILE = re.compile(r"[a-zA-Z][\w+.-]*:|/|#|<|\{|\$")
 _PATH = re.compile(r"(?<![\w./~$}{-])((?:scripts|references|assets|templates)/[\w./-]*\w\.\w{1,8})")
 
 
@@ -74,17 +76,32 @@ def _check_package(data: bytes, document: Document, package: Package) -> list[Di
 def _check_references(document: Document, paths: set[str]) -> list[Diagnostic]:
     """Paths that the instructions mention and the package does not have."""
     text = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), document.body)
-    mentioned: dict[str, int] = {}
-    for pattern in (_LINK, _PATH):
-        for match in pattern.finditer(text):
-            if len(mentioned) < _MAX_REFERENCES and not re.match(r"[a-zA-Z][\w+.-]*:|/|#|<|\{|\$", match[1]):
-                mentioned.setdefault(match[1].removeprefix("./"), text.count("\n", 0, match.start()))
+    folders = {path[:end] for path in paths for end in (i for i, c in enumerate(path) if c == "/")}
     found: list[Diagnostic] = []
-    for path, line in sorted(mentioned.items(), key=lambda item: (item[1], item[0])):
+    for path, line in _mentioned(text):
         if path.startswith("../") or "/../" in path:
             found.append(Diagnostic("reference-outside", line + document.body_line, (path,)))
-        elif path not in paths and not any(other.startswith(path.rstrip("/") + "/") for other in paths):
+        elif path not in paths and path.rstrip("/") not in folders:
             found.append(Diagnostic("reference-missing", line + document.body_line, (path,)))
+    return found
+
+
+def _mentioned(text: str) -> list[tuple[str, int]]:
+    """Relative paths in a text, each with the line of its first mention, in the order of the text."""
+    places: dict[str, int] = {}
+    for pattern in (_LINK, _PATH):
+        for match in pattern.finditer(text):
+            path = match[1].removeprefix("./")
+            if path not in places and not _NOT_A_FILE.match(path):
+                places[path] = match.start()
+                if len(places) == _MAX_REFERENCES:
+                    break
+    found: list[tuple[str, int]] = []
+    line = start = 0
+    for path, place in sorted(places.items(), key=lambda item: (item[1], item[0])):
+        line += text.count("\n", start, place)
+        start = place
+        found.append((path, line))
     return found
 
 
@@ -104,9 +121,13 @@ def _check_script(path: str, package: Package) -> list[Diagnostic]:
         return [Diagnostic("file-unreadable", None, (path, error.message))]
     if path.endswith(".py"):
         try:
-            ast.parse(data)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            return [Diagnostic("script-syntax", None, (path, str(error)))]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(data)
+        except SyntaxError as error:
+            return [Diagnostic("script-syntax", None, (path, f"{error.msg}, line {error.lineno}"))]
+        except (ValueError, RecursionError, MemoryError) as error:
+            return [Diagnostic("script-syntax", None, (path, str(error) or type(error).__name__))]
     elif path.endswith((".sh", ".bash")) and not data.startswith(b"#!"):
         return [Diagnostic("script-no-shebang", None, (path,))]
     return []

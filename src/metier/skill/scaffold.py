@@ -54,9 +54,13 @@ def new_skill(name: str, into: Path | str, *, description: str | None = None) ->
     quoted = "'" + text.replace("'", "''") + "'"
     title = name.replace("-", " ").capitalize()
     folder = Path(into) / name
+    file = folder / "SKILL.md"
     try:
-        folder.mkdir(parents=True)
-        file = folder / "SKILL.md"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(folder, error) from None
+    try:
+        folder.mkdir()
         # Exclusive creation: nobody's file is overwritten, even when two of us run at once.
         with open(
             os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8", newline="\n"
@@ -67,7 +71,11 @@ def new_skill(name: str, into: Path | str, *, description: str | None = None) ->
             f"{folder} exists already.", hint="Choose another name or another folder.", path=str(folder)
         ) from None
     except OSError as error:
-        raise SourceUnavailable(
-            f"{folder} cannot be written: {error.strerror}.", hint="Check the folder with --into.", path=str(folder)
-        ) from None
+        raise _not_writable(folder, error) from None
     return file
+
+
+def _not_writable(folder: Path, error: OSError) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"{folder} cannot be written: {error.strerror}.", hint="Check the folder with --into.", path=str(folder)
+    )

@@ -106,6 +106,8 @@ class _Search:
         self.findings: list[Finding] = []
         self.folders: list[str] = []
         self._in_root: list[str] = []
+        self._barren = 0
+        """Folders searched in vain: a collection may have any number of folders, a tree of something else may not."""
         self._links: list[tuple[str, str, int]] = []
         self._followed: dict[str, str] = {}
         """Real path of each folder that a link led to, and the link."""
@@ -139,12 +141,15 @@ class _Search:
     def _search(self, waiting: list[tuple[str, str, int]]) -> None:
         while waiting:
             path, prefix, depth = waiting.pop()
-            if len(self.folders) == MAX_FOLDERS:
-                self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders")
+            if self._barren == MAX_FOLDERS:
+                self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders without a skill")
                 self._links.clear()
                 return
             self.folders.append(path)
+            before = len(self.found)
             waiting.extend(self._look(path, prefix, depth))
+            if len(self.found) == before:
+                self._barren += 1
 
     def _look(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:
         """List one folder; returns the folders below that are not skills themselves."""

@@ -197,9 +197,7 @@ def draw(series: Series, kind: str, title: str, x_name: str, y_name: str) -> Ite
             yield text(x, y, short, f'text-anchor="end" transform="rotate(-35 {x:.1f} {y:.1f})"')
     yield f'</g><g fill="{FILL}">'
     if kind == "line":
-        path = " ".join(
-            f"{LEFT + step * (i + 0.5):.1f},{y_of(v):.1f}" for i, v in enumerate(values)
-        )
+        path = " ".join(f"{LEFT + step * (i + 0.5):.1f},{y_of(v):.1f}" for i, v in enumerate(values))
         yield f'<polyline points="{path}" fill="none" stroke="{FILL}" stroke-width="2"/>'
         dots = enumerate(points) if len(points) <= 60 else ()
         for i, (label, value) in dots:

@@ -173,9 +173,7 @@ class Column:
             yield "constant: every value is the same"
         (main_kind, _), *others = self.kinds.most_common()
         if main_kind in {"text", "boolean"}:  # "yes" or "12" among words is nothing odd
-            others = [
-                (k, n) for k, n in others if k in {"number", "date"} and n >= self.filled / 10
-            ]
+            others = [(k, n) for k, n in others if k in {"number", "date"} and n >= self.filled / 10]
         if others:
             odd = [(count, kind, *self.examples[kind]) for kind, count in others]
             shown = ", ".join(f"{n} {kind} (row {row}: {cut(t)!r})" for n, kind, row, t in odd)
@@ -231,9 +229,7 @@ def profile(table: Table, wanted: list[str] | None, limit: int, top: int) -> dic
     if unknown := [name for name in wanted or [] if name not in names]:
         raise Unusable(f"no column {unknown[0]!r}; there are: {cut(', '.join(names))}")
     columns = [
-        (index, Column(name, table.decimal_comma))
-        for index, name in enumerate(names)
-        if not wanted or name in wanted
+        (index, Column(name, table.decimal_comma)) for index, name in enumerate(names) if not wanted or name in wanted
     ]
     seen: set[int] = set()
     count = duplicates = ragged = blank = 0

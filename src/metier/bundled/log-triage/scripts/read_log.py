@@ -229,9 +229,7 @@ def run(main: Callable[[], int]) -> int:
     return code
 
 
-def select(
-    lines: Iterator[tuple[int, str]], wanted: Callable[[int, str], bool], context: int
-) -> Iterator[str]:
+def select(lines: Iterator[tuple[int, str]], wanted: Callable[[int, str], bool], context: int) -> Iterator[str]:
     """Yield the wanted lines with their neighbours, the wanted ones marked."""
     before: deque[tuple[int, str]] = deque(maxlen=context)
     after = 0

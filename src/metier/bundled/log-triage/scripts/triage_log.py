@@ -138,18 +138,14 @@ class Triage:
         self._start_trace(record, where)
         if record.stack:
             self._add_stack(record, where)
-        if record.message and not (
-            FRAME.match(record.rest) or record.message.startswith(TRACEBACK)
-        ):
+        if record.message and not (FRAME.match(record.rest) or record.message.startswith(TRACEBACK)):
             self._count(record.message, record.level, line, where)
             self.previous = (record.message, record.level)
 
     def _in_range(self) -> bool:
         if self.now is None:
             return False
-        return (not self.since or self.now >= self.since) and (
-            not self.until or self.now <= self.until
-        )
+        return (not self.since or self.now >= self.since) and (not self.until or self.now <= self.until)
 
     def _pass_time(self, moment: datetime) -> None:
         if self.last and moment - self.last > self.silence[0]:
@@ -219,9 +215,7 @@ class Triage:
             self._count(title, "error", title, trace.where)
         return closing
 
-    def _count_trace(
-        self, title: str, frames: list[str], where: str, moment: datetime | None
-    ) -> None:
+    def _count_trace(self, title: str, frames: list[str], where: str, moment: datetime | None) -> None:
         key = "|".join(map(mask, [title, *frames]))
         if key not in self.traces:
             if len(self.traces) >= TRACES:
@@ -334,9 +328,7 @@ def main() -> int:
     if not triage.lines:
         print("there are no lines to triage", file=sys.stderr)
     out = triage.report(max(1, min(options.top, 200)), options.level)
-    print(
-        json.dumps(out, ensure_ascii=False, indent=1) if options.json else "\n".join(describe(out))
-    )
+    print(json.dumps(out, ensure_ascii=False, indent=1) if options.json else "\n".join(describe(out)))
     return 1 if out["first_error"] or out["stack_traces"] else 0
 
 

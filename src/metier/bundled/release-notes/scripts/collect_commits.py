@@ -63,9 +63,7 @@ WORDS = [
     ("features", r"add|allow|support|introduc|implement|new\b|enable|let\b|make\b|expose|create"),
 ]
 FIRST_WORDS = [(group, re.compile(pattern, re.IGNORECASE)) for group, pattern in WORDS]
-CONVENTIONAL = re.compile(
-    r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^)]*)\))?(?P<bang>!)?:\s+(?P<text>.+)"
-)
+CONVENTIONAL = re.compile(r"(?P<type>[A-Za-z]+)(?:\((?P<scope>[^)]*)\))?(?P<bang>!)?:\s+(?P<text>.+)")
 BREAKING = re.compile(r"^BREAKING[ -]CHANGES?:\s*(.+(?:\n(?!\s*$|[A-Za-z-]+: ).+)*)", re.MULTILINE)
 REVERTS = re.compile(r"This reverts commit ([0-9a-f]{7,64})")
 REFERENCE = re.compile(r"(?<![\w&])#\d+\b|\bGH-\d+\b|\b(?!CVE-|UTF-|SHA-|ISO-)[A-Z]{2,10}-\d+\b")
@@ -221,15 +219,11 @@ def collect(options: argparse.Namespace) -> dict[str, Any]:
         "commits": len(commits),
         "truncated": truncated,
         "reverted_and_left_out": reverted,
-        "conventional_share": round(sum(c.type is not None for c in commits) / len(commits), 2)
-        if commits
-        else 0.0,
+        "conventional_share": round(sum(c.type is not None for c in commits) / len(commits), 2) if commits else 0.0,
         "changes": git(repo, *stat, since, until, "--", *options.path).strip() if since else "",
         "authors": [{"name": name, "commits": count} for name, count in authors.most_common(100)],
         "new_authors": [name for name in authors if name not in earlier] if since else [],
-        "groups": {
-            name: [compact(commit) for commit in found] for name, found in groups.items() if found
-        },
+        "groups": {name: [compact(commit) for commit in found] for name, found in groups.items() if found},
     }
 
 
@@ -274,9 +268,7 @@ def main() -> int:
     parser.add_argument("--until", default="HEAD", help="tag or commit to end with")
     parser.add_argument("--path", action="append", default=[], help="only changes below this path")
     parser.add_argument("--limit", type=int, default=500, help="most commits to read")
-    parser.add_argument(
-        "--first-parent", action="store_true", help="read merged pull requests, not their commits"
-    )
+    parser.add_argument("--first-parent", action="store_true", help="read merged pull requests, not their commits")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     options = parser.parse_args()
     if options.limit < 1:

@@ -145,10 +145,7 @@ def read_rules(path: Path) -> list[Rule]:
     """Read the rules; ValueError or KeyError if the file does not hold any."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))["rule"]
-        return [
-            Rule(name=rule["name"], hints=rule["hints"], pattern=re.compile(rule["pattern"]))
-            for rule in found
-        ]
+        return [Rule(name=rule["name"], hints=rule["hints"], pattern=re.compile(rule["pattern"])) for rule in found]
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from None
 
@@ -322,9 +319,7 @@ def main() -> int:
             options.write_baseline.write_text(baseline, encoding="utf-8")
         except OSError as error:
             parser.error(f"--write-baseline {options.write_baseline}: {error.strerror}")
-    print(
-        json.dumps(out, ensure_ascii=False, indent=1) if options.json else "\n".join(describe(out))
-    )
+    print(json.dumps(out, ensure_ascii=False, indent=1) if options.json else "\n".join(describe(out)))
     return 1 if search.findings else 0
 
 

@@ -1,0 +1,110 @@
+"""Shell completion, in a real shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+Write = Callable[..., Path]
+
+# What bash does when somebody presses the tab key: set these variables, call the function, offer its reply.
+_SCRIPT = """
+eval "$(metier completion bash)"
+complete -p metier > /dev/null || exit 9
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+_python_argcomplete metier
+for word in "${COMPREPLY[@]}"; do printf '%s\\n' "${word% }"; done
+"""
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Callable[[str], list[str]]:
+    """The words that bash offers after a line."""
+    bash = shutil.which("bash")
+    if bash is None or not Path(sys.executable).with_name("metier").exists():
+        pytest.skip("bash or the installed command is missing")
+
+    def offer(line: str) -> list[str]:
+        path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+        done = subprocess.run(
+            [bash, "--norc", "-c", _SCRIPT, "bash", line],
+            env={**os.environ, "PATH": path},
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    return offer
+
+
+@pytest.fixture
+def skills(write_skill: Write, tmp_path: Path) -> Path:
+    for name in ("deploy", "deliver", "review"):
+        write_skill(tmp_path / "skills" / name)
+    (tmp_path / "skills/deploy/scripts").mkdir()
+    (tmp_path / "skills/deploy/scripts/run.py").write_text("run")
+    return tmp_path / "skills"
+
+
+def test_commands_complete(complete: Callable[[str], list[str]]) -> None:
+    assert {"list", "show", "read", "validate", "new", "trust", "untrust", "doctor", "demo", "completion"} <= set(
+        complete("metier ")
+    )
+    assert complete("metier va") == ["validate"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["metier --skills skills show ", "metier show --skills skills ", "metier --no-cache read --skills=skills "],
+)
+def test_names_of_skills_complete(complete: Callable[[str], list[str]], skills: Path, line: str) -> None:
+    assert [word for word in complete(line) if not word.startswith("-")] == ["deliver", "deploy", "review"]
+
+
+def test_a_name_that_was_begun_is_completed(complete: Callable[[str], list[str]], skills: Path) -> None:
+    assert complete("metier --skills skills show de") == ["deliver", "deploy"]
+    assert complete("metier --skills skills show dep") == ["deploy"]
+
+
+def test_names_of_the_default_places_complete(complete: Callable[[str], list[str]]) -> None:
+    assert complete("metier show csv") == ["csv-analyst"]
+
+
+def test_files_of_a_skill_complete(complete: Callable[[str], list[str]], skills: Path) -> None:
+    assert complete("metier --skills skills read deploy s") == ["scripts/run.py"]
+
+
+def test_options_complete(complete: Callable[[str], list[str]]) -> None:
+    assert complete("metier validate --st") == ["--strict"]
+
+
+@pytest.mark.parametrize("line", ["metier --skills nowhere show x", "metier --skills skills read nothing s"])
+def test_where_nothing_can_be_offered_nothing_is_said(
+    complete: Callable[[str], list[str]], skills: Path, line: str
+) -> None:
+    assert complete(line) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_script_for_each_shell(metier: Call, shell: str) -> None:
+    code, out, err = metier("completion", shell)
+    assert (code, err) == (0, "")
+    assert "metier" in out
+    assert "argcomplete" in out.lower()
+
+
+def test_an_unknown_shell_is_wrong_usage(metier: Call) -> None:
+    code, _, err = metier("completion", "tcsh")
+    assert code == 2
+    assert "bash" in err

@@ -1,0 +1,36 @@
+"""`metier demo`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
+    metier: Call, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code, out, err = metier("demo")
+    assert (code, err) == (0, "")
+    for expected in (
+        "csv-analyst",
+        "loads as colon",
+        "line 3: The value of `description` contains `: `",
+        "etc-passwd",
+        "The file is empty.",
+        "deploy  enterprise",
+        "shadowed",
+        "before: Say hello.\nafter:  Say Hello.",
+        "[file-refused]",
+        "0 files read",
+        "Next: metier list",
+    ):
+        assert expected in out
+    assert "\x1b" not in out
+    assert list(tmp_path.iterdir()) == []
+    assert list(own_home.iterdir()) == []

@@ -1,0 +1,85 @@
+"""What every test stands on: a home of its own, and skills written as real files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder that is empty, so that no test reads or writes the user's own."""
+    home = tmp_path_factory.mktemp("home")
+    for variable, folder in {
+        "HOME": "",
+        "USERPROFILE": "",
+        "APPDATA": "appdata",
+        "LOCALAPPDATA": "localappdata",
+        "METIER_CACHE": "metier-cache",
+        "METIER_CONFIG": "metier-config",
+        "XDG_CACHE_HOME": "cache",
+        "XDG_CONFIG_HOME": "config",
+        "XDG_DATA_HOME": "data",
+        "XDG_STATE_HOME": "state",
+    }.items():
+        monkeypatch.setenv(variable, str(home / folder))
+    monkeypatch.delenv("METIER_ENTERPRISE", raising=False)
+    return home
+
+
+@pytest.fixture(scope="session")
+def write_skill() -> Callable[..., Path]:
+    """Writes a skill into a folder and returns the path of its SKILL.md."""
+
+    def write(
+        folder: Path,
+        *,
+        name: str | None = None,
+        description: str = "Does it.",
+        body: str = "Do it.",
+        more: str = "",
+        file: str = "SKILL.md",
+    ) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / file
+        path.write_text(
+            f"---\nname: {name or folder.name}\ndescription: {description}\n{more}---\n{body}\n", encoding="utf-8"
+        )
+        return path
+
+    return write
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock ahead of the file system's, so that files just written count as written long ago."""
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 10_000_000_000)
+
+
+@pytest.fixture
+def next_tick(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], None]:
+    """Waits until a file written now would get a later time stamp than the given one has."""
+    probe = tmp_path_factory.mktemp("clock") / "probe"
+
+    def wait(path: Path) -> None:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            probe.write_bytes(b"x")
+            if os.stat(probe).st_ctime_ns > os.lstat(path).st_ctime_ns:
+                return
+        raise AssertionError("the file system's clock stands still")
+
+    return wait
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[None]:
+    """Skips a test that needs permissions to be enforced where they are not."""
+    if not hasattr(os, "geteuid") or os.geteuid() == 0:
+        pytest.skip("permissions do not bind this user")
+    yield

@@ -1,0 +1,103 @@
+"""Every code block of the documentation is run, or checked for what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(?P<language>\w+)(?: file=(?P<file>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    language: str
+    file: str | None
+    code: str
+    line: int
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(match["language"], match["file"], match["code"], text.count("\n", 0, match.start()) + 1)
+        for match in FENCE.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_code_of_a_page_does_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0, "a fence is not closed"
+    names: dict[str, Any] = {"__name__": "docs"}
+    for block in blocks_of(page):
+        try:
+            run(block, work, names)
+        except Exception as error:
+            raise AssertionError(f"{page.relative_to(ROOT)}:{block.line}: {error}") from error
+
+
+def run(block: Block, work: Path, names: dict[str, Any]) -> None:
+    if block.language == "python":
+        exec(compile(block.code, "example", "exec"), names)
+    elif block.language == "console":
+        run_console(block.code, work)
+    elif block.language == "sh":
+        check_make_targets(block.code)
+    elif block.language == "json":
+        json.loads(block.code)
+    elif block.language == "toml":
+        tomllib.loads(block.code)
+    elif block.language == "markdown":
+        assert block.file is not None, "a skill must say where it goes"
+        (work / block.file).parent.mkdir(parents=True, exist_ok=True)
+        (work / block.file).write_text(block.code, encoding="utf-8")
+    else:
+        assert block.language == "text", f"nobody runs {block.language}"
+
+
+def run_console(code: str, work: Path) -> None:
+    """Commands after `$ `, each with the output it must give; `...` stands for anything."""
+    for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr}"
+        pattern = re.escape(expected.strip()).replace(r"\.\.\.", ".*?")
+        assert re.fullmatch(pattern, done.stdout.strip(), flags=re.DOTALL), f"{command} printed:\n{done.stdout}"
+
+
+def check_make_targets(code: str) -> None:
+    for line in code.splitlines():
+        command = line.partition("#")[0].split()
+        assert command[0] == "make"
+        subprocess.run([*command, "--dry-run"], cwd=ROOT, check=True, capture_output=True, timeout=60)
+
+
+def test_the_reference_pages_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:\s]+)\)", FENCE.sub("", page.read_text(encoding="utf-8")))
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
