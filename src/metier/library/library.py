@@ -231,6 +231,10 @@ class Library:
         before, after, read = self._state.refresh()
         return Change(files_read=read) if after is before else difference(before, after, self._caller, read)
 
+    def changes(self, before: Snapshot, after: Snapshot) -> Change:
+        """What is different between two snapshots."""
+        return Change() if before is after else difference(before, after, self._caller, 0)
+
     def invalidate(self, name: str | None = None) -> None:
         """Forget what is kept in memory of one skill or of all; nothing depends on it but memory."""
         self._state.kept.forget(None if name is None else _where(self.get(name)))

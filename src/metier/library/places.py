@@ -38,7 +38,8 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     trust = TrustStore()
     root, folders = project_folders(Path(start) if start is not None else Path.cwd())
     for path in folders:
-        trusted = trust.is_trusted(path)
+        # What counts is the project it stands in, also when the folder itself is a link to somewhere else.
+        trusted = trust.is_trusted(path.parent.parent)
         source = FolderSource(path, name="project", whole_root=False, contain=None if trusted else root)
         add(
             Place(

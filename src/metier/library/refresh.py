@@ -12,7 +12,7 @@ from metier.errors import MetierError, SourceUnavailable
 from metier.library.change import Change
 from metier.library.entry import Entry
 from metier.library.reading import Unreadable, read_file, spoiled_by
-from metier.library.shelf import BROKEN, SPECIAL, Columns, Shelf, broken_draft, stale_draft
+from metier.library.shelf import BROKEN, SPECIAL, STALE, Columns, Shelf, broken_draft, stale_draft
 from metier.skill import (
     UNSETTLED_INODE,
     Diagnostic,
@@ -115,9 +115,20 @@ def _read_or_problem(source: Source, key: str) -> tuple[bytes, IdentityRow | Non
 def _is_known(shelf: Shelf, index: int, data: bytes, problem: Diagnostic | None) -> bool:
     """Whether a file that had to be read again, as it was written or failed just before, is as it was."""
     if problem is not None:
-        return bool(shelf.columns.marks[index] & BROKEN) and shelf.columns.rows[index] == broken_draft(problem)
+        return _is_known_problem(shelf, index, problem)
     known = shelf.columns.identities[index]
     return known[0] == UNSETTLED_INODE and known[1:3] == (len(data), zlib.crc32(data))
+
+
+def _is_known_problem(shelf: Shelf, index: int, problem: Diagnostic) -> bool:
+    """Whether the row already says this of the file, as broken or as stale."""
+    if not shelf.columns.marks[index] & (BROKEN | STALE):
+        return False
+    try:
+        notes = shelf.draft(index).notes
+    except ValueError:
+        return False
+    return problem in notes or any(note.code == "stale" and note.values == (problem.message,) for note in notes)
 
 
 def _or_last_good(draft: Draft, shelf: Shelf, index: int) -> Draft:

@@ -47,6 +47,8 @@ class Watch:
         self._on_change = on_change
         self._interval = interval
         self._stop = threading.Event()
+        self._telling = threading.Lock()
+        self._told = library.snapshot
         self._threads: list[threading.Thread] = []
         if events:
             self._begin(self._follow_events, "metier-watch-events")
@@ -81,7 +83,12 @@ class Watch:
     def _refresh(self) -> None:
         """One refresh; whatever goes wrong in it or in the callback, watching goes on."""
         try:
-            change = self._library.refresh()
+            self._library.refresh()
+            with self._telling:
+                # Compared with what was told last, not with the last refresh: that may have been somebody else's.
+                now = self._library.snapshot
+                change = self._library.changes(self._told, now)
+                self._told = now
             if change and not self._stop.is_set():
                 self._on_change(change)
         except Exception:

@@ -1,0 +1,78 @@
+"""Eight processes and eight threads that edit, refresh and list the same skills at once.
+
+Runs for three seconds; `METIER_STRESS_SECONDS=60 pytest tests/library/test_stress.py` for longer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from metier import Library
+
+SECONDS = float(os.environ.get("METIER_STRESS_SECONDS", "3"))
+WORKER = Path(__file__).with_name("stress_worker.py")
+PROCESSES = THREADS = 8
+
+
+def worker_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("stress_worker", WORKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def seen(library: Library) -> list[tuple[str, str, str, str]]:
+    return [
+        (entry.name, entry.status, entry.description, library.document(entry.name).body) for entry in library.entries()
+    ]
+
+
+@pytest.mark.covers("O-31", "O-29")
+def test_processes_and_threads_that_do_everything_at_once_see_only_whole_skills(tmp_path: Path) -> None:
+    stress = worker_module()
+    skills, cache = tmp_path / "skills", tmp_path / "cache"
+    for number in range(stress.SHARED):
+        (skills / f"shared-{number:02d}").mkdir(parents=True)
+        (skills / f"shared-{number:02d}" / "SKILL.md").write_text(stress.text_of(f"shared-{number:02d}", 0))
+    library = Library.from_folder(skills, cache=cache)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(skills), str(cache), str(SECONDS), str(number)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(PROCESSES)
+    ]
+    workers = [stress.Worker(skills, cache, 100 + number) for number in range(THREADS)]
+    for worker in workers[::2]:
+        worker.library = library  # half of the threads share one library
+    threads = [threading.Thread(target=worker.run, args=(time.monotonic() + SECONDS,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS + 60)
+    problems = [problem for worker in workers for problem in worker.problems]
+    for process in processes:
+        said, complained = process.communicate(timeout=SECONDS + 60)
+        if process.returncode:
+            problems.append(said + complained)
+    assert problems == []
+    assert sum(worker.done for worker in workers) > 0
+    expected = seen(Library.from_folder(skills, cache=False))
+    assert len(expected) >= stress.SHARED
+    library.refresh()
+    assert seen(library) == expected
+    assert seen(Library.from_folder(skills, cache=cache)) == expected
+    assert not [path for path in cache.iterdir() if "." in path.name], "a half written index was left behind"

@@ -1,0 +1,138 @@
+"""Skills inside Python packages, found without running any of their code."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metier import Library
+from metier.errors import SourceUnavailable
+from metier.library import Place
+from metier.source import FolderSource, Source, entry_point_sources, package_source
+
+BOOM = "raise RuntimeError('a package with skills must not be imported')\n"
+SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo {name}.\n"
+PACKAGE = "acme_skills_for_tests"
+
+
+def package_files(entry_point: str = f"{PACKAGE}:skills") -> dict[str, str]:
+    return {
+        f"{PACKAGE}/__init__.py": BOOM,
+        f"{PACKAGE}/inner/__init__.py": BOOM,
+        f"{PACKAGE}/inner/skills/deep/SKILL.md": SKILL.format(name="deep"),
+        f"{PACKAGE}/skills/hello/SKILL.md": SKILL.format(name="hello"),
+        f"{PACKAGE}/skills/hello/scripts/run.py": BOOM,
+        f"{PACKAGE}/skills/category/nested/SKILL.md": SKILL.format(name="nested"),
+        "acme-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n",
+        "acme-1.0.dist-info/entry_points.txt": f"[metier.skills]\nacme-tools = {entry_point}\n",
+    }
+
+
+def put_on_path(monkeypatch: pytest.MonkeyPatch, where: Path) -> None:
+    monkeypatch.syspath_prepend(str(where))
+
+
+@pytest.fixture(params=["folder", "zip"])
+def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The package on the path, once in a folder and once inside a zip; it must never be imported."""
+    if request.param == "zip":
+        where = tmp_path / "acme.zip"
+        with zipfile.ZipFile(where, "w") as archive:
+            for path, content in package_files().items():
+                archive.writestr(path, content)
+    else:
+        where = tmp_path / "site"
+        for path, content in package_files().items():
+            (where / path).parent.mkdir(parents=True, exist_ok=True)
+            (where / path).write_text(content)
+    put_on_path(monkeypatch, where)
+    yield request.param
+    assert not [name for name in sys.modules if name.startswith(PACKAGE)], "the package was imported"
+
+
+def library_of(source: Source) -> Library:
+    return Library([Place(layer="plugin", source=source)], cache=False)
+
+
+def test_the_skills_of_a_package_are_found(package: str) -> None:
+    library = library_of(package_source(PACKAGE))
+    assert "hello" in library
+    assert library.document("hello").body == "Do hello."
+    assert library.read("hello", "scripts/run.py") == BOOM.encode()
+
+
+def test_a_skill_in_a_category_of_a_package_is_found(package: str) -> None:
+    library = library_of(package_source(PACKAGE))
+    assert library.document("nested").body == "Do nested."
+
+
+def test_a_package_inside_a_package_may_hold_skills(package: str) -> None:
+    assert [entry.name for entry in library_of(package_source(f"{PACKAGE}.inner"))] == ["deep"]
+
+
+def test_an_entry_point_announces_skills(package: str) -> None:
+    sources, findings = entry_point_sources()
+    assert "acme-tools" in [source.name for source in sources]
+    assert not [finding for finding in findings if "acme" in finding.where]
+
+
+@pytest.mark.covers("O-99")
+def test_a_skill_of_a_package_is_selected_by_its_entry_point(package: str, tmp_path: Path) -> None:
+    library = Library.discover(tmp_path, cache=False)
+    entry = library.get("hello@acme-tools")
+    assert (entry.name, entry.layer, entry.source) == ("hello", "plugin", "acme-tools")
+
+
+@pytest.mark.parametrize(
+    ("package_name", "folder"),
+    [
+        ("no_such_package_anywhere", "skills"),
+        ("sys", "skills"),
+        ("metier", "no-such-folder"),
+        ("metier", "../metier/bundled"),
+        ("metier", "bundled/../.."),
+        ("metier", "/etc"),
+        ("../metier", "bundled"),
+        ("metier/bundled", "x"),
+        ("", "skills"),
+        ("metier..skill", "bundled"),
+    ],
+)
+def test_what_does_not_name_a_folder_of_a_package_is_refused(package_name: str, folder: str) -> None:
+    with pytest.raises(SourceUnavailable):
+        package_source(package_name, folder)
+
+
+@pytest.mark.parametrize("value", ["no_such_package_anywhere:skills", "metier:no-such-folder", "metier:../.."])
+def test_an_entry_point_that_leads_nowhere_is_a_finding_and_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for path, content in package_files(value).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    put_on_path(monkeypatch, tmp_path)
+    sources, findings = entry_point_sources()
+    assert [finding.where for finding in findings] == ["entry point acme-tools"]
+    assert "metier" in [source.name for source in sources]
+
+
+def test_an_entry_point_without_a_folder_means_the_folder_skills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, content in package_files(PACKAGE).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    put_on_path(monkeypatch, tmp_path)
+    source = next(source for source in entry_point_sources()[0] if source.name == "acme-tools")
+    assert isinstance(source, FolderSource)
+    assert source.root == str(tmp_path / PACKAGE / "skills")
+
+
+def test_our_own_skills_come_by_the_same_way() -> None:
+    library = library_of(package_source("metier", "bundled"))
+    assert "skill-writer" in library
+    assert not [entry for entry in library.entries(all=True) if entry.is_broken]

@@ -1,0 +1,166 @@
+"""The rooms of the house: which may import which, and what `import metier` costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import metier
+
+ROOT = Path(metier.__file__).parent
+
+# Room -> the rooms it may import. `skill` <- `source` <- `library` <- `find` <- `session`; `guard` and `run` are used
+# by `session` and `tools`; `dialect`, `agent` and `hub` stand on those; `serve` and `cli` stand on everything.
+_LOW = {"skill", "source", "library"}
+_CORE = {*_LOW, "store", "find", "guard", "run", "tools", "session"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "skill": set(),
+    "source": {"skill"},
+    "library": {"skill", "source"},
+    "store": {"skill"},
+    "find": _LOW,
+    "guard": {*_LOW, "store"},
+    "run": {"skill", "guard"},
+    "tools": {*_LOW, "find", "guard", "run", "store"},
+    "session": {*_LOW, "find", "guard", "run", "store", "tools"},
+    "dialect": _CORE,
+    "agent": _CORE,
+    "hub": _CORE,
+    "serve": {*_CORE, "dialect", "agent", "hub"},
+    "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
+}
+FOR_ALL = {"errors", "_version", "_lazy"}
+"""Modules of the top package that every room may import."""
+NO_ROOMS = {"bundled"}
+"""Folders with skills in them, which are data."""
+DOORS = {"serve", "cli"}
+
+
+def modules() -> list[tuple[str, Path]]:
+    """Every module of the package by its dotted name."""
+    found = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] not in NO_ROOMS:
+            found.append((".".join(part for part in parts if part != "__init__"), path))
+    return found
+
+
+def imported(name: str, path: Path) -> Iterator[tuple[int, str]]:
+    """What of the package a module imports, wherever in it the import stands; "" is the package itself."""
+    here = ["metier", *name.split(".")] if name else ["metier"]
+    package = here if path.name == "__init__.py" else here[:-1]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            wanted = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            wanted = [f"metier.{alias.name}" for alias in node.names] if module == "metier" else [module]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("metier."):
+            # A name that is imported later, by a string: `"metier.library.layers"`.
+            wanted = [node.value] if node.value.split(".")[1] in MAY_IMPORT else []
+        else:
+            continue
+        for module in wanted:
+            if module == "metier":
+                yield node.lineno, ""
+            elif module.startswith("metier."):
+                yield node.lineno, module.removeprefix("metier.")
+
+
+def violations() -> list[str]:
+    wrong = []
+    for name, path in modules():
+        room = name.partition(".")[0]
+        if room not in MAY_IMPORT:
+            continue
+        for line, module in imported(name, path):
+            other = module.partition(".")[0]
+            if other != room and other not in FOR_ALL and other not in MAY_IMPORT[room]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {room} must not import metier.{module}".rstrip("."))
+    return wrong
+
+
+def test_dependencies_between_rooms_point_one_way() -> None:
+    assert violations() == []
+
+
+def test_the_rules_themselves_have_no_circles() -> None:
+    left = {room: set(allowed) for room, allowed in MAY_IMPORT.items()}
+    while free := [room for room, allowed in left.items() if not allowed & left.keys()]:
+        for room in free:
+            del left[room]
+    assert left == {}
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms <= MAY_IMPORT.keys() | NO_ROOMS
+
+
+def test_nothing_imports_the_doors_but_the_command_itself() -> None:
+    for name, path in modules():
+        if name.partition(".")[0] in DOORS or name == "__main__":
+            continue
+        assert not [module for _, module in imported(name, path) if module.partition(".")[0] in DOORS], name
+
+
+@pytest.mark.parametrize("name", sorted(FOR_ALL))
+def test_what_all_may_import_imports_no_room(name: str) -> None:
+    path = ROOT / f"{name}.py"
+    if not path.exists():
+        pytest.skip(f"there is no {name}")
+    for _, module in imported(name, path):
+        assert module.partition(".")[0] not in MAY_IMPORT
+
+
+def test_every_room_that_is_here_says_what_it_is_for() -> None:
+    for room in MAY_IMPORT:
+        path = ROOT / room / "__init__.py"
+        if path.exists():
+            assert ast.get_docstring(ast.parse(path.read_bytes())), room
+
+
+def loaded_by(statement: str) -> set[str]:
+    script = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+HEAVY = ("yaml", "pydantic", "argparse", "watchfiles", "importlib.metadata", "asyncio", "sqlite3", "http.client")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import metier", "from metier import Library", "from metier import *"],
+)
+def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
+    # What a bare interpreter has loaded here is not ours: an editable install may bring some of it.
+    loaded = loaded_by(statement) - loaded_by("pass")
+    assert "metier" in loaded
+    assert not loaded.intersection(HEAVY)
+
+
+def test_importing_the_package_loads_no_door() -> None:
+    assert not [name for name in loaded_by("from metier import *") if name.startswith(("metier.cli", "metier.serve"))]
+
+
+def test_a_library_of_plain_skills_loads_no_yaml(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "SKILL.md").write_text("---\nname: a\ndescription: Does it.\n---\nDo it.\n")
+    statement = (
+        f"from metier import Library\nlibrary = Library.from_folder({str(tmp_path)!r}, cache=False)\n"
+        "assert [entry.description for entry in library] == ['Does it.']"
+    )
+    assert not (loaded_by(statement) - loaded_by("pass")).intersection(HEAVY)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in metier.__all__:
+        assert getattr(metier, name) is not None
