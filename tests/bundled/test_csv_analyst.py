@@ -188,9 +188,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, script: str) ->
     assert run(script, tmp_path).returncode == 2
 
 
-@pytest.mark.skipif(
-    os.name == "nt" or os.geteuid() == 0, reason="permissions do not bind this user"
-)
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions do not bind this user")
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, "a\n1\n")
     file.chmod(0)

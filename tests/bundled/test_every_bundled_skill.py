@@ -23,9 +23,7 @@ each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.n
 
 def frontmatter(skill: Path) -> dict[str, str]:
     """Read the top-level fields; the bundled skills write each on one line."""
-    _, block, _ = re.split(
-        r"^---$", (skill / "SKILL.md").read_text("utf-8"), maxsplit=2, flags=re.M
-    )
+    _, block, _ = re.split(r"^---$", (skill / "SKILL.md").read_text("utf-8"), maxsplit=2, flags=re.M)
     found = re.findall(r"^([\w-]+):[ ]?(.*)$", block, flags=re.M)
     return dict(found)
 

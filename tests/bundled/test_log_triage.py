@@ -58,9 +58,7 @@ def test_lines_that_differ_in_ids_are_one_group(tmp_path: Path) -> None:
     ],
 )
 def test_what_varies_is_masked(tmp_path: Path, value: str, masked: str) -> None:
-    assert texts(triage(tmp_path, f"ERROR cannot use {value} here\n")) == [
-        (1, f"cannot use {masked} here")
-    ]
+    assert texts(triage(tmp_path, f"ERROR cannot use {value} here\n")) == [(1, f"cannot use {masked} here")]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +95,7 @@ def test_the_time_is_read(tmp_path: Path, stamp: str, shown: str) -> None:
     assert triage(tmp_path, f"{stamp} hello\n")["first"] == shown
 
 
-@pytest.mark.parametrize(
-    "stamp", ["0001-01-01T00:00:00+14:00", "2025-99-99T00:00:00", "Feb 30 10:00:00"]
-)
+@pytest.mark.parametrize("stamp", ["0001-01-01T00:00:00+14:00", "2025-99-99T00:00:00", "Feb 30 10:00:00"])
 def test_a_time_that_cannot_be_is_no_time(tmp_path: Path, stamp: str) -> None:
     assert triage(tmp_path, f"{stamp} hello\n")["first"] is None
 

@@ -115,9 +115,7 @@ def test_a_conventional_commit_has_a_type_and_a_scope(repository: Repository) ->
         ("note: this is not a known type", "other"),
     ],
 )
-def test_other_commits_are_grouped_by_their_first_words(
-    repository: Repository, subject: str, group: str
-) -> None:
+def test_other_commits_are_grouped_by_their_first_words(repository: Repository, subject: str, group: str) -> None:
     repository.commit(subject)
     assert subjects(collect(repository), group) == [subject]
 

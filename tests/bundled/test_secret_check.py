@@ -237,9 +237,7 @@ def test_an_excluded_path_is_not_searched(tmp_path: Path) -> None:
 
 def test_rules_of_ones_own_can_be_given(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
-    own.write_text(
-        '[[rule]]\nname = "acme"\nhints = ["acme_"]\npattern = "acme_[0-9]{4}"\n', "utf-8"
-    )
+    own.write_text('[[rule]]\nname = "acme"\nhints = ["acme_"]\npattern = "acme_[0-9]{4}"\n', "utf-8")
     (tmp_path / "a.txt").write_text("acme_" + "1234", encoding="utf-8")
     assert rules(search(tmp_path / "a.txt", "--rules", own)) == ["acme"]
 

@@ -172,7 +172,6 @@ def _quoted_lines(value: str, lines: list[str], i: int, indent: int) -> tuple[st
             break
         parts.append(text)
     _end_of_entry(lines, i, indent)
-    parts[-1] = parts[-1].rstrip(" ") if len(parts[-1].rstrip(" ")) else ""
     return _one_line(mark + _fold(parts) + mark), i
 
 
@@ -262,6 +261,8 @@ def _nested(lines: list[str], i: int, indent: int) -> tuple[Any, int]:
     line = lines[i]
     text = line.lstrip(" ")
     depth = len(line) - len(text)
+    if text[0] == "#":
+        raise _Unsure
     if text[0] == "-" and depth >= indent:
         return _list(lines, i, depth)
     if text[0] == "{" and depth > indent:
@@ -396,7 +397,11 @@ def _json_lines(lines: list[str], i: int, indent: int) -> tuple[dict[str, Any], 
     ):
         i += 1
     _end_of_entry(lines, i, indent)
-    return _json(" ".join(line.strip(" ") for line in lines[start:i])), i
+    parts = [line.strip(" ") for line in lines[start:i]]
+    # YAML folds a string that goes on over a line, and wants a key and its colon on one.
+    if any(part.count('"') % 2 or part[:1] == ":" for part in parts):
+        raise _Unsure
+    return _json(" ".join(parts)), i
 
 
 def _json(value: str) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def _split_after_preface(lines: list[str], first: int) -> Split | None:
         preface = "\n".join(lines[first:i]).strip()
         if preface.startswith("<!--") and preface.endswith("-->"):
             return cut
-        return cut._replace(body=f"{preface}\n\n{cut.body}")
+        return cut._replace(body=f"{preface}\n\n{cut.body}", body_line=first + 1)
     return None
 
 
@@ -124,15 +124,16 @@ def _closer(lines: list[str], start: int) -> int | None:
 
 def _end_of_unclosed(lines: list[str], start: int) -> int:
     """Where a block without a closer stops looking like fields."""
+    blank_from = None
     for i in range(start, len(lines)):
         line = lines[i]
-        if not line.strip():
-            following = _first_filled(lines, i)
-            if following is None or not _looks_like_field(lines[following]) or lines[following].startswith("#"):
-                return i
-        elif not _looks_like_field(line):
-            return i
-    return len(lines)
+        if not line.strip(_INVISIBLE):
+            blank_from = i if blank_from is None else blank_from
+        elif not _looks_like_field(line) or (blank_from is not None and line.startswith("#")):
+            return i if blank_from is None else blank_from
+        else:
+            blank_from = None
+    return len(lines) if blank_from is None else blank_from
 
 
 def _looks_like_field(line: str) -> bool:

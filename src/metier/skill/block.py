@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from metier.skill._fast import Reading, read_fast
-from metier.skill.diagnostic import Diagnostic
+from metier.skill.diagnostic import Diagnostic, as_text
 
 MAX_BLOCK_BYTES = 64 * 1024
 _MAX_NODES = 20_000
@@ -83,8 +83,8 @@ def parse_yaml(block: str) -> Parsed:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark, context = error.problem_mark, error.context_mark
-        line = mark.line if mark else 0
-        raise BlockError(error.problem or "unreadable", line, context.line if context else None) from None
+        line = _line_of(mark, block) if mark else 0
+        raise BlockError(error.problem or "unreadable", line, _line_of(context, block) if context else None) from None
     except yaml.YAMLError as error:
         # The reader refuses a character and gives its position instead of a mark.
         position = getattr(error, "position", 0)
@@ -93,12 +93,17 @@ def parse_yaml(block: str) -> Parsed:
         raise BlockTooComplex("nested too deeply", 0) from None
     if node is None:
         return Parsed(None, [], [])
-    return _Construction().parsed(node)
+    return _Construction(block).parsed(node)
+
+
+def _line_of(mark: Any, block: str) -> int:
+    """The line of a mark; YAML also ends lines at three characters that files do not."""
+    return int(mark.line) if block.isascii() else block.count("\n", 0, mark.index)
 
 
 def _refuse_deep_nesting(block: str, loader_type: Any) -> None:
     """Count nesting by events, which takes no stack, before composing, which takes C stack for every level."""
-    if block.count("[") + block.count("{") + block.count("- ") + block.count("? ") + block.count(":") <= _MAX_DEPTH:
+    if sum(map(block.count, "[{-?:")) <= _MAX_DEPTH:
         return
     loader = loader_type(block)
     depth = 0
@@ -118,7 +123,8 @@ def _refuse_deep_nesting(block: str, loader_type: Any) -> None:
 class _Construction:
     """Makes strings, lists and dicts of nodes, counting every visit."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: str) -> None:
+        self.block = block
         self.visits = 0
         self.open: set[int] = set()
         self.duplicates: list[tuple[str, int]] = []
@@ -128,17 +134,19 @@ class _Construction:
         lines: dict[str, int] = {}
         if isinstance(value, dict):
             for key_node, _ in node.value:
-                lines[self.key(key_node)] = key_node.start_mark.line
+                lines[self.key(key_node)] = _line_of(key_node.start_mark, self.block)
         return Parsed(value, [lines[key] for key in value] if isinstance(value, dict) else [], self.duplicates)
 
     def value(self, node: Any) -> Any:
-        self.visits += 1
+        # Long text counts for more than one node: an alias to it costs as much wherever it is written out.
+        self.visits += 1 + (len(node.value) >> 6 if node.id == "scalar" else 0)
         if self.visits > _MAX_NODES:
-            raise BlockTooComplex("too large once its aliases are followed", node.start_mark.line)
+            line = _line_of(node.start_mark, self.block)
+            raise BlockTooComplex("too large once its aliases are followed", line)
         if node.id == "scalar":
             return node.value
         if id(node) in self.open:
-            raise BlockTooComplex("defined by an alias to itself", node.start_mark.line)
+            raise BlockTooComplex("defined by an alias to itself", _line_of(node.start_mark, self.block))
         self.open.add(id(node))
         try:
             if node.id == "sequence":
@@ -147,14 +155,14 @@ class _Construction:
             for key_node, value_node in node.value:
                 key = self.key(key_node)
                 if key in mapping:
-                    self.duplicates.append((key, key_node.start_mark.line))
+                    self.duplicates.append((key, _line_of(key_node.start_mark, self.block)))
                 mapping[key] = self.value(value_node)
             return mapping
         finally:
             self.open.discard(id(node))
 
     def key(self, node: Any) -> str:
-        """A key as text: a list or map as a key (`{{ template }}` makes one) is kept in its YAML form."""
+        """A key as text; a list or map as a key (`{{ template }}` makes one) by the words in it."""
         if node.id == "scalar":
             return str(node.value)
-        return str(self.value(node))
+        return as_text(self.value(node))[:200]

@@ -7,7 +7,7 @@ library of ten thousand skills keeps none of them in memory and the reference pa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
@@ -189,3 +189,18 @@ def _escaped(character: str) -> str:
     if character == "\xa0":
         return " "
     return character.encode("unicode_escape").decode("ascii")
+
+
+def as_text(value: Any) -> str:
+    """A list or map as the text that its author most likely meant.
+
+    >>> as_text(["Linux", "macOS"]), as_text({"python": "3.11"})
+    ('Linux, macOS', 'python: 3.11')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(as_text(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {as_text(item)}" if item != "" else key for key, item in value.items())
+    return str(value)

@@ -57,14 +57,9 @@ def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
 def trim_body(body: str) -> tuple[str, int]:
     """A body without the blank lines around it, and how many went from its beginning."""
     body = body.rstrip()
-    blank = 0
-    while body:
-        line, _, rest = body.partition("\n")
-        if line.strip():
-            break
-        body = rest
-        blank += 1
-    return body, blank
+    first = len(body) - len(body.lstrip())
+    start = body.rfind("\n", 0, first) + 1
+    return body[start:], body.count("\n", 0, start)
 
 
 def interpret(draft: Draft, folder: str, file: str = "SKILL.md") -> Skill:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from metier.skill._fast import read_fast
 from metier.skill.block import read_block
-from metier.skill.diagnostic import Diagnostic
+from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.frontmatter import Split, split
 from metier.skill.names import usable_name
-from metier.skill.text import decode
+from metier.skill.text import decode, drop_control
 from metier.skill.tokens import estimate_tokens, tokens_of
 
 MAX_SKILL_BYTES = 2 * 1024 * 1024
@@ -135,7 +135,8 @@ def _body_facts(data: bytes, start: int) -> tuple[int, int, str]:
     lines = body.count(b"\n") + 1 if body else 0
     heading = ""
     at = data.find(b"\n# ", start - 1)
-    if at >= 0:
+    # In a fence `# ` begins a comment, not a heading.
+    if at >= 0 and data.find(b"\n```", start - 1, at) < 0:
         heading = _heading(data[at + 3 : data.find(b"\n", at + 3) % (len(data) + 1)].decode(errors="ignore"))
     return lines, tokens_of(characters, size), heading
 
@@ -149,8 +150,7 @@ def _quick_draft(data: bytes) -> Draft | None:
         reading = read_fast(data[4 : end + 1].decode(), 2)
         if reading is None:
             return None
-        description = reading.mapping.get("description")
-        if not description or type(description) is not str:
+        if not _is_filled(reading.mapping.get("description")):
             return None
         return Draft(*reading, *_body_facts(data, end + 5), "")
     except UnicodeDecodeError:
@@ -182,13 +182,15 @@ def draft_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Draft, Split]:
                     found = other.notes + found
             notes += found
             if not mapping and found[-1].code == "frontmatter-not-a-mapping":
-                cut = cut._replace(body=f"{block}\n{cut.body}")
+                cut = cut._replace(body=f"{block}\n{cut.body}", body_line=cut.block_line)
     body = cut.body
     heading = _first_heading(body)
     derived = ""
-    description = mapping.get("description")
-    if not description or not isinstance(description, str):
+    if not _is_filled(mapping.get("description")):
         derived, note = _derived_description(mapping, lines, body, heading, cut.body_line)
+        derived = drop_control(derived)[0].strip()
+        if note is not None and note.code == "description-missing" and not derived:
+            note = Diagnostic("nothing-to-load", 1)
         if note is not None:
             notes += (note,)
     tokens = estimate_tokens(body)
@@ -198,12 +200,16 @@ def draft_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Draft, Split]:
 
 
 def _first_heading(body: str) -> str:
-    at = f"\n{body}".find("\n# ")
-    return _heading(body[at + 2 :].partition("\n")[0]) if at >= 0 else ""
+    text = f"\n{body}"
+    at = text.find("\n# ")
+    if at < 0 or text.find("\n```", 0, at) >= 0:
+        return ""
+    return _heading(body[at + 2 :].partition("\n")[0])
 
 
 def _heading(line: str) -> str:
-    return line.strip(" \t#")[:200]
+    heading = line.strip(" \t#")[:200]
+    return heading if heading.isprintable() else drop_control(heading)[0]
 
 
 def _derived_description(
@@ -223,12 +229,18 @@ def _derived_description(
 
 
 def _has_description(mapping: dict[str, Any]) -> bool:
-    if any(mapping.get(key) for key in ("description", *OTHER_DESCRIPTIONS)):
-        return True
+    """Whether `interpret` will find a description without the body."""
+    for key, value in mapping.items():
+        if key.strip().lower() == "description" and as_text(value).strip():
+            return True
     inner = mapping.get("metadata")
-    return (isinstance(inner, dict) and bool(inner.get("description"))) or any(
-        key.strip().lower() == "description" and value for key, value in mapping.items()
-    )
+    if isinstance(inner, dict) and _is_filled(inner.get("description")):
+        return True
+    return any(_is_filled(mapping.get(key)) for key in OTHER_DESCRIPTIONS)
+
+
+def _is_filled(value: Any) -> bool:
+    return type(value) is str and bool(value) and not value.isspace()
 
 
 _PROSE_STOP = re.compile(r"\s*(?:#{1,6}(?:\s|$)|```|~~~|\||!\[|\[!\[|<|-{3,}\s*$|={3,}\s*$|\*{3,}\s*$)")

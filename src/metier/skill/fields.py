@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from metier.skill.diagnostic import Diagnostic
+from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Fields:
         self.extra: dict[str, Any] = {}
         self._values: dict[str, Any] = {}
         self._lines: dict[str, int] = {}
-        for key, value in mapping.items():
+        # Fields under their own names first: another spelling of one that is there has nothing to say.
+        for key, value in sorted(mapping.items(), key=lambda item: item[0] not in FIELD_NAMES):
             self._place(key, value, lines.get(key, 1))
 
     def _place(self, key: str, value: Any, line: int) -> None:
@@ -185,10 +186,10 @@ class Fields:
         for item in items:
             if not isinstance(item, str):
                 self.note("item-dropped", self.line(field), field, "it is not text")
-            elif not item.strip():
+            elif not (text := item.strip().removeprefix("- ").strip("\"' ")):
                 self.note("item-dropped", self.line(field), field, "it is empty")
             else:
-                seen.setdefault(item.strip().removeprefix("- ").strip("\"'"))
+                seen.setdefault(text)
         return tuple(seen)
 
     def tools(self, field: str) -> tuple[str, ...] | None:
@@ -294,25 +295,14 @@ class Fields:
             event = "PreToolUse" if key == "pre" else "PostToolUse"
             self.note("hooks-old-form", self.line("hooks"), key, event)
             events.setdefault(event, (HookGroup(hooks=(Hook(command=command),)),))
+        for key, event in (("pre", "PreToolUse"), ("post", "PostToolUse")):
+            if isinstance(value.get(key), dict | list):
+                self.note("hooks-old-form", self.line("hooks"), key, event)
+                events.setdefault(event, _hook_groups(value[key]))
         return Hooks(pre=old.get("pre"), post=old.get("post"), events=events)
 
     def _ignored(self, field: str, value: Any, expected: str) -> None:
         self.note("field-value", self.line(field), field, as_text(value), expected)
-
-
-def as_text(value: Any) -> str:
-    """A list or map as the text that its author most likely meant.
-
-    >>> as_text(["Linux", "macOS"]), as_text({"python": "3.11"})
-    ('Linux, macOS', 'python: 3.11')
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return ", ".join(as_text(item) for item in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {as_text(item)}" if item != "" else key for key, item in value.items())
-    return str(value)
 
 
 def split_tools(value: Any) -> tuple[str, ...]:
@@ -324,7 +314,7 @@ def split_tools(value: Any) -> tuple[str, ...]:
     if isinstance(value, dict):
         value = list(value)
     if isinstance(value, list):
-        return tuple(rule for item in value if isinstance(item, str) for rule in split_tools(item))
+        return tuple(dict.fromkeys(rule for item in value if isinstance(item, str) for rule in split_tools(item)))
     text = value.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]

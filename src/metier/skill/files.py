@@ -7,6 +7,7 @@ installed modules and bytecode are not part of a package: they are not listed, n
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -54,6 +55,8 @@ class Listing:
         return any(file.path == path for file in self.scripts())
 
 
+# On Windows `a:b` is a stream of a file or a place on another drive; elsewhere it is a name.
+_DRIVE = re.compile(r"[A-Za-z]:" if os.name == "nt" else r"[A-Za-z]:(?:/|$)")
 # Control characters, half characters, and those that turn the direction of text and so hide what a path says.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -133,7 +136,7 @@ def checked_path(path: str) -> tuple[str, ...]:
         )
     plain = path.replace("\\", "/")
     segments = tuple(segment for segment in plain.split("/") if segment not in ("", "."))
-    if plain.startswith("/") or (len(plain) > 1 and plain[1] == ":") or ".." in segments or not segments:
+    if plain.startswith("/") or _DRIVE.match(plain) or ".." in segments or not segments:
         raise FileRefused(
             f"The path {path!r} leaves the skill (path traversal).",
             hint="Paths are relative to the skill's folder and stay inside it.",

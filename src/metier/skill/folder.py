@@ -197,7 +197,10 @@ class FolderPackage:
         size = 0
         for path, status in self._walk_all():
             if stat.S_ISLNK(status.st_mode):
-                target = os.readlink(f"{self.root}/{path}")
+                try:
+                    target = os.readlink(f"{self.root}/{path}")
+                except OSError as error:
+                    raise _explained(path, error) from None
                 entries.append(DigestEntry(path, "link", hashlib.sha256(os.fsencode(target)).digest()))
                 continue
             size += status.st_size
@@ -321,7 +324,12 @@ def _open_beneath(root: str, segments: tuple[str, ...]) -> int:
                             else "Too many links follow one another.",
                             hint="Replace the link by a copy of the file.",
                         ) from None
-                    waiting.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
+                    parts = [part for part in target.split("/") if part not in ("", ".")]
+                    if not EXCLUDED.isdisjoint(parts):
+                        raise FileRefused(
+                            "A link leads to what is not part of the skill.", hint="Replace it by a copy of the file."
+                        ) from None
+                    waiting.extend(reversed(parts))
                 else:
                     if last:
                         return descriptor

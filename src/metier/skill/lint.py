@@ -32,20 +32,19 @@ def check(
 ) -> tuple[Document, list[Diagnostic]]:
     """Everything there is to say about a skill; with `strict` or `portable` the specification decides."""
     document = parse(data, folder=folder, file=file)
-    package_notes = _check_package(data, document, package)
+    package_notes, size = _check_package(data, document, package)
     if not (strict or portable):
         return document, [*document.skill.diagnostics, *package_notes]
     found = check_strictly(data, folder=folder, file=file, portable=portable)
-    if portable:
-        size = sum(entry.size for entry in package.listing().files)
-        if size > PORTABLE_MAX_BYTES:
-            found.append(Diagnostic("portable-too-large", None, (f"{size:,}",)))
+    if portable and size > PORTABLE_MAX_BYTES:
+        found.append(Diagnostic("portable-too-large", None, (f"{size:,}",)))
     # What the specification calls an error need not be said a second time in milder words.
     milder = [note for note in document.skill.diagnostics if note.code.startswith(("body-", "bom", "field-", "item-"))]
     return document, [*found, *milder, *package_notes]
 
 
-def _check_package(data: bytes, document: Document, package: Package) -> list[Diagnostic]:
+def _check_package(data: bytes, document: Document, package: Package) -> tuple[list[Diagnostic], int]:
+    """What there is to say about the files, and how many bytes they have."""
     found: list[Diagnostic] = []
     skill = document.skill
     if b"\r\n" in data:
@@ -59,7 +58,7 @@ def _check_package(data: bytes, document: Document, package: Package) -> list[Di
     try:
         listing = package.listing()
     except MetierError as error:
-        return [*found, Diagnostic("file-unreadable", None, ("the folder", error.message))]
+        return [*found, Diagnostic("file-unreadable", None, ("the folder", error.message))], 0
     if listing.stopped_at is not None:
         found.append(Diagnostic("package-incomplete", None, (listing.stopped_at,)))
     paths = {entry.path for entry in listing.files}
@@ -70,7 +69,7 @@ def _check_package(data: bytes, document: Document, package: Package) -> list[Di
     for entry in listing.scripts()[:_MAX_SCRIPTS]:
         if entry.size <= _MAX_SCRIPT_BYTES:
             found.extend(_check_script(entry.path, package))
-    return found
+    return found, sum(entry.size for entry in listing.files)
 
 
 def _check_references(document: Document, paths: set[str]) -> list[Diagnostic]:

@@ -43,6 +43,10 @@ class MemoryPackage:
             if isinstance(content, str):
                 content = content.encode()
             self._files[plain] = content if isinstance(content, MemoryFile) else MemoryFile(content)
+        for path in self._files:
+            below = next((other for other in self._files if other.startswith(f"{path}/")), None)
+            if below is not None:
+                raise FileRefused(f"{path!r} is a file and {below!r} lies in it.", hint="Rename one.", path=path)
         self._digest: str | None = None
 
     def paths(self) -> list[str]:

@@ -11,10 +11,10 @@ import unicodedata
 from typing import Any
 
 from metier.skill.block import BlockError, Parsed, parse_yaml
-from metier.skill.diagnostic import Diagnostic
+from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.document import MAX_COMPATIBILITY
 from metier.skill.draft import MAX_DESCRIPTION
-from metier.skill.fields import as_text, split_tools
+from metier.skill.fields import split_tools
 from metier.skill.names import MAX_NAME, slug
 
 SPECIFICATION_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})

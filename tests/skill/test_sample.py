@@ -1,0 +1,156 @@
+"""Real skills: almost all of them load, and what they say of themselves is kept."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from metier.skill import Document, parse, read_draft
+from metier.skill._fast import read_fast
+from metier.skill.draft import draft_of
+from metier.skill.frontmatter import split
+from metier.skill.strict import check_strictly
+from metier.skill.text import decode
+
+SAMPLE = Path(__file__).parents[2].parent / "shared" / "data" / "skills-sample.jsonl.gz"
+pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason=f"the sample of real skills is not at {SAMPLE}")
+
+
+@cache
+def sample() -> list[dict[str, Any]]:
+    with gzip.open(SAMPLE, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def data_of(record: dict[str, Any]) -> bytes:
+    if "text" in record:
+        return str(record["text"]).encode("utf-8", errors="surrogateescape")
+    return base64.b64decode(record["base64"])
+
+
+@cache
+def documents() -> list[tuple[dict[str, Any], bytes, Document]]:
+    return [
+        (record, data_of(record), parse(data_of(record), folder=record["folder"], file=record["file"]))
+        for record in sample()
+    ]
+
+
+def test_at_least_999_of_1000_load_and_the_others_say_why() -> None:
+    refused = [
+        (record["id"], errors)
+        for record, _, document in documents()
+        if (errors := [note for note in document.skill.diagnostics if note.severity == "error"])
+    ]
+    assert len(refused) <= len(documents()) * 0.001
+    assert all(note.line for _, errors in refused for note in errors)
+
+
+def test_every_loaded_skill_has_a_name_and_a_description() -> None:
+    for record, _, document in documents():
+        if not any(note.severity == "error" for note in document.skill.diagnostics):
+            assert document.skill.name, record["id"]
+            assert document.skill.description, record["id"]
+
+
+def blocks() -> list[tuple[str, str, int]]:
+    found = []
+    for record, data, _ in documents():
+        cut = split(decode(data)[0])
+        if cut.block:
+            found.append((record["id"], cut.block, cut.block_line))
+    return found
+
+
+def test_the_fast_path_reads_what_yaml_reads() -> None:
+    fast = 0
+    for identifier, block, line in blocks():
+        reading = read_fast(block, line)
+        if reading is None:
+            continue
+        fast += 1
+        if reading.notes:
+            with pytest.raises(yaml.YAMLError):
+                yaml.load(block, yaml.CBaseLoader)
+        else:
+            assert reading.mapping == yaml.load(block, yaml.CBaseLoader), identifier
+    assert fast > len(blocks()) / 2
+
+
+def test_what_valid_yaml_says_of_itself_is_kept() -> None:
+    for record, data, document in documents():
+        cut = split(decode(data)[0])
+        if not cut.block:
+            continue
+        try:
+            mapping = yaml.load(cut.block, yaml.CBaseLoader)
+        except yaml.YAMLError:
+            continue
+        if not isinstance(mapping, dict):
+            continue
+        name, description = mapping.get("name"), mapping.get("description")
+        if isinstance(name, str) and name.strip():
+            assert document.skill.declared_name == name.strip(), record["id"]
+        if isinstance(description, str) and description.strip():
+            assert document.skill.description == description.strip(), record["id"]
+            assert document.skill.description_source == "own"
+
+
+def test_every_diagnostic_stands_on_a_line_of_its_file() -> None:
+    for record, data, document in documents():
+        lines = decode(data)[0].count("\n") + 1
+        for note in document.skill.diagnostics:
+            assert note.line is None or 1 <= note.line <= lines, (record["id"], note)
+            assert note.message.isprintable()
+
+
+def test_the_quick_draft_is_the_draft() -> None:
+    for record, data, _ in documents():
+        assert read_draft(data) == draft_of(*decode(data))[0], record["id"]
+
+
+def test_strict_verdicts_are_those_of_the_reference(tmp_path: Path) -> None:
+    reference = pytest.importorskip(
+        "skills_ref.validator", reason="the reference validator skills-ref is not installed"
+    )
+    differing: list[tuple[str, list[str], list[str]]] = []
+    compared = 0
+    for record, data, _ in documents():
+        if record["file"] not in ("SKILL.md", "skill.md") or not record["folder"] or "/" in record["folder"]:
+            continue
+        if is_known_defect(data):
+            continue
+        folder = tmp_path / record["id"] / record["folder"]
+        folder.mkdir(parents=True)
+        (folder / record["file"]).write_bytes(data)
+        try:
+            theirs = reference.validate(folder)
+        except AttributeError:
+            continue  # strictyaml stumbles over control characters
+        if any("Invalid YAML" in message for message in theirs):
+            continue  # strictyaml refuses flow collections, anchors, tags and more
+        ours = check_strictly(data, folder=record["folder"], file=record["file"])
+        compared += 1
+        if bool(ours) != bool(theirs):
+            differing.append((record["id"], [note.message for note in ours], theirs))
+    assert compared > 1_000
+    assert differing == []
+
+
+def is_known_defect(data: bytes) -> bool:
+    """Where the reference is known to be wrong: a BOM, bytes that are not UTF-8, `---` inside a line."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return True
+    if text.startswith("\ufeff"):
+        return True
+    block = split(text.replace("\r\n", "\n")).block
+    return block is None or "---" in block or text.split("\n")[0].rstrip("\r") != "---"
