@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from metier.skill.names import is_valid_name, slug
     from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
     from metier.skill.tokens import estimate_tokens
+    from metier.skill.writing import write_skill
 
 _NAMES = {
+    "write_skill": "metier.skill.writing",
     "Header": "metier.skill.draft",
     "draft_of_header": "metier.skill.draft",
     "read_header": "metier.skill.draft",
@@ -70,6 +72,7 @@ _NAMES = {
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
+    "write_skill",
     "Header",
     "draft_of_header",
     "read_header",

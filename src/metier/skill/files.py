@@ -54,6 +54,11 @@ class Listing:
         """Whether a path is one of the skill's scripts."""
         return any(file.path == path for file in self.scripts())
 
+    def named_by(self, command: str) -> str | None:
+        """The file of the skill that a command begins with, if it does: `hooks/check.sh --all` names one."""
+        word = command.split(maxsplit=1)[0].removeprefix("./") if command.strip() else ""
+        return next((file.path for file in self.files if file.path == word), None)
+
 
 # On Windows `a:b` is a stream of a file or a place on another drive; elsewhere it is a name.
 _DRIVE = re.compile(r"[A-Za-z]:" if os.name == "nt" else r"[A-Za-z]:(?:/|$)")

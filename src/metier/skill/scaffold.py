@@ -7,13 +7,9 @@ from pathlib import Path
 
 from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
 from metier.skill.names import is_valid_name, slug
+from metier.skill.writing import write_skill
 
 _TEMPLATE = """\
----
-name: {name}
-description: {description}
----
-
 # {title}
 
 ## When to use this
@@ -51,8 +47,8 @@ def new_skill(name: str, into: Path | str, *, description: str | None = None) ->
             "The description must have 1 to 1,024 characters, without angle brackets or control characters.",
             hint="Say what the skill does and when to use it.",
         )
-    quoted = "'" + text.replace("'", "''") + "'"
     title = name.replace("-", " ").capitalize()
+    data = write_skill({"name": name, "description": text}, _TEMPLATE.format(title=title))
     folder = Path(into) / name
     file = folder / "SKILL.md"
     try:
@@ -62,10 +58,8 @@ def new_skill(name: str, into: Path | str, *, description: str | None = None) ->
     try:
         folder.mkdir()
         # Exclusive creation: nobody's file is overwritten, even when two of us run at once.
-        with open(
-            os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8", newline="\n"
-        ) as out:
-            out.write(_TEMPLATE.format(name=name, description=quoted, title=title))
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as out:
+            out.write(data)
     except FileExistsError:
         raise SkillExists(
             f"{folder} exists already.", hint="Choose another name or another folder.", path=str(folder)

@@ -1,0 +1,82 @@
+"""From fields and instructions to the text of a SKILL.md that reads back the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import SkillInvalid
+from metier.skill.draft import MAX_DESCRIPTION, MAX_SKILL_BYTES
+from metier.skill.names import is_valid_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.skill.diagnostic import Diagnostic
+
+_UNFIT = frozenset({"field-value", "field-as-list", "field-joined", "item-dropped", "metadata-not-a-map"})
+
+
+def write_skill(fields: Mapping[str, Any], body: str) -> bytes:
+    """The bytes of a SKILL.md with these fields and instructions; raises `SkillInvalid` rather than write a bad one.
+
+    Every scalar is written as text, since that is how it is read: `version: 1.10` stays `1.10`.
+
+    >>> print(write_skill({"name": "pdf", "description": "Use when: a form comes."}, "Open it.").decode())
+    ---
+    name: pdf
+    description: 'Use when: a form comes.'
+    ---
+    <BLANKLINE>
+    Open it.
+    <BLANKLINE>
+    """
+    import yaml
+
+    name, description = fields.get("name"), fields.get("description")
+    if not isinstance(name, str) or not is_valid_name(name):
+        raise _invalid("`name` must be 1 to 64 of a-z, 0-9 and single hyphens")
+    if not isinstance(description, str) or not description.strip() or len(description) > MAX_DESCRIPTION:
+        raise _invalid("`description` must have 1 to 1,024 characters")
+    plain = _as_written(dict(fields))
+    block = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100)
+    try:
+        data = f"---\n{block}---\n\n{body.strip()}\n".encode()
+    except UnicodeEncodeError:
+        raise _invalid("the body is not valid Unicode text") from None
+    _read_back(data, plain, body.strip())
+    return data
+
+
+def _read_back(data: bytes, fields: dict[str, Any], body: str) -> None:
+    """What was written must say what was meant, and nothing about it may need to be forgiven."""
+    from metier.skill.document import parse
+
+    if len(data) > MAX_SKILL_BYTES:
+        raise _invalid(f"it has more than {MAX_SKILL_BYTES:,} bytes")
+    document = parse(data, folder=fields["name"])
+    problem: Diagnostic | None = next((note for note in document.skill.diagnostics if note.code in _UNFIT), None)
+    if problem is not None:
+        raise _invalid(problem.message)
+    if document.skill.frontmatter != fields or document.body != body:
+        raise _invalid("it has control characters or line ends that do not read back")
+
+
+def _as_written(value: Any) -> Any:
+    """A value in which every scalar is the text it is read as."""
+    if isinstance(value, str):
+        if value != value.strip() and "\n" not in value.strip(" "):
+            raise _invalid(f"{value!r} has blanks around it")
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return {str(key): _as_written(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_written(item) for item in value]
+    if isinstance(value, int | float):
+        return str(value)
+    raise _invalid(f"{type(value).__name__} cannot be written as a field")
+
+
+def _invalid(reason: str) -> SkillInvalid:
+    return SkillInvalid(f"This is an invalid Skill document: {reason}.", hint="Correct it and try again.")
