@@ -145,3 +145,13 @@ def test_many_callers_each_see_their_own() -> None:
     for _ in range(2):
         for number in range(200):
             assert [entry.name for entry in library.as_caller(agent=f"agent-{number}")] == [f"s{number}"]
+
+
+def test_a_scope_that_was_added_to_the_file_holds_at_the_very_next_load(tmp_path: Path, write_skill: Write) -> None:
+    write_skill(tmp_path / "a")
+    library = Library.from_folder(tmp_path, cache=False)
+    library.document("a")
+    write_skill(tmp_path / "a", more="scope:\n  agents: [finance]\n")
+    with pytest.raises(SkillNotFound):
+        library.document("a")
+    assert library.as_caller(agent="finance").document("a").body == "Do it."

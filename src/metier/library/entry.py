@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier.library.layers import admits
 from metier.library.reading import Unreadable, read_file
 from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
 from metier.skill import Diagnostic, read_draft
@@ -188,15 +189,7 @@ class Entry:
 
     def is_visible_to(self, caller: Caller) -> bool:
         """Whether its scope admits a caller."""
-        scope = self.scope
-        if scope is None:
-            return True
-        pairs = (
-            (scope.agents, caller.agent),
-            (scope.tenants, caller.tenant),
-            (scope.environments, caller.environment),
-        )
-        return all(allowed is None or value in allowed for allowed, value in pairs)
+        return admits(self.scope, caller)
 
 
 def _read_again(source: Source, key: str) -> Draft:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from metier.skill import Scope
     from metier.source import Source
 
 Layer: TypeAlias = Literal["enterprise", "personal", "project", "plugin"]
@@ -39,6 +40,18 @@ class Caller:
     agent: str | None = None
     tenant: str | None = None
     environment: str | None = None
+
+
+def admits(scope: Scope | None, caller: Caller) -> bool:
+    """Whether a scope lets a caller see the skill."""
+    if scope is None:
+        return True
+    pairs = (
+        (scope.agents, caller.agent),
+        (scope.tenants, caller.tenant),
+        (scope.environments, caller.environment),
+    )
+    return all(allowed is None or value in allowed for allowed, value in pairs)
 
 
 def checked_order(order: tuple[Layer, ...]) -> tuple[Layer, ...]:

@@ -18,7 +18,7 @@ from metier.errors import (
 from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
 from metier.library.kept import Kept
-from metier.library.layers import LAYERS, Caller, Place, checked_order
+from metier.library.layers import LAYERS, Caller, Place, admits, checked_order
 from metier.library.reading import Unreadable, read_file, spoiled_by
 from metier.library.refresh import difference, look_again
 from metier.library.shelf import Shelf
@@ -178,7 +178,7 @@ class Library:
         kept = self._state.kept.document(where)
         now = source.identity(entry.key)
         if kept is not None and kept[0] == now:
-            return kept[1]
+            return self._admitted(entry, kept[1])
         if now is None:
             raise SkillNotFound(
                 f"Skill {entry.name!r} is gone: {entry.location} was removed.",
@@ -199,6 +199,12 @@ class Library:
             return _last_good_or_raise(entry, problem, last_good)
         document = _still_the_same_skill(entry, document)
         self._state.kept.keep_document(where, identity, document)
+        return self._admitted(entry, document)
+
+    def _admitted(self, entry: Entry, document: Document) -> Document:
+        """The document, unless its file was given a scope since the last refresh that leaves the caller out."""
+        if not admits(document.skill.scope, self._caller):
+            raise self.snapshot.view(self._caller).not_found(entry.name)
         return document
 
     def package(self, name: str) -> Package:

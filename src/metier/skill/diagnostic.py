@@ -121,7 +121,6 @@ KINDS: dict[str, Kind] = {
     "spec-compatibility-not-text": Kind("error", "`compatibility` must be a string.", "Write it as text."),
     "spec-compatibility-empty": Kind("error", "`compatibility` must have 1 to 500 characters; it is empty.", "Remove the field or fill it in."),
     "spec-compatibility-too-long": Kind("error", "`compatibility` has {0} characters; at most 500 are allowed.", "Shorten it."),
-    "spec-file-unusable": Kind("error", "{0}", "See the message."),
     # --- upload rules (--portable) -------------------------------------------------------------------------------------
     "portable-angle-brackets": Kind("error", "`{0}` contains `<` or `>`, which uploads refuse.", "Write it without angle brackets."),
     "portable-reserved-word": Kind("error", "The name contains `{0}`, which uploads reserve.", "Choose another name."),

@@ -113,9 +113,6 @@ class Fields:
         """The line on which a field stands."""
         return self._lines.get(field)
 
-    def has(self, field: str) -> bool:
-        return field in self._values
-
     def drop(self, field: str) -> None:
         """Move a field that cannot be what its name says to `extra`."""
         self.extra[field] = self._values.pop(field)
