@@ -1,16 +1,20 @@
 """Writes the reference pages that are made from the code: diagnostics, the command line, the errors.
 
-    python docs/generate.py            write them
-    python docs/generate.py --check    exit 1 when one is out of date
+python docs/generate.py            write them
+python docs/generate.py --check    exit 1 when one is out of date
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import inspect
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+import metier
 from metier import errors
 from metier.cli.parser import make_parser
 from metier.skill import KINDS
@@ -61,7 +65,44 @@ def command_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"diagnostics.md": diagnostics_page, "errors.md": errors_page, "command.md": command_page}
+def api_page() -> str:
+    """What a program may use, from the docstrings."""
+    lines = [
+        "# The Python API\n",
+        NOTICE,
+        "All of this is imported from `metier`; errors are in `metier.errors`.\n",
+    ]
+    for name in sorted(set(metier.__all__) - {"__version__", "MetierError", "SkillNotFound"}):
+        kind = getattr(metier, name)
+        lines.extend([f"## `{name}`\n", _prose(kind), ""])
+        if dataclasses.is_dataclass(kind):
+            lines.extend([f"Fields: {', '.join(f'`{field.name}`' for field in dataclasses.fields(kind))}.", ""])
+        rows = [row for member, value in vars(kind).items() if (row := _member(kind, member, value)) is not None]
+        if rows:
+            lines.extend(["| | |", "|---|---|", *rows, ""])
+    return "\n".join(lines)
+
+
+def _prose(value: object) -> str:
+    """A docstring without its examples."""
+    return inspect.cleandoc(getattr(value, "__doc__", "") or "").partition(">>>")[0].strip()
+
+
+def _member(kind: type, name: str, value: object) -> str | None:
+    """One row: a method with its parameters, or a property, and the first line about it."""
+    if name.startswith("_") or (not isinstance(value, property | classmethod | staticmethod) and not callable(value)):
+        return None
+    function: Any = getattr(value, "__func__", value)
+    about = _prose(value.fget if isinstance(value, property) else function).replace("\n", " ").replace("|", "\\|")
+    if isinstance(value, property):
+        return f"| `{name}` | {about} |"
+    parameters = [part for part in inspect.signature(function).parameters.values() if part.name not in ("self", "cls")]
+    shown = ", ".join(str(part.replace(annotation=inspect.Parameter.empty)) for part in parameters)
+    owner = f"{kind.__name__}." if isinstance(value, classmethod) else ""
+    return f"| `{owner}{name}({shown})` | {about} |"
+
+
+PAGES = {"api.md": api_page, "diagnostics.md": diagnostics_page, "errors.md": errors_page, "command.md": command_page}
 
 
 def main() -> int:

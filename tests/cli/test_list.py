@@ -122,7 +122,7 @@ def test_a_broken_skill_is_listed_with_its_reason_only_when_all_are_asked_for(
     assert "1 skill. 1 cannot be loaded. `metier list --all` shows them." in out
     code, out, _ = metier("--skills", tmp_path, "list", "--all")
     assert code == 0
-    assert re.search(r"^broken +project +broken +The file is empty\.$", out, re.MULTILINE)
+    assert re.search(r"^broken +project +\S+ +broken +The file is empty\.$", out, re.MULTILINE)
 
 
 @pytest.mark.covers("O-98")

@@ -36,7 +36,7 @@ def test_everything_about_a_skill_is_shown(metier: Call, skills: Path) -> None:
         f"location       {skills}/deploy/SKILL.md",
         "sha256:",
         "license        MIT",
-        "allowed_tools  Read, Grep",
+        "allowed-tools  Read, Grep",
         "colour         red, blue",
         "scripts/run.py  13",
     ):
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_a_skill_is_shown_with_its_line_and_what_to_do(
     ("name", "said"),
     [
         ("deplyo", "Did you mean 'deploy'?"),
-        ("DEPLOY@nowhere", "was not found"),
+        ("DEPLOX@nowhere", "was not found"),
         ("../deploy", "was not found"),
         ("/etc/passwd", "was not found"),
         ("a\nb\x1b[2J", "was not found"),

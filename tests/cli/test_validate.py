@@ -143,7 +143,7 @@ def test_a_folder_without_skills_is_a_problem(metier: Call, tmp_path: Path) -> N
     assert code == 1
     (skill,) = report["skills"]
     assert skill["name"] is None
-    assert "there is no SKILL.md in it" in skill["diagnostics"][0]["message"]
+    assert "There is no SKILL.md in" in skill["diagnostics"][0]["message"]
 
 
 def test_an_archive_that_is_none_is_a_problem(metier: Call, tmp_path: Path) -> None:

@@ -388,12 +388,12 @@ def test_no_cache_means_no_file(skills: Path, own_home: Path) -> None:
 def test_the_cache_is_where_the_environment_says(skills: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Library.from_folder(skills)
     assert len(list((own_home / "metier-cache").iterdir())) == 1
-    assert Path(default_cache_folder()) == own_home / "metier-cache"
+    assert Path(default_cache_folder() or "") == own_home / "metier-cache"
     if sys.platform.startswith("linux"):
         monkeypatch.delenv("METIER_CACHE")
-        assert Path(default_cache_folder()) == own_home / "cache" / "metier"
+        assert Path(default_cache_folder() or "") == own_home / "cache" / "metier"
         monkeypatch.delenv("XDG_CACHE_HOME")
-        assert Path(default_cache_folder()) == own_home / ".cache" / "metier"
+        assert Path(default_cache_folder() or "") == own_home / ".cache" / "metier"
 
 
 @pytest.mark.covers("O-32")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.errors import InvalidArgument, MetierError, SkillNotFound
+from metier.errors import InvalidArgument, MetierError, SkillNotFound, SkillUnreadable
 
 Write = Callable[..., Path]
 
@@ -186,3 +186,32 @@ def test_a_file_is_no_folder_of_skills(tmp_path: Path) -> None:
 def test_no_folder_at_all_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="No folder"):
         Library.from_folder(cache=False)
+
+
+def test_a_broken_skill_is_said_to_be_broken_and_not_to_be_absent(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "SKILL.md").write_bytes(b"")
+    library = Library.from_folder(tmp_path, cache=False)
+    with pytest.raises(SkillUnreadable, match="The file is empty"):
+        library.get("broken")
+    assert "broken" not in library
+
+
+def test_one_folder_named_twice_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "SKILL.md").write_text("---\nname: a\ndescription: b\n---\nDo.\n")
+    library = Library.from_folder(tmp_path, tmp_path / "a" / "..", cache=False)
+    assert len(library.entries(all=True)) == 1
+
+
+def test_a_source_that_does_not_have_the_skill_is_answered_with_those_that_do(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder / "skills" / "deploy").mkdir(parents=True)
+        (tmp_path / folder / "skills" / "deploy" / "SKILL.md").write_text(
+            "---\nname: deploy\ndescription: b\n---\nDo.\n"
+        )
+    library = Library.from_folder(tmp_path / "one" / "skills", tmp_path / "two" / "skills", cache=False)
+    with pytest.raises(SkillNotFound) as caught:
+        library.get("deploy@nowhere")
+    assert caught.value.hint == "It is there as deploy@skills, deploy@skills-2."
+    assert library.get("deploy@skills-2").location.startswith(str(tmp_path / "two"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -218,3 +219,33 @@ def test_installed_packages_are_the_weakest_layer(own_home: Path, write_skill: W
     write_skill(repository / ".claude/skills/skill-writer", body="ours")
     assert discover(repository).document("skill-writer").body == "ours"
     assert discover(repository).get("skill-writer@metier").layer == "plugin"
+
+
+def test_an_enterprise_place_that_cannot_be_used_is_an_error_not_an_empty_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "bad.zip").write_text("x")
+    named = ["relative", str(tmp_path / "gone"), str(tmp_path / "file"), str(tmp_path / "bad.zip")]
+    monkeypatch.setenv("METIER_ENTERPRISE", os.pathsep.join(named))
+    found = [(finding.where, finding.diagnostic.code) for finding in Library.discover(tmp_path).findings()]
+    assert found == [(name, "place-unusable") for name in named]
+
+
+def test_an_archive_can_be_an_enterprise_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
+        archive.writestr("deploy/SKILL.md", "---\nname: deploy\ndescription: Deploys.\n---\nSteps.\n")
+    monkeypatch.setenv("METIER_ENTERPRISE", str(tmp_path / "skills.zip"))
+    assert Library.discover(tmp_path).get("deploy").layer == "enterprise"
+
+
+def test_the_systems_own_folder_outranks_the_environment(
+    tmp_path: Path, write_skill: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(tmp_path / "system" / "deploy", description="The system's.")
+    write_skill(tmp_path / "named" / "deploy", description="The environment's.")
+    monkeypatch.setattr("metier.library.places.system_folder", lambda: str(tmp_path / "system"))
+    monkeypatch.setenv("METIER_ENTERPRISE", str(tmp_path / "named"))
+    library = Library.discover(tmp_path)
+    assert library.get("deploy").description == "The system's."
+    assert library.get("deploy@enterprise-2").description == "The environment's."

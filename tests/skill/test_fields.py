@@ -409,3 +409,16 @@ def test_no_value_of_any_field_raises(field: str, value: str) -> None:
     skill = parse(f"---\n{field}: {value}\n---\nDo it.\n".encode(), folder="a").skill
     assert all(note.message and note.hint and (note.line is None or note.line >= 1) for note in skill.diagnostics)
     assert not any(note.severity == "error" for note in skill.diagnostics)
+
+
+def test_fields_below_metadata_metier_count_like_their_own() -> None:
+    skill = read(
+        "metadata:\n  version: '2.1'\n  tags: [x]\n  metier:\n    scope:\n      agents: [finance]\n    priority: 7\n"
+    )
+    assert skill.scope == Scope(agents=("finance",))
+    assert (skill.priority, skill.version, skill.tags) == (7, "2.1", ("x",))
+
+
+def test_a_field_of_its_own_wins_over_the_one_below_metadata() -> None:
+    skill = read("version: '1'\npriority: 1\nmetadata:\n  version: '2'\n  metier:\n    priority: 2\n    name: other\n")
+    assert (skill.version, skill.priority, skill.name) == ("1", 1, "a")

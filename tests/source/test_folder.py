@@ -464,3 +464,17 @@ def test_files_of_a_skill_are_those_of_its_folder(tmp_path: Path, write_skill: W
     (tmp_path / "a" / "notes.txt").write_text("x")
     listing = FolderSource(tmp_path).package("a/SKILL.md").listing()
     assert [file.path for file in listing.files] == ["SKILL.md", "notes.txt"]
+
+
+def test_a_stray_skill_file_does_not_hide_the_skills_around_it(tmp_path: Path, write_skill: Write) -> None:
+    write_skill(tmp_path / "a")
+    (tmp_path / "SKILL.md").write_text("stray")
+    scan = FolderSource(tmp_path).scan()
+    assert list(scan.found) == ["a/SKILL.md"]
+    assert [finding.diagnostic.code for finding in scan.findings] == ["root-skill-ignored"]
+
+
+def test_an_archive_among_folders_of_skills_is_pointed_out(tmp_path: Path, write_skill: Write) -> None:
+    write_skill(tmp_path / "a")
+    (tmp_path / "b.zip").write_bytes(b"x")
+    assert [finding.diagnostic.code for finding in FolderSource(tmp_path).scan().findings] == ["archive-ignored"]

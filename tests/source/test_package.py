@@ -136,3 +136,31 @@ def test_our_own_skills_come_by_the_same_way() -> None:
     library = library_of(package_source("metier", "bundled"))
     assert "skill-writer" in library
     assert not [entry for entry in library.entries(all=True) if entry.is_broken]
+
+
+@pytest.mark.parametrize("value", [f"{PACKAGE}:skills", PACKAGE, f"{PACKAGE}.skills", f"{PACKAGE}.inner"])
+def test_an_entry_point_may_name_its_folder_in_several_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for path, content in package_files(value).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    put_on_path(monkeypatch, tmp_path)
+    sources, findings = entry_point_sources()
+    assert "acme-tools" in [source.name for source in sources]
+    assert findings == []
+
+
+@pytest.mark.parametrize("value", ["gone", "gone:skills", f"{PACKAGE}:gone", f"{PACKAGE}.gone", "..:x", ":", "a b"])
+def test_an_entry_point_that_names_nothing_is_a_finding_and_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    files = package_files(value)
+    del files[f"{PACKAGE}/skills/hello/SKILL.md"]
+    for path, content in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    put_on_path(monkeypatch, tmp_path)
+    sources, findings = entry_point_sources()
+    assert "metier" in [source.name for source in sources]
+    assert [finding.diagnostic.code for finding in findings] == ["entry-point-unusable"]

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
-from metier.cli.library import library_of
+from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
 from metier.library.cache import default_cache_folder
 from metier.skill import KINDS
@@ -56,16 +56,19 @@ def _report(library: Library) -> dict[str, Any]:
         steps.append("Mend what is marked as an error above; the other skills work.")
     if untrusted:
         steps.append("This project's skills are untrusted: look at them, then `metier trust`.")
-    if not library.entries():
+    if not library.entries() and not out_of_scope(library):
         steps.append("`metier new NAME --into .agents/skills` writes a first skill.")
-    if counts:
+    if out_of_scope(library):
+        steps.append("Some are hidden by scope: `metier list --all`, or `--agent NAME` for what an agent sees.")
+    if counts.keys() - {"shadowed"}:
         steps.append("`metier validate PATH` says of each skill what is not quite right, with the line.")
     return {
         "ok": not broken and not errors,
         "version": __version__,
         "python": platform.python_version(),
-        "cache": str(default_cache_folder()),
+        "cache": default_cache_folder() or "off",
         "active": len(library),
+        "hidden": len(out_of_scope(library)),
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
         "broken": len(broken),
         "places": [_place(library, place) for place in library.places],

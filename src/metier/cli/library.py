@@ -9,11 +9,18 @@ from metier.library import Library
 if TYPE_CHECKING:
     import argparse
 
+    from metier.library import Entry
+
 
 def library_of(options: argparse.Namespace) -> Library:
-    """The folders named with `--skills`, else the places of this machine, user and project."""
+    """The folders named with `--skills`, else the places of this machine, user and project; as its caller sees it."""
     folders = [*(options.skills_before or []), *(getattr(options, "skills_after", None) or [])]
     cache = not (options.no_cache_before or getattr(options, "no_cache_after", False))
-    if folders:
-        return Library.from_folder(*folders, cache=cache)
-    return Library.discover(cache=cache)
+    library = Library.from_folder(*folders, cache=cache) if folders else Library.discover(cache=cache)
+    who = {key: getattr(options, key, None) for key in ("agent", "tenant", "environment")}
+    return library.as_caller(**who)
+
+
+def out_of_scope(library: Library) -> list[Entry]:
+    """Skills that are not there for the caller; whoever runs this command may know of them."""
+    return [entry for entry in library.snapshot.entries if not entry.is_visible_to(library.caller)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.library import library_of
+from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.shapes import entry_shape
 
@@ -18,28 +18,34 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
     entries = library.entries(all=options.all)
+    hidden = out_of_scope(library) if options.all else []
     if options.json:
-        progress = Progress("Reading", len(entries))
-        shapes = []
-        for entry in entries:
-            shapes.append(entry_shape(entry))
-            progress.step()
-        progress.end()
-        print_json(shapes)
+        _print_json(entries, hidden)
         return 0
     style = Style(sys.stdout)
-    if not entries:
+    if not entries and not hidden:
         print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
         return 0
     paint = {0: style.strong, 1: style.dim}
     if options.all:
-        rows = [(entry.name, _layer(entry), entry.status, _one_line(entry)) for entry in entries]
-        print(table(style, ("NAME", "LAYER", "STATUS", "DESCRIPTION"), rows, paint=paint))
+        rows = [(entry.name, _layer(entry), entry.source, str(entry.status), _one_line(entry)) for entry in entries]
+        rows += [(entry.name, _layer(entry), entry.source, "hidden", _one_line(entry)) for entry in hidden]
+        print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
     else:
         rows3 = [(entry.name, _layer(entry), _one_line(entry)) for entry in entries]
         print(table(style, ("NAME", "LAYER", "DESCRIPTION"), rows3, paint=paint))
     print(_summary(library, entries, style, options.all))
     return 0
+
+
+def _print_json(entries: tuple[Entry, ...], hidden: list[Entry]) -> None:
+    progress = Progress("Reading", len(entries) + len(hidden))
+    shapes = []
+    for entry in (*entries, *hidden):
+        shapes.append(entry_shape(entry, is_hidden=entry in hidden))
+        progress.step()
+    progress.end()
+    print_json(sorted(shapes, key=lambda shape: str(shape["name"])))
 
 
 def _layer(entry: Entry) -> str:
@@ -54,6 +60,9 @@ def _one_line(entry: Entry) -> str:
 
 def _summary(library: Library, entries: tuple[Entry, ...], style: Style, everything: bool) -> str:
     parts = [plural(len(entries), "skill")]
+    scoped = len(out_of_scope(library))
+    if scoped:
+        parts.append(f"{scoped:,} hidden by scope; `--agent NAME` shows what an agent sees")
     if not everything:
         others = library.entries(all=True)
         broken = sum(entry.is_broken for entry in others)

@@ -18,4 +18,5 @@ def run(options: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     print(f"{style.good('✓')} {Style.text(str(file), 4_096)}")
     print(f"Next: write it, then `metier validate {Style.text(shlex.quote(str(file.parent)), 4_096)} --strict`.")
+    print("Agents find it below .agents/skills of a project (once trusted) or of your home folder.")
     return 0

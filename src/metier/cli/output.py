@@ -89,7 +89,12 @@ def fit(text: str, width: int) -> str:
 
 
 def table(
-    style: Style, head: Sequence[str], rows: Sequence[Sequence[str]], *, paint: dict[int, Any] | None = None
+    style: Style,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    paint: dict[int, Any] | None = None,
+    cut: bool = True,
 ) -> str:
     """Rows in columns; the last column takes what is left of the terminal's width."""
     count = len(head)
@@ -98,7 +103,7 @@ def table(
     if style.is_terminal:
         # No column may push the others off the screen; a program that reads gets all of each.
         widths = [min(width, max(10, style.width // 2)) for width in widths]
-    widths.append(max(10, style.width - sum(widths) - 2 * (count - 1)))
+    widths.append(max(10, style.width - sum(widths) - 2 * (count - 1)) if cut else _WIDE)
     titles = [*(_pad(title, widths[i]) for i, title in enumerate(head[:-1])), head[-1]]
     lines = [style.dim("  ".join(titles))]
     for row in cells:

@@ -37,7 +37,14 @@ def make_parser() -> argparse.ArgumentParser:
     _shared(parser, "before")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def command(name: str, help: str, example: str, module: str | None = None) -> argparse.ArgumentParser:  # noqa: A002
+    def command(
+        name: str,
+        help: str,  # noqa: A002
+        example: str,
+        module: str | None = None,
+        *,
+        library: bool = False,
+    ) -> argparse.ArgumentParser:
         added = commands.add_parser(
             name,
             help=help,
@@ -46,25 +53,33 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=_Formatter,
         )
         added.set_defaults(module=module or name)
-        _shared(added, "after")
+        if library:
+            _shared(added, "after")
+            _caller(added)
         return added
 
     def name_argument(added: argparse.ArgumentParser) -> None:
         argument: Any = added.add_argument("name", metavar="NAME", help="a name, a folder's name, or NAME@SOURCE")
         argument.completer = _complete_names
 
-    added = command("list", "list the skills that are there", "metier list --all --json", "listing")
+    added = command("list", "list the skills that are there", "metier list --all --json", "listing", library=True)
     added.add_argument("--all", action="store_true", help="also shadowed, hidden and broken skills")
     _json(added)
 
     added = command(
-        "show", "show what a skill says of itself, its files and what is wrong with it", "metier show csv-analyst"
+        "show",
+        "show what a skill says of itself, its files and what is wrong with it",
+        "metier show csv-analyst",
+        library=True,
     )
     name_argument(added)
     _json(added)
 
     added = command(
-        "read", "print a skill's instructions, or one of its files", "metier read csv-analyst scripts/profile_csv.py"
+        "read",
+        "print a skill's instructions, or one of its files",
+        "metier read csv-analyst scripts/profile_csv.py",
+        library=True,
     )
     name_argument(added)
     file: Any = added.add_argument("file", metavar="FILE", nargs="?", help="a path inside the skill")
@@ -92,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
     added = command("untrust", "no longer trust the skills of a project", "metier untrust .", "trust")
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
 
-    added = command("doctor", "say what is found where, what is wrong and what to do", "metier doctor")
+    added = command("doctor", "say what is found where, what is wrong and what to do", "metier doctor", library=True)
     _json(added)
 
     command("demo", "show in a minute what this does, on skills that come with it", "metier demo")
@@ -112,6 +127,12 @@ def _shared(parser: argparse.ArgumentParser, when: str) -> None:
         help="use just this folder or archive (repeatable)",
     )
     parser.add_argument("--no-cache", action="store_true", dest=f"no_cache_{when}", help="read every file again")
+
+
+def _caller(parser: argparse.ArgumentParser) -> None:
+    """On whose behalf: skills whose scope leaves them out are not there for them."""
+    for who in ("agent", "tenant", "environment"):
+        parser.add_argument(f"--{who}", metavar="NAME", help=f"as this {who} sees it")
 
 
 def _json(parser: argparse.ArgumentParser) -> None:

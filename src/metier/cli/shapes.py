@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from metier.library import Entry
 
 
-def entry_shape(entry: Entry) -> dict[str, Any]:
+def entry_shape(entry: Entry, *, is_hidden: bool = False) -> dict[str, Any]:
     """A skill as `list --json` prints it."""
     shape: dict[str, Any] = {
         "name": entry.name,
@@ -20,7 +20,7 @@ def entry_shape(entry: Entry) -> dict[str, Any]:
         "source": entry.source,
         "location": entry.location,
         "digest": digest_of(entry),
-        "status": entry.status,
+        "status": "hidden" if is_hidden else entry.status,
         "trusted": entry.trusted,
         "stale": entry.is_stale,
         "hidden_from_models": not entry.is_broken and entry.is_hidden_from_models,

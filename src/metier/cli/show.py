@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,9 @@ if TYPE_CHECKING:
     from metier.skill import Skill
 
 _TOLD_APART = {
-    "name",
-    "description",
-    "diagnostics",
-    "frontmatter",
-    "extra",
-    "display_name",
-    "body_lines",
-    "body_tokens",
-}
+    "name", "description", "diagnostics", "frontmatter", "extra", "display_name", "declared_name",
+    "description_source", "body_lines", "body_tokens",
+}  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,9 +49,10 @@ def run(options: argparse.Namespace) -> int:
     print()
     rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
-    rows.extend((key, _short(value)) for key, value in _fields(entry.skill).items())
+    rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
-    print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}))
+    # Never cut: who looks here wants to see all of a rule or a digest.
+    print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}, cut=False))
     print()
     files = [(file.path, f"{file.size:,}", file.kind) for file in listing.files]
     print(table(style, ("FILE", "BYTES", "KIND"), files))
@@ -97,9 +93,13 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def _written(key: str) -> str:
+    return key if key == "when_to_use" else key.replace("_", "-")
+
+
 def _short(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
-    return str(value)
+    return json.dumps(value, ensure_ascii=False)

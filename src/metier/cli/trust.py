@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metier.cli.output import Style
+from metier.cli.output import Style, plural
+from metier.library import Library
 from metier.library.places import project_root
 from metier.library.trust import TrustStore
 
@@ -23,16 +25,28 @@ def run(options: argparse.Namespace) -> int:
             print(Style.text(str(folder), 4_096))
         return 0
     path = Path(os.path.realpath(options.path)) if options.path else project_root(Path.cwd())
+    shown = Style.text(str(path), 4_096)
     if options.command == "trust":
         store.trust(path)
-        print(
-            f"{style.good('✓')} The skills of {Style.text(str(path), 4_096)} are trusted; `metier untrust` undoes it."
-        )
+        covered = _skills_of(path)
+        print(f"{style.good('✓')} The skills of {shown} are trusted; `metier untrust` undoes it.")
+        print(f"It has {plural(len(covered), 'skill')} now{': ' if covered else '.'}{', '.join(covered)}")
         return 0
-    if store.untrust(path):
-        print(f"{style.good('✓')} The skills of {Style.text(str(path), 4_096)} are no longer trusted.")
-        if store.is_trusted(path):
-            print(style.warn("A folder above it is trusted still; `metier trust --list` shows which."))
-        return 0
-    print(f"{Style.text(str(path), 4_096)} was not trusted. `metier trust --list` shows what is.", file=sys.stderr)
-    return 1
+    was_trusted = store.untrust(path)
+    if was_trusted:
+        print(f"{style.good('✓')} The skills of {shown} are no longer trusted.")
+    above = store.trusted_through(path)
+    if above is not None:
+        print(f"{shown} is trusted through {above}; `metier untrust {shlex.quote(str(above))}` takes that back.")
+        return 0 if was_trusted else 1
+    if not was_trusted:
+        print(f"{shown} was not trusted. `metier trust --list` shows what is.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _skills_of(project: Path) -> list[str]:
+    """The names of the project's skills, as far as they lie below the folder that is trusted."""
+    library = Library.discover(project)
+    names = (entry.name for entry in library.entries(all=True) if entry.layer == "project" and entry.trusted)
+    return [Style.text(name) for name in dict.fromkeys(names)]

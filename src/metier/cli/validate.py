@@ -12,7 +12,7 @@ from metier.library import expanded, source_of
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
-from metier.source import FolderSource
+from metier.source import ArchiveSource, FolderSource
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +27,8 @@ class Verdict(NamedTuple):
     path: str
     name: str | None
     diagnostics: list[Diagnostic]
+    is_skill: bool = True
+    """False for what is said about a place rather than about a skill in it."""
 
     @property
     def ok(self) -> bool:
@@ -40,8 +42,12 @@ class Verdict(NamedTuple):
 def run(options: argparse.Namespace) -> int:
     verdicts: list[Verdict] = []
     style = Style(sys.stdout)
+    seen: set[str] = set()
     for path in options.paths:
-        verdicts.extend(_check_path(path, strict=options.strict, portable=options.portable))
+        for verdict in _check_path(path, strict=options.strict, portable=options.portable):
+            if verdict.path not in seen:
+                seen.add(verdict.path)
+                verdicts.append(verdict)
     ok = all(verdict.ok for verdict in verdicts)
     if options.json:
         print_json({"ok": ok, "skills": [verdict.as_json() for verdict in verdicts]})
@@ -51,8 +57,10 @@ def run(options: argparse.Namespace) -> int:
             mark = style.good("✓") if verdict.ok else style.bad("✗")
             print(f"{mark} {style.strong(Style.text(verdict.name or '?'))} {style.dim(Style.text(verdict.path))}")
             print_diagnostics(style, verdict.diagnostics)
+    skills = sum(verdict.is_skill for verdict in verdicts)
     bad = sum(not verdict.ok for verdict in verdicts)
-    said = f"{plural(len(verdicts), 'skill')}, {f'{bad:,} with' if bad else 'no'} errors."
+    said = f"{plural(skills, 'skill')}, {plural(bad, 'error') if not skills else f'{bad:,} with errors'}."
+    said = said if bad else f"{plural(skills, 'skill')}, no errors."
     print(style.bad(said) if bad else style.good(said))
     return 0 if ok else 1
 
@@ -61,13 +69,13 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
     try:
         source, keys, findings = _look(path)
     except ArchiveRefused as error:
-        yield Verdict(path, None, [Diagnostic("archive-refused", None, (error.message,))])
+        said = (error.message.rstrip("."), error.hint.rstrip("."))
+        yield Verdict(path, None, [Diagnostic("archive-refused", None, said)], False)
         return
     for finding in findings:
-        yield Verdict(finding.where, None, [finding.diagnostic])
+        yield Verdict(finding.where, None, [finding.diagnostic], False)
     if not keys:
-        missing = Diagnostic("file-unreadable", None, (path, "there is no SKILL.md in it"))
-        yield Verdict(path, None, [missing])
+        yield Verdict(path, None, [Diagnostic("no-skill", None, (path,))], False)
         return
     progress = Progress("Checking", len(keys))
     for key in keys:
@@ -81,13 +89,18 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
         document, found = check(
             data,
             source.package(key),
-            folder=source.folder(key),
+            folder=_folder_of(source, key),
             file=key.rpartition("/")[2],
             strict=strict,
             portable=portable,
         )
         yield Verdict(location, document.skill.name, found)
     progress.end()
+
+
+def _folder_of(source: Source, key: str) -> str:
+    """The folder that a name must match; a skill at the root of an archive has none, whatever the archive is called."""
+    return "" if isinstance(source, ArchiveSource) and "/" not in key else source.folder(key)
 
 
 def _look(path: str) -> tuple[Source, list[str], tuple[Finding, ...]]:

@@ -33,11 +33,11 @@ _MAX_BYTES = 2 << 30
 _READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
-def default_cache_folder() -> str:
-    """Where the index is kept: `$METIER_CACHE`, else the user's cache folder."""
+def default_cache_folder() -> str | None:
+    """Where the index is kept: `$METIER_CACHE`, else the user's cache folder; nowhere when that is `off`."""
     chosen = os.environ.get("METIER_CACHE")
     if chosen:
-        return chosen
+        return None if chosen.lower() == "off" else chosen
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         return os.path.join(os.environ.get("LOCALAPPDATA") or home, "metier", "cache")

@@ -61,7 +61,7 @@ class Entry:
     @property
     def source(self) -> str:
         """The name of the source it comes from."""
-        return self.place.source.name
+        return self.place.name or self.place.source.name
 
     @property
     def trusted(self) -> bool:
@@ -160,8 +160,8 @@ class Entry:
             notes += (Diagnostic("description-hidden", 1),)
         if self.shadowed_by is not None:
             other = self.shadowed_by
-            is_ambiguous = self.source in (other.source, other.layer)
-            told_apart = os.path.dirname(self.location) if is_ambiguous else self.source
+            # Two skills of one name in one place are told apart by their folders only.
+            told_apart = os.path.dirname(self.location) if self.place is other.place else self.source
             notes += (Diagnostic("shadowed", None, (self.name, f"{other.layer} {other.location}", told_apart)),)
         return notes
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from metier.skill import Scope
     from metier.source import Source
 
@@ -25,6 +28,8 @@ class Place:
     layer: Layer
     source: Source
     trusted: bool = True
+    name: str = ""
+    """What `skill@NAME` selects it by: the source's name, with a number when a library has two of one name."""
     on_missing_description: OnMissingDescription = "derive"
     """For a skill without a description: derive one, derive one but hide the skill from models, or leave it out."""
 
@@ -40,6 +45,19 @@ class Caller:
     agent: str | None = None
     tenant: str | None = None
     environment: str | None = None
+
+
+def named_apart(places: Iterable[Place]) -> tuple[Place, ...]:
+    """The places, each with a name of its own."""
+    taken: set[str] = set()
+    named = []
+    for place in places:
+        base = place.name or place.source.name
+        candidates = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+        name = next(candidate for candidate in candidates if candidate not in taken)
+        taken.add(name)
+        named.append(replace(place, name=name))
+    return tuple(named)
 
 
 def admits(scope: Scope | None, caller: Caller) -> bool:

@@ -18,7 +18,7 @@ from metier.errors import (
 from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
 from metier.library.kept import Kept
-from metier.library.layers import LAYERS, Caller, Place, admits, checked_order
+from metier.library.layers import LAYERS, Caller, Place, admits, checked_order, named_apart
 from metier.library.reading import Unreadable, read_file, spoiled_by
 from metier.library.refresh import difference, look_again
 from metier.library.shelf import Shelf
@@ -63,7 +63,7 @@ class Library:
         """Make a library of places, weakest claims last; `cache` may name the folder for the index, or be False."""
         folder = default_cache_folder() if cache is True else cache
         self._state = _State(
-            tuple(places),
+            named_apart(places),
             checked_order(order),
             tuple(findings),
             IndexCache(folder, __version__) if folder else None,
@@ -85,11 +85,13 @@ class Library:
         A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
         not, see `discover`.
         """
-        if not folders or not all(os.fspath(folder).strip() for folder in folders):
+        if not folders or not all(os.fspath(folder).strip() and "\0" not in os.fspath(folder) for folder in folders):
             raise InvalidArgument("No folder was named.", hint="Name one, or use Library.discover().")
+        # One folder under two names is still one folder.
+        once = {os.path.realpath(expanded(folder)): folder for folder in reversed(folders)}
         places = [
             Place(layer=layer, source=source_of(folder), on_missing_description=on_missing_description)
-            for folder in folders
+            for folder in reversed(once.values())
         ]
         library = cls(places, cache=cache)
         library._require_all()
@@ -124,12 +126,20 @@ class Library:
         other._caller = Caller(agent=agent, tenant=tenant, environment=environment)
         return other
 
+    def __repr__(self) -> str:
+        return f"<Library of {len(self):,} skills from {', '.join(place.name for place in self.places)}>"
+
     # --- what is there --------------------------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> Snapshot:
         """The last complete state; it never changes, a refresh replaces it."""
         return self._state.snapshot
+
+    @property
+    def caller(self) -> Caller:
+        """On whose behalf it is asked."""
+        return self._caller
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -261,12 +271,7 @@ class Library:
         """A folder that somebody named must be there; default places may be missing."""
         for place in self._state.places:
             if isinstance(place.source, FolderSource) and not os.path.isdir(place.source.root):
-                exists = os.path.exists(place.source.root)
-                raise SourceUnavailable(
-                    f"{place.source.root} is not a folder." if exists else f"There is no folder {place.source.root}.",
-                    hint="Check the path; skills are folders with a SKILL.md.",
-                    path=place.source.root,
-                )
+                raise _no_folder(place.source.root)
             if not isinstance(place.source, FolderSource):
                 place.source.scan()  # an archive that is refused is refused here, not taken for an empty one
 
@@ -311,6 +316,17 @@ class _State:
         return before, after, read
 
 
+def _no_folder(path: str) -> SourceUnavailable:
+    kinds = ", ".join(ARCHIVE_SUFFIXES)
+    if not os.path.exists(path):
+        return SourceUnavailable(f"There is no folder {path}.", hint="Check the path.", path=path)
+    if os.path.basename(path).lower() == "skill.md":
+        hint = f"Name its folder, {os.path.dirname(path)}."
+    else:
+        hint = f"Skills are folders with a SKILL.md, or archives: {kinds}."
+    return SourceUnavailable(f"{path} is not a folder.", hint=hint, path=path)
+
+
 def _where(entry: Entry) -> Where:
     return (id(entry.place), entry.key)
 
@@ -347,11 +363,11 @@ def expanded(path: Path | str) -> str:
     return text if os.path.lexists(text) else os.path.expanduser(text)
 
 
-def source_of(path: Path | str) -> Source:
+def source_of(path: Path | str, *, name: str | None = None, whole_root: bool = True) -> Source:
     """The source for a path that somebody names: a folder, or an archive."""
     text = expanded(path)
     if text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(text):
         from metier.source.archive import ArchiveSource
 
-        return ArchiveSource(text)
-    return FolderSource(text)
+        return ArchiveSource(text, name=name)
+    return FolderSource(text, name=name, whole_root=whole_root)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from metier.errors import MetierError
 from metier.library.layers import Place
+from metier.library.library import source_of
 from metier.library.trust import TrustStore, home_folder
-from metier.source import FolderSource, entry_point_sources
-
-if TYPE_CHECKING:
-    from metier.source import Finding
+from metier.skill import Diagnostic
+from metier.source import Finding, FolderSource, entry_point_sources
 
 PROJECT_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
 PERSONAL_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
@@ -31,8 +30,17 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
             if root:
                 seen.add(root)
 
-    for path in enterprise_folders():
-        add(Place(layer="enterprise", source=FolderSource(path, name="enterprise", whole_root=False)))
+    findings: list[Finding] = []
+    add(Place(layer="enterprise", source=FolderSource(system_folder(), name="enterprise", whole_root=False)))
+    for named in named_enterprise_places():
+        # An administrator said so: a place that cannot be used must not pass for an empty one.
+        problem = _problem_of(named)
+        if problem is not None:
+            note = Diagnostic("place-unusable", None, (named, "METIER_ENTERPRISE", problem))
+            findings.append(Finding(named, note))
+        else:
+            source = source_of(named, name="enterprise", whole_root=False)
+            add(Place(layer="enterprise", source=source))
     for personal in personal_folders():
         add(Place(layer="personal", source=FolderSource(personal, name="personal", whole_root=False)))
     trust = TrustStore()
@@ -40,27 +48,46 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     for path in folders:
         # What counts is the project it stands in, also when the folder itself is a link to somewhere else.
         trusted = trust.is_trusted(path.parent.parent)
-        source = FolderSource(path, name="project", whole_root=False, contain=None if trusted else root)
+        contain = None if trusted else root
         add(
             Place(
                 layer="project",
-                source=source,
+                source=FolderSource(path, name="project", whole_root=False, contain=contain),
                 trusted=trusted,
                 on_missing_description="derive" if trusted else "hide",
             )
         )
-    sources, findings = entry_point_sources()
+    sources, unusable = entry_point_sources()
     for source_of_package in sources:
         add(Place(layer="plugin", source=source_of_package))
-    return places, findings
+    return places, [*findings, *unusable]
 
 
-def enterprise_folders() -> list[Path]:
-    """Where administrators put skills: `$METIER_ENTERPRISE` (a list of folders), then the system's own folder."""
-    named = [Path(part) for part in os.environ.get("METIER_ENTERPRISE", "").split(os.pathsep) if part]
+def system_folder() -> str:
+    """Where administrators put skills for everybody on this machine."""
     if sys.platform == "win32":
-        return [*named, Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "metier" / "skills"]
-    return [*named, Path("/etc/metier/skills")]
+        return os.path.join(os.environ.get("PROGRAMDATA", r"C:\ProgramData"), "metier", "skills")
+    return "/etc/metier/skills"
+
+
+def named_enterprise_places() -> list[str]:
+    """Further places of administrators: the folders and archives in `$METIER_ENTERPRISE`."""
+    return [part for part in os.environ.get("METIER_ENTERPRISE", "").split(os.pathsep) if part]
+
+
+def _problem_of(path: str) -> str | None:
+    if not os.path.isabs(path):
+        return "it is relative, so it would mean another folder wherever one stands"
+    if not os.path.exists(path):
+        return "it does not exist"
+    source = source_of(path)
+    if isinstance(source, FolderSource):
+        return None if os.path.isdir(path) else "it is neither a folder nor an archive"
+    try:
+        source.scan()
+    except MetierError as error:
+        return error.message.rstrip(".")
+    return None
 
 
 def personal_folders() -> list[str]:

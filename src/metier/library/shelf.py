@@ -94,6 +94,9 @@ def marks_of(draft: Draft) -> int:
                 marks |= STALE
             elif note.severity == "error":
                 marks |= BROKEN
+    metadata = draft.mapping.get("metadata")
+    if isinstance(metadata, dict) and "metier" in metadata:
+        return marks | SPECIAL
     for key in draft.mapping:
         if key not in _ordinary_keys and not _is_ordinary(key):
             return marks | SPECIAL

@@ -11,7 +11,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metier.errors import InvalidArgument, SkillNotFound
+from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
 from metier.library.entry import Entry
 from metier.skill import shown, slug
 
@@ -120,7 +120,20 @@ class View:
         found = self._plainly(name)
         if found is not None:
             return found
+        broken = next((entry for entry in self.rest if entry.is_broken and name in (entry.name, entry.folder)), None)
+        if broken is not None:
+            raise self._unreadable(broken)
         raise self.not_found(name)
+
+    @staticmethod
+    def _unreadable(entry: Entry) -> SkillUnreadable:
+        problem = next(note for note in entry.diagnostics if note.severity == "error")
+        return SkillUnreadable(
+            f"Skill {entry.name!r} cannot be loaded: {problem.message} ({entry.location})",
+            hint=problem.hint,
+            name=entry.name,
+            location=entry.location,
+        )
 
     def _plainly(self, name: str) -> Entry | None:
         """By exact name, by folder, by the name it would have here, and last by folder in any case."""
@@ -140,7 +153,11 @@ class View:
             for entry in usable:
                 if entry.name == wanted and source in (entry.source, entry.layer, os.path.dirname(entry.location)):
                     return entry
-        raise self.not_found(f"{name}@{source}")
+        error = self.not_found(f"{name}@{source}")
+        known = dict.fromkeys(entry.source for entry in usable if entry.name == slug(name))
+        if known:
+            error.hint = f"It is there as {', '.join(f'{name}@{one}' for one in known)}."
+        raise error
 
     def not_found(self, name: str) -> SkillNotFound:
         """The error for a name that nothing answers to."""

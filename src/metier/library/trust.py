@@ -95,8 +95,12 @@ class TrustStore:
 
     def is_trusted(self, path: Path | str) -> bool:
         """Whether a folder, or one that it lies in, is trusted."""
+        return self.trusted_through(path) is not None
+
+    def trusted_through(self, path: Path | str) -> Path | None:
+        """The trusted folder that a folder is, or lies in."""
         real = Path(os.path.realpath(path))
-        return any(self._holds(str(folder)) for folder in (real, *real.parents))
+        return next((folder for folder in (real, *real.parents) if self._holds(str(folder))), None)
 
     def _holds(self, real: str) -> bool:
         try:

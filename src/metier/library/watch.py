@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
@@ -39,6 +40,8 @@ class Watch:
         interval: float | None = 5.0,
         events: bool = True,
     ) -> None:
+        if not callable(on_change):
+            raise InvalidArgument("A watch needs something to call.", hint="Pass a function that takes a Change.")
         if interval is not None and not 0.01 <= interval <= 86_400:
             raise InvalidArgument(
                 f"{interval} is not a usable interval.", hint="Use 0.01 to 86,400 seconds, or None for no polling."
@@ -83,16 +86,20 @@ class Watch:
     def _refresh(self) -> None:
         """One refresh; whatever goes wrong in it or in the callback, watching goes on."""
         try:
-            self._library.refresh()
+            read = self._library.refresh().files_read
             with self._telling:
                 # Compared with what was told last, not with the last refresh: that may have been somebody else's.
                 now = self._library.snapshot
                 change = self._library.changes(self._told, now)
                 self._told = now
-            if change and not self._stop.is_set():
-                self._on_change(change)
         except Exception:
             log.exception("A refresh of the library failed; watching goes on.")
+            return
+        if change and not self._stop.is_set():
+            try:
+                self._on_change(replace(change, files_read=read))
+            except Exception:
+                log.exception("The callback of a watch failed; watching goes on.")
 
     def _poll(self) -> None:
         while not self._stop.wait(self._interval):

@@ -140,7 +140,7 @@ def _name(fields: Fields, metadata: dict[str, Any], folder: str) -> tuple[str, s
     if name != declared:
         fields.note("name-invalid", line, declared, name)
     if folder and folder != declared:
-        fields.note("name-differs-from-folder", line, declared, folder)
+        fields.note("name-differs-from-folder", line, declared, folder, name)
     return name, declared
 
 

@@ -51,6 +51,7 @@ _MISSPELT = {
     "userinvokable": "user-invocable",
     "args": "arguments",
     "trigger": "triggers",
+    "scopes": "scope",
     "keywords": "triggers",
     "whentouse": "when_to_use",
     "when-to-use": "when_to_use",
@@ -62,6 +63,7 @@ _BOOLEANS = {
     "true": True, "yes": True, "on": True, "1": True, "y": True,
     "false": False, "no": False, "off": False, "0": False, "n": False,
 }  # fmt: skip
+_SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 _ARGUMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
@@ -90,6 +92,7 @@ class Fields:
         # Fields under their own names first: another spelling of one that is there has nothing to say.
         for key, value in sorted(mapping.items(), key=lambda item: item[0] not in FIELD_NAMES):
             self._place(key, value, lines.get(key, 1))
+        self._place_from_metadata()
 
     def _place(self, key: str, value: Any, line: int) -> None:
         if key in FIELD_NAMES:
@@ -105,6 +108,23 @@ class Fields:
             field = known
         self._values[field] = value
         self._lines[field] = line
+
+    def _place_from_metadata(self) -> None:
+        """Fields outside the specification may stand where every client accepts them: below `metadata: metier:`.
+
+        Tags and a version directly below `metadata:` are what other collections write.
+        """
+        metadata = self._values.get("metadata")
+        if not isinstance(metadata, dict):
+            return
+        own = metadata.get("metier")
+        found = {key: metadata[key] for key in ("tags", "version") if key in metadata}
+        found |= own if isinstance(own, dict) else {}
+        for key, value in found.items():
+            field = canonical_field(key)
+            if field is not None and field not in _SPECIFIED and field not in self._values:
+                self._values[field] = value
+                self._lines[field] = self._lines["metadata"]
 
     def note(self, code: str, line: int | None, *values: str) -> None:
         self.notes.append(Diagnostic(code, line, values))

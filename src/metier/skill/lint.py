@@ -11,6 +11,7 @@ from metier.errors import MetierError
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.document import parse
 from metier.skill.fields import split_tools
+from metier.skill.scaffold import PLACEHOLDER
 from metier.skill.strict import PORTABLE_MAX_BYTES, SPECIFICATION_FIELDS, check_strictly
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def _check_package(data: bytes, document: Document, package: Package) -> tuple[l
     unknown = [key for key in skill.frontmatter if key not in SPECIFICATION_FIELDS]
     if unknown:
         found.append(Diagnostic("unknown-fields", None, (", ".join(unknown),)))
+    if skill.description == PLACEHOLDER:
+        found.append(Diagnostic("description-placeholder", None))
     tools = skill.frontmatter.get("allowed-tools")
     if tools and (not isinstance(tools, str) or "," in tools):
         found.append(Diagnostic("tools-form", None, (" ".join(split_tools(tools)),)))

@@ -30,7 +30,7 @@ Keep this file short. Put detail into `references/` and say here when to read ea
 the same way every time into `scripts/` and say here how to run it.
 """
 
-_DESCRIPTION = "Describe what this skill does. Use when the user asks for the thing it does."
+PLACEHOLDER = "Describe what this skill does. Use when the user asks for the thing it does."
 
 
 def new_skill(name: str, into: Path | str, *, description: str | None = None) -> Path:
@@ -41,7 +41,7 @@ def new_skill(name: str, into: Path | str, *, description: str | None = None) ->
             f"Try {better!r}." if better and is_valid_name(better) else "Use a-z, 0-9 and single hyphens, at most 64."
         )
         raise InvalidArgument(f"{name!r} is not a valid skill name.", hint=hint, name=name)
-    text = " ".join((description or _DESCRIPTION).split())
+    text = " ".join((PLACEHOLDER if description is None else description).split())
     if not text or len(text) > 1_024 or any(c in "<>" or not c.isprintable() for c in text):
         raise InvalidArgument(
             "The description must have 1 to 1,024 characters, without angle brackets or control characters.",

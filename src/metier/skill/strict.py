@@ -14,7 +14,7 @@ from metier.skill.block import BlockError, Parsed, parse_yaml
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.document import MAX_COMPATIBILITY
 from metier.skill.draft import MAX_DESCRIPTION
-from metier.skill.fields import split_tools
+from metier.skill.fields import canonical_field, split_tools
 from metier.skill.names import MAX_NAME, slug
 
 SPECIFICATION_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
@@ -47,7 +47,8 @@ def check_strictly(data: bytes, *, folder: str, file: str = "SKILL.md", portable
     lines = {key: line + 2 for key, line in zip(parsed.value, parsed.lines, strict=True)}
     for key in parsed.value:
         if key not in SPECIFICATION_FIELDS:
-            found.append(Diagnostic("spec-unexpected-field", lines[key], (key,)))
+            below = "metadata: metier:" if canonical_field(key) else "metadata:"
+            found.append(Diagnostic("spec-unexpected-field", lines[key], (key, below)))
     _check_name(parsed.value, lines, folder, found)
     _check_description(parsed.value, lines, found)
     _check_compatibility(parsed.value, lines, found)

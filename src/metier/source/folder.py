@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
-from metier.source.source import Finding, Scan
+from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,7 +118,8 @@ class _Search:
         waiting = self._look(self.root, "", 0)
         if self._in_root:
             own = "SKILL.md" if "SKILL.md" in self._in_root else min(self._in_root)
-            if whole_root:
+            # A stray file must not hide a whole collection.
+            if whole_root and not self.found:
                 return own
             self._note(f"{self.root}/{own}", "root-skill-ignored", own)
         self._search(waiting)
@@ -168,6 +169,8 @@ class _Search:
                     if not entry.is_dir(follow_symlinks=False):
                         if entry.is_symlink():
                             self._links.append((f"{path}/{name}", f"{prefix}{name}", depth))
+                        elif name.endswith(ARCHIVE_SUFFIXES):
+                            self._note(f"{path}/{name}", "archive-ignored", name)
                         continue
                     try:
                         status = lstat(f"{path}/{name}/SKILL.md")

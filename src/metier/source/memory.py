@@ -57,7 +57,8 @@ class MemorySource:
         files = [path for path in package.paths() if path.lower() == "skill.md"]
         if not files:
             raise InvalidArgument(
-                "A skill needs a SKILL.md among its files.", hint="Add one; `metier new NAME` shows how it begins."
+                "A skill needs a SKILL.md at the root of its files.",
+                hint="Give one mapping for each skill; `metier new NAME` shows how a SKILL.md begins.",
             )
         key = f"{folder}/{'SKILL.md' if 'SKILL.md' in files else files[0]}"
         if any(other.rpartition("/")[0] == folder for other in self._packages):

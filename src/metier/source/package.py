@@ -10,10 +10,9 @@ which names the folder `skills` inside the package `acme_tools`. Nothing of the 
 
 from __future__ import annotations
 
-import importlib.machinery
+import importlib.util
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,27 +66,42 @@ def entry_point_sources() -> tuple[list[Source], list[Finding]]:
     findings: list[Finding] = []
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value))
     for name, value in dict.fromkeys((point.name, point.value) for point in points):
-        package, _, folder = value.partition(":")
         try:
-            sources.append(package_source(package.strip(), folder.strip() or "skills", name=name))
+            sources.append(_announced(value, name))
         except SourceUnavailable as error:
-            findings.append(
-                Finding(f"entry point {name}", Diagnostic("folder-unreadable", None, (value, error.message)))
-            )
+            note = Diagnostic("entry-point-unusable", None, (name, value, error.message.rstrip(".")))
+            findings.append(Finding(f"entry point {name}", note))
     return sources, findings
 
 
+def _announced(value: str, name: str) -> Source:
+    """The source that an entry point means: `package:folder`, a package with a `skills` folder, or `package.folder`."""
+    package, colon, folder = (part.strip() for part in value.partition(":"))
+    if colon:
+        return package_source(package, folder or "skills", name=name)
+    try:
+        return package_source(package, "skills", name=name)
+    except SourceUnavailable:
+        parent, _, last = package.rpartition(".")
+        if not parent:
+            raise
+        return package_source(parent, last, name=name)
+
+
 def _locations(package: str) -> list[str]:
-    """The folders of a package, found by the import system's path finder without importing anything."""
-    path: list[str] | None = None
-    for end in [*(match.start() for match in re.finditer(r"\.", package)), len(package)]:
-        name = package[:end]
-        loaded = sys.modules.get(name)
-        spec = getattr(loaded, "__spec__", None) or importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is None or spec.submodule_search_locations is None:
-            return []
-        path = list(spec.submodule_search_locations)
-    return path or []
+    """The folders of a package, found without importing anything of it.
+
+    Only the finders of the import system are asked, and only for the top-level package: asking for one below would
+    import those above it.
+    """
+    top, *below = package.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, AttributeError, ValueError, KeyError):
+        return []
+    if spec is None or spec.submodule_search_locations is None:
+        return []
+    return [os.path.join(location, *below) for location in spec.submodule_search_locations]
 
 
 def _zipped_source(path: str, name: str) -> MemorySource | None:
