@@ -7,7 +7,8 @@ import time
 import pytest
 
 from metier.skill import parse
-from metier.skill.block import MAX_BLOCK_BYTES, BlockError, BlockTooComplex, parse_yaml, read_block
+from metier.skill._fast import MAX_BLOCK_BYTES
+from metier.skill.block import BlockError, BlockTooComplex, parse_yaml, read_block
 
 HOSTILE = {
     "alias bomb": "a: &a [x,x,x,x,x,x,x,x,x]\n"

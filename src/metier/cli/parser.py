@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NoReturn
 
 from metier._version import __version__
+from metier.skill.diagnostic import shown
 
 _EXAMPLES = """\
 examples:
@@ -25,9 +26,15 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28)
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Wrong usage, with the words of the caller made harmless for a terminal."""
+        super().error(shown(message, limit=500))
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser for the whole command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="metier",
         description="Skills for any agent, and control over what they may do.",
         epilog=_EXAMPLES,

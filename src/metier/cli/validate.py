@@ -43,7 +43,15 @@ def run(options: argparse.Namespace) -> int:
     verdicts: list[Verdict] = []
     style = Style(sys.stdout)
     seen: set[str] = set()
+    missing = [path for path in options.paths if not os.path.lexists(expanded(path))]
+    if len(missing) == len(options.paths):
+        raise SourceUnavailable(f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder or an archive.")
     for path in options.paths:
+        if path in missing:
+            # Wrong usage, but the others are checked all the same.
+            note = Diagnostic("file-unreadable", None, (path, "there is nothing of that name"))
+            verdicts.append(Verdict(path, None, [note], False))
+            continue
         for verdict in _check_path(path, strict=options.strict, portable=options.portable):
             if verdict.path not in seen:
                 seen.add(verdict.path)
@@ -51,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     ok = all(verdict.ok for verdict in verdicts)
     if options.json:
         print_json({"ok": ok, "skills": [verdict.as_json() for verdict in verdicts]})
-        return 0 if ok else 1
+        return 2 if missing else 0 if ok else 1
     for verdict in verdicts:
         if verdict.diagnostics or len(verdicts) <= 20:
             mark = style.good("✓") if verdict.ok else style.bad("✗")
@@ -62,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     said = f"{plural(skills, 'skill')}, {plural(bad, 'error') if not skills else f'{bad:,} with errors'}."
     said = said if bad else f"{plural(skills, 'skill')}, no errors."
     print(style.bad(said) if bad else style.good(said))
-    return 0 if ok else 1
+    return 2 if missing else 0 if ok else 1
 
 
 def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]:
@@ -106,8 +114,6 @@ def _folder_of(source: Source, key: str) -> str:
 def _look(path: str) -> tuple[Source, list[str], tuple[Finding, ...]]:
     """The source of a path, the skills in it, and what there is to say about the place."""
     path = expanded(path)
-    if not os.path.lexists(path):
-        raise SourceUnavailable(f"There is no {path!r}.", hint="Name a SKILL.md, a folder or an archive.", path=path)
     if os.path.basename(path).lower() == "skill.md":
         return FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()
     source = source_of(path)

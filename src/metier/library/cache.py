@@ -17,7 +17,7 @@ import sys
 import zlib
 from array import array
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier.library.shelf import Columns, Shelf, encode_row
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"metier-index "
 _FORMAT = 1
-_MAX_BYTES = 2 << 30
+_MAX_HEADER = 65_536
 _READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
@@ -62,16 +62,14 @@ class IndexCache:
     def load(self, source: str) -> Shelf | None:
         """The shelf that was kept for a source, or None when there is none that can be believed."""
         try:
-            data = self._read(self.path(source))
+            return self._read(self.path(source), source)
         except FileNotFoundError:
             return None
         except OSError as error:
             self.problem = ("read", error.strerror or str(error))
             return None
-        try:
-            return Shelf(columns=_decode(data, source, self._version))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
+        except (ValueError, KeyError, TypeError, RecursionError, MemoryError):
+            return None  # damaged, or of another version: as good as none
 
     def save(self, source: str, shelf: Shelf) -> bool:
         """Keep a shelf; False when that is not possible here."""
@@ -97,7 +95,7 @@ class IndexCache:
             return False
         return True
 
-    def _read(self, path: str) -> bytes:
+    def _read(self, path: str, source: str) -> Shelf:
         descriptor = os.open(path, _READ)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
@@ -105,9 +103,11 @@ class IndexCache:
                 raise OSError(22, "it is not a regular file")
             if hasattr(os, "getuid") and status.st_uid != os.getuid():
                 raise PermissionError(1, "it belongs to another user")
-            if status.st_size > _MAX_BYTES:
-                raise OSError(27, "it is too large")
-            return file.read()
+            header = _Header.read(file.readline(_MAX_HEADER), source, self._version)
+            # Before anything is read that large, the header must account for every byte.
+            if file.tell() + sum(header.sizes) != status.st_size:
+                raise ValueError("damaged")
+            return Shelf(columns=_decode(header, file.read()))
 
 
 class _Packed(Columns):
@@ -162,7 +162,10 @@ def _pack_keys(keys: Iterable[str]) -> bytes:
 
 def _encode(columns: Columns, source: str, version: str) -> bytes:
     count = len(columns.keys)
-    rows = b"\n".join(row if isinstance(row, bytes) else encode_row(row) for row in columns.rows)
+    rows = b"\n".join(
+        row if isinstance(row, bytes) else encode_row(row, key)
+        for row, key in zip(columns.rows, columns.keys, strict=True)
+    )
     parts = (
         array("q", itertools.chain.from_iterable(columns.identities)).tobytes(),
         bytes(columns.marks),
@@ -171,39 +174,55 @@ def _encode(columns: Columns, source: str, version: str) -> bytes:
     )
     if parts[2].count(b"\n") != max(0, count - 1):
         raise ValueError("a file name with a line feed")
-    header = {
-        "format": _FORMAT,
-        "version": version,
-        "order": sys.byteorder,
-        "source": source.encode(errors="surrogateescape").hex(),
-        "count": count,
-        "sizes": [*map(len, parts), len(rows)],
-        "check": _check(parts),
-    }
-    return b"".join((_MAGIC, json.dumps(header).encode(), b"\n", *parts, rows))
+    header = _Header(count, tuple(map(len, (*parts, rows))), _check(count, parts))
+    return b"".join((header.line(source, version), *parts, rows))
 
 
-def _check(parts: Iterable[bytes]) -> int:
-    check = 0
+class _Header(NamedTuple):
+    """The first line of an index: what it is of, and what follows."""
+
+    rows: int
+    sizes: tuple[int, ...]
+    check: int
+
+    def line(self, source: str, version: str) -> bytes:
+        """The header as it is written."""
+        return _MAGIC + json.dumps([*_kind(source, version), self.rows, self.sizes, self.check]).encode() + b"\n"
+
+    @classmethod
+    def read(cls, line: bytes, source: str, version: str) -> _Header:
+        """The header of an index of this source and version; raises ValueError for any other line."""
+        if not line.startswith(_MAGIC) or not line.endswith(b"\n"):
+            raise ValueError("not an index")
+        *kind, count, sizes, check = json.loads(line[len(_MAGIC) :])
+        numbers = (count, check, *sizes)
+        if kind != _kind(source, version) or len(sizes) != 5 or not all(type(n) is int and n >= 0 for n in numbers):
+            raise ValueError("an index of another version or source")
+        return cls(count, tuple(sizes), check)
+
+
+def _kind(source: str, version: str) -> list[object]:
+    return [_FORMAT, version, sys.byteorder, source.encode(errors="surrogateescape").hex()]
+
+
+def _check(count: int, parts: Iterable[bytes]) -> int:
+    check = count
     for part in parts:
         check = zlib.crc32(part, check)
     return check
 
 
-def _decode(data: bytes, source: str, version: str) -> Columns:
-    end = data.index(b"\n", 0, 65_536)
-    if not data.startswith(_MAGIC):
-        raise ValueError("not an index")
-    header = json.loads(data[len(_MAGIC) : end])
-    expected = (_FORMAT, version, sys.byteorder, source.encode(errors="surrogateescape").hex())
-    if (header["format"], header["version"], header["order"], header["source"]) != expected:
-        raise ValueError("an index of another version or source")
-    *sizes, rows_size = header["sizes"]
+def _decode(header: _Header, data: bytes) -> Columns:
     parts = []
-    start = end + 1
-    for size in sizes:
+    start = 0
+    for size in header.sizes[:-1]:
         parts.append(data[start : start + size])
         start += size
-    if start + rows_size != len(data) or _check(parts) != header["check"]:
+    count = header.rows
+    if len(data) != sum(header.sizes) or _check(count, parts) != header.check:
         raise ValueError("damaged")
-    return _Packed(header["count"], parts, data, start)
+    breaks = max(0, count - 1)
+    numbers, marks, keys, names = parts
+    if len(numbers) != 32 * count or len(marks) != count or not keys.count(b"\n") == names.count(b"\n") == breaks:
+        raise ValueError("damaged")
+    return _Packed(count, parts, data, start)

@@ -25,7 +25,7 @@ from metier.library.shelf import Shelf
 from metier.library.snapshot import Snapshot
 from metier.skill.diagnostic import Diagnostic
 from metier.source.folder import FolderSource
-from metier.source.source import ARCHIVE_SUFFIXES, Finding
+from metier.source.source import ARCHIVE_SUFFIXES, Finding, absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -85,10 +85,10 @@ class Library:
         A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
         not, see `discover`.
         """
-        if not folders or not all(os.fspath(folder).strip() and "\0" not in os.fspath(folder) for folder in folders):
+        if not folders or not all(folders) or not all(str(folder).strip() for folder in folders):
             raise InvalidArgument("No folder was named.", hint="Name one, or use Library.discover().")
         # One folder under two names is still one folder.
-        once = {os.path.realpath(expanded(folder)): folder for folder in reversed(folders)}
+        once = {os.path.realpath(absolute(expanded(folder))): folder for folder in reversed(folders)}
         places = [
             Place(layer=layer, source=source_of(folder), on_missing_description=on_missing_description)
             for folder in reversed(once.values())
@@ -114,7 +114,7 @@ class Library:
         """The skills of this machine, this user, this project (from `start` upwards) and installed packages."""
         from metier.library.places import default_places
 
-        places, findings = default_places(start)
+        places, findings = default_places(None if start is None else absolute(start))
         return cls(places, cache=cache, findings=findings)
 
     def as_caller(
@@ -359,6 +359,7 @@ def _still_the_same_skill(entry: Entry, document: Document) -> Document:
 
 def expanded(path: Path | str) -> str:
     """A path with `~` for the home folder, unless something here is really called so."""
+    absolute(path)
     text = os.fspath(path)
     return text if os.path.lexists(text) else os.path.expanduser(text)
 

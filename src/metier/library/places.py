@@ -12,6 +12,7 @@ from metier.library.library import source_of
 from metier.library.trust import TrustStore, home_folder
 from metier.skill import Diagnostic
 from metier.source import Finding, FolderSource, entry_point_sources
+from metier.source.source import absolute
 
 PROJECT_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
 PERSONAL_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
@@ -44,7 +45,7 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     for personal in personal_folders():
         add(Place(layer="personal", source=FolderSource(personal, name="personal", whole_root=False)))
     trust = TrustStore()
-    root, folders = project_folders(Path(start) if start is not None else Path.cwd())
+    root, folders = project_folders(Path(absolute(start if start is not None else ".")))
     for path in folders:
         # What counts is the project it stands in, also when the folder itself is a link to somewhere else.
         trusted = trust.is_trusted(path.parent.parent)

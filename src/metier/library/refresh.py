@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
-import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from metier.library.shelf import BROKEN, SPECIAL, STALE, Columns, Shelf, broken_
 from metier.skill import (
     UNSETTLED_INODE,
     Diagnostic,
+    Identity,
     draft_name,
     read_draft,
     read_header,
@@ -36,12 +37,17 @@ if TYPE_CHECKING:
 # costs more than reading a few files.
 _SAVE_AT_ONE_IN = 100
 
+# Out of descriptors or memory, or a disk that stutters: the skills are not gone because we cannot look.
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+
 _versions = itertools.count(1)
 
 
 def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Shelf, int]:
     """A place as it is now, and how many files had to be read; the very same shelf when nothing changed."""
     scan = _scan(place.source)
+    if scan.cannot_tell:
+        return replace(shelf, findings=scan.findings), 0
     if shelf.columns.matches(scan.found):
         if scan.findings == shelf.findings and scan.folders == shelf.folders:
             return shelf, 0
@@ -62,7 +68,8 @@ def _scan(source: Source) -> Scan:
         path = str(error.context.get("path", source.name))
         if not os.path.lexists(path):
             return Scan({})
-        return Scan({}, (Finding(path, Diagnostic("folder-unreadable", None, (path, error.message))),))
+        note = Finding(path, Diagnostic("folder-unreadable", None, (path, error.message)))
+        return Scan({}, (note,), cannot_tell=error.context.get("errno") in _PASSING)
     except MetierError as error:
         return Scan({}, (Finding(source.name, Diagnostic("file-unreadable", None, (source.name, error.message))),))
 
@@ -117,7 +124,7 @@ def _is_known(shelf: Shelf, index: int, data: bytes, problem: Diagnostic | None)
     if problem is not None:
         return _is_known_problem(shelf, index, problem)
     known = shelf.columns.identities[index]
-    return known[0] == UNSETTLED_INODE and known[1:3] == (len(data), zlib.crc32(data))
+    return known[0] == UNSETTLED_INODE and known == Identity.unsettled(data)
 
 
 def _is_known_problem(shelf: Shelf, index: int, problem: Diagnostic) -> bool:

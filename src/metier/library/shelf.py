@@ -76,7 +76,7 @@ class Shelf:
         """The draft of a row; raises ValueError when only the file itself can tell, or the cache was damaged."""
         row = self.columns.rows[index]
         if isinstance(row, bytes):
-            row = decode_row(row, self.columns.names[index])
+            row = decode_row(row, self.columns.keys[index], self.columns.names[index])
         return draft_of_header(row) if isinstance(row, Header) else row
 
     def remember(self, index: int, draft: Draft) -> None:
@@ -129,19 +129,23 @@ def stale_draft(good: Draft, problem: Diagnostic) -> Draft:
     return good._replace(notes=(*notes, Diagnostic("stale", problem.line, (problem.message,))))
 
 
-def encode_row(row: Draft | Header) -> bytes:
-    """A row as one line: a checksum and JSON. The name of a header stands in the column of names."""
+def encode_row(row: Draft | Header, key: str) -> bytes:
+    """A row as one line: a checksum over it and its key, and JSON. A header's name stands in the column of names."""
     if isinstance(row, Header):
         data = json.dumps(row[1:], separators=(",", ":")).encode()
     else:
         notes = [[note.code, note.line, note.values] for note in row.notes]
         data = json.dumps([row.mapping, row.lines, notes, *row[3:]], separators=(",", ":")).encode()
-    return b"%08x%b" % (zlib.crc32(data), data)
+    return b"%08x%b" % (_row_check(data, key), data)
 
 
-def decode_row(row: bytes, name: str) -> Draft | Header:
+def _row_check(data: bytes, key: str) -> int:
+    return zlib.crc32(data, zlib.crc32(key.encode(errors="surrogateescape")))
+
+
+def decode_row(row: bytes, key: str, name: str) -> Draft | Header:
     """The row of one line; raises ValueError for anything else."""
-    if zlib.crc32(row[8:]) != int(row[:8], 16):
+    if _row_check(row[8:], key) != int(row[:8], 16):
         raise ValueError("damaged row")
     try:
         first, *rest = json.loads(row[8:])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SourceUnavailable
+from metier.source.source import absolute
 
 if TYPE_CHECKING:
     from metier.errors import MetierError
@@ -50,7 +51,7 @@ class TrustStore:
 
     def trust(self, path: Path | str) -> None:
         """Trust a folder and what lies below it."""
-        real = os.path.realpath(path)
+        real = os.path.realpath(absolute(path))
         if not os.path.isdir(real):
             raise SourceUnavailable(f"{real} is not a folder.", hint="Name the project's folder.", path=real)
         home = Path(os.path.realpath(home_folder() or os.sep))
@@ -87,6 +88,8 @@ class TrustStore:
             return ()
         for name in names:
             with contextlib.suppress(OSError):
+                if not (self.folder / name).is_file():
+                    continue
                 real = os.fsdecode((self.folder / name).read_bytes())
                 # A file that does not name what it is filed under was not written here.
                 if self._file(real).name == name:
@@ -104,7 +107,7 @@ class TrustStore:
 
     def _holds(self, real: str) -> bool:
         try:
-            return self._file(real).read_bytes() == os.fsencode(real)
+            return self._file(real).is_file() and self._file(real).read_bytes() == os.fsencode(real)
         except OSError:
             return False
 

@@ -42,7 +42,7 @@ class Watch:
     ) -> None:
         if not callable(on_change):
             raise InvalidArgument("A watch needs something to call.", hint="Pass a function that takes a Change.")
-        if interval is not None and not 0.01 <= interval <= 86_400:
+        if interval is not None and not (isinstance(interval, int | float) and 0.01 <= interval <= 86_400):
             raise InvalidArgument(
                 f"{interval} is not a usable interval.", hint="Use 0.01 to 86,400 seconds, or None for no polling."
             )

@@ -30,6 +30,10 @@ _NOT_PLAIN = frozenset("-?:,[]{}#&*!|>'\"%@` ")
 _FLOW_PUNCTUATION = dict.fromkeys(map(ord, " _./+*():-"))
 _BLOCK_HEADERS = frozenset(("|", "|-", ">", ">-"))
 _MAX_DEPTH = 12
+_MAX_NOTES = 50
+
+MAX_BLOCK_BYTES = 64 * 1024
+"""A frontmatter larger than this is not read as YAML at all."""
 
 # Keys that were checked once are known to be good; real files share a few dozen.
 _good_keys: set[str] = {"name", "description", "license", "metadata", "version", "tags", "allowed-tools"}
@@ -48,6 +52,8 @@ def read_fast(block: str, first_line: int) -> Reading | None:
     >>> read_fast("name: &anchor pdf\\n", 2) is None
     True
     """
+    if len(block) > MAX_BLOCK_BYTES:
+        return None
     # Tabs, line separators of other kinds, zero-width and control characters all mean something to YAML.
     if not block.replace("\n", "").isprintable():
         return None
@@ -64,7 +70,7 @@ def read_fast(block: str, first_line: int) -> Reading | None:
 def _flat(lines: list[str], first_line: int) -> Reading:
     """A block in which every line is a field of its own; two of three are."""
     mapping: dict[str, Any] = {}
-    notes: tuple[Diagnostic, ...] = ()
+    notes: list[Diagnostic] = []
     for line in lines:
         key, _, value = line.partition(": ")
         if not value or key in mapping or (key not in _good_keys and not _good_key(key)):
@@ -78,17 +84,19 @@ def _flat(lines: list[str], first_line: int) -> Reading:
         if " #" in value:
             value = value[: value.index(" #")]
         if ": " in value or value[-1] == ":":
-            notes += (_unquoted_colon(key, line, len(mapping) + first_line),)
+            notes.append(_unquoted_colon(key, line, len(mapping) + first_line))
+            if len(notes) > _MAX_NOTES:
+                raise _Unsure
             value = line.partition(": ")[2]
         mapping[key] = value.rstrip(" ") if value[-1] == " " else value
-    return Reading(mapping, list(range(first_line, first_line + len(lines))), notes)
+    return Reading(mapping, list(range(first_line, first_line + len(lines))), tuple(notes))
 
 
 def _entries(lines: list[str], first_line: int) -> Reading:
     """A block of fields, some of which go on over several lines."""
     mapping: dict[str, Any] = {}
     keys_at: list[int] = []
-    notes: tuple[Diagnostic, ...] = ()
+    notes: list[Diagnostic] = []
     count = len(lines)
     i = 0
     while i < count:
@@ -108,11 +116,13 @@ def _entries(lines: list[str], first_line: int) -> Reading:
         alone = i == count or (lines[i][:1] not in (" ", "") and lines[i][:2] != "- ")
         if alone and value and value[0] not in _NOT_PLAIN and " #" not in value:
             if ": " in value or value[-1] == ":":
-                notes += (_unquoted_colon(key, line, i - 1 + first_line),)
+                notes.append(_unquoted_colon(key, line, i - 1 + first_line))
+                if len(notes) > _MAX_NOTES:
+                    raise _Unsure
             mapping[key] = value.rstrip(" ") if value[-1] == " " else value
         else:
             mapping[key], i = _value(value, lines, i, 0)
-    return Reading(mapping, keys_at, notes)
+    return Reading(mapping, keys_at, tuple(notes))
 
 
 def _unquoted_colon(key: str, line: str, number: int) -> Diagnostic:

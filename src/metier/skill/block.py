@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from metier.skill._fast import Reading, read_fast
+from metier.skill._fast import MAX_BLOCK_BYTES, Reading, read_fast
 from metier.skill.diagnostic import Diagnostic, as_text
 
-MAX_BLOCK_BYTES = 64 * 1024
 _MAX_NODES = 20_000
 _MAX_DEPTH = 64
 
@@ -106,9 +105,12 @@ def _refuse_deep_nesting(block: str, loader_type: Any) -> None:
     if sum(map(block.count, "[{-?:")) <= _MAX_DEPTH:
         return
     loader = loader_type(block)
-    depth = 0
+    depth = events = 0
     try:
         while loader.check_event():
+            events += 1
+            if events > _MAX_NODES:
+                raise BlockTooComplex("too large", 0)
             name = type(loader.get_event()).__name__
             if name.endswith("StartEvent") and name[0] in "SM" and name != "StreamStartEvent":
                 depth += 1

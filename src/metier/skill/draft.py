@@ -67,6 +67,9 @@ def read_header(data: bytes, folder: str = "") -> Header | None:
     if end < 0:
         return None
     lower = data[4:end].lower()
+    # Keys may be spelled in ways that only YAML understands: quoted, escaped, tagged, complex.
+    if b"\\" in lower or any(start in lower for start in _ODD_KEYS):
+        return None
     if b"scope" in lower or b"priority" in lower or not _describes(data, end):
         return None
     if b"name" not in lower:
@@ -98,6 +101,7 @@ def draft_of_header(header: Header) -> Draft:
 
 _PLAIN_NAME = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9 _.&+/()-]*[A-Za-z0-9_.)-])?").fullmatch
 _CJK = frozenset(bytes([lead]) for lead in range(0xE4, 0xEE))  # first bytes of letters only, in UTF-8
+_ODD_KEYS = tuple(b"\n%c" % start for start in b"\"'?{!&*<%")
 _BLANK = 0x20
 _DESCRIPTION = b"\ndescription: "
 
@@ -105,7 +109,7 @@ _DESCRIPTION = b"\ndescription: "
 def _describes(data: bytes, end: int) -> bool:
     """Whether there is a description that is not empty however the YAML is read."""
     at = data.find(_DESCRIPTION, 3, end)
-    if at < 0:
+    if at < 0 or data.find(b"\ndescription", at + 1, end) >= 0:
         return False
     value = data[at + len(_DESCRIPTION) : at + len(_DESCRIPTION) + 2]
     if value[:1] in (b'"', b"'"):

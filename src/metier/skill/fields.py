@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -65,6 +64,8 @@ _BOOLEANS = {
 }  # fmt: skip
 _SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 _ARGUMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SAID_AT_MOST = 10
+_MAX_JSON_DEPTH = 32
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
 _SCOPE_KEYS = {
@@ -78,7 +79,7 @@ _NETWORKS = ("none", "restricted", "host")
 def canonical_field(key: str) -> str | None:
     """The field that a key means (`allowedTools`, `allowed_tools`, `Allowed-Tools`), or None for an unknown one."""
     spelled = _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
-    return _CANONICAL.get(spelled)
+    return _CANONICAL.get(spelled) or _CANONICAL.get(key.strip().replace("_", "-").lower())
 
 
 class Fields:
@@ -86,6 +87,7 @@ class Fields:
 
     def __init__(self, mapping: Mapping[str, Any], lines: Mapping[str, int]) -> None:
         self.notes: list[Diagnostic] = []
+        self._said: dict[tuple[str, ...], int] = {}
         self.extra: dict[str, Any] = {}
         self._values: dict[str, Any] = {}
         self._lines: dict[str, int] = {}
@@ -127,7 +129,11 @@ class Fields:
                 self._lines[field] = self._lines["metadata"]
 
     def note(self, code: str, line: int | None, *values: str) -> None:
-        self.notes.append(Diagnostic(code, line, values))
+        """Say something, but not a million times about one field."""
+        about = (code, *values[:1])
+        self._said[about] = self._said.get(about, 0) + 1
+        if self._said[about] <= _SAID_AT_MOST:
+            self.notes.append(Diagnostic(code, line, values))
 
     def line(self, field: str) -> int | None:
         """The line on which a field stands."""
@@ -216,13 +222,12 @@ class Fields:
         return split_tools(self._values[field])
 
     def metadata(self) -> dict[str, Any]:
-        value = self._values.get("metadata")
+        written = value = self._values.get("metadata")
         if isinstance(value, str) and value.strip().startswith("{"):
-            with contextlib.suppress(ValueError, RecursionError):
-                value = json.loads(value)
+            value = _from_json(value)
         if isinstance(value, dict):
             return value
-        if value:
+        if written:
             self.note("metadata-not-a-map", self.line("metadata"))
         return {}
 
@@ -352,6 +357,21 @@ def split_tools(value: Any) -> tuple[str, ...]:
 def is_tool_list(value: Any) -> bool:
     """Whether the value of a `tools:` key can be a list of tool names at all."""
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _from_json(text: str) -> Any:
+    """A map in JSON text, every number as text like everywhere in a frontmatter; None when it is none or too deep."""
+    try:
+        value = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    level = [value]
+    for _ in range(_MAX_JSON_DEPTH):
+        inner = [item for part in level for item in (part.values() if isinstance(part, dict) else part)]
+        level = [item for item in inner if isinstance(item, dict | list)]
+        if not level:
+            return value
+    return None
 
 
 def _argument(item: Any) -> Argument | str:

@@ -133,7 +133,7 @@ def checked_path(path: str) -> tuple[str, ...]:
     >>> checked_path("references\\\\api.md")
     ('references', 'api.md')
     """
-    if not path or not path.strip():
+    if not isinstance(path, str) or not path.strip():
         raise FileRefused("The path is empty.", hint="Name a file of the skill, such as references/api.md.", path=path)
     if len(path) > 4_096 or _UNSAFE.search(path):
         raise FileRefused(

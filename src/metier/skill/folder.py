@@ -13,7 +13,6 @@ import hashlib
 import os
 import stat
 import time
-import zlib
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
@@ -71,7 +70,9 @@ class Identity(NamedTuple):
     @classmethod
     def unsettled(cls, data: bytes) -> Identity:
         """Equal to no file on disk: what was read must be read again at the next look, and compared by content."""
-        return cls(UNSETTLED_INODE, len(data), zlib.crc32(data), 0)
+        digest = hashlib.blake2b(data, digest_size=14).digest()
+        # A checksum would do against accidents, but not against somebody who makes two files look alike.
+        return cls(UNSETTLED_INODE, len(data), int.from_bytes(digest[:7], "big"), int.from_bytes(digest[7:], "big"))
 
     @classmethod
     def of(cls, status: os.stat_result) -> Identity:
@@ -88,13 +89,14 @@ UNSETTLED_INODE = -1
 """The inode of no file: marks an identity that was taken too soon after the file was written."""
 
 
-def read_skill_file(path: str, limit: int) -> tuple[bytes, Identity]:
+def read_skill_file(path: str, limit: int, contain: str | None = None) -> tuple[bytes, Identity]:
     """The bytes of a SKILL.md and the identity they were read under, in one consistent state.
 
+    With `contain`, its folder must lie inside that path at the moment it is opened.
     Raises `OSError` as `open` does, `ELOOP` for a link; `FileRefused` for what is no regular file; `FileTooLarge`.
     """
     for attempt in range(10):
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, _OPEN) if contain is None else _open_contained(path, contain)
         try:
             before = os.fstat(descriptor)
             size = before.st_size
@@ -140,8 +142,10 @@ class FolderPackage:
     b'hello'
     """
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, contain: str | None = None) -> None:
+        """The folder `root`; with `contain`, it must lie inside that path whenever it is opened."""
         self.root = os.fspath(root)
+        self._contain = contain
 
     def listing(self) -> Listing:
         """All files, sorted, bounded; links are listed as links and never followed."""
@@ -169,7 +173,7 @@ class FolderPackage:
         """The content of one file; refuses every path that leaves the folder, however it tries."""
         segments = checked_path(path)
         try:
-            descriptor = _open_file(self.root, segments)
+            descriptor = _open_file(self.root, segments, self._contain)
         except MetierError as error:
             error.context.setdefault("path", path)
             raise
@@ -216,12 +220,18 @@ class FolderPackage:
     def _hash(self, path: str) -> bytes:
         content = hashlib.sha256()
         try:
-            descriptor = _open_file(self.root, tuple(path.split("/")))
+            descriptor = _open_file(self.root, tuple(path.split("/")), self._contain)
         except OSError as error:
             raise _explained(path, error) from None
+        size = 0
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise FileRefused(f"{path!r} is not a regular file.", hint="Only plain files are read.", path=path)
             while chunk := os.read(descriptor, _CHUNK):
                 content.update(chunk)
+                size += len(chunk)
+                if size > MAX_PACKAGE_BYTES:
+                    raise PackageTooLarge(f"{path!r} has more than {MAX_PACKAGE_BYTES:,} bytes.", hint="Remove it.")
         except OSError as error:
             raise _explained(path, error) from None
         finally:
@@ -244,7 +254,7 @@ class FolderPackage:
         if not _HAS_DIR_FD:
             with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
                 return _statuses(entries)
-        descriptor = os.open(self.root, _DIRECTORY)
+        descriptor = _open_root(self.root, self._contain)
         try:
             for segment in prefix.split("/")[:-1]:
                 inner = os.open(segment, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
@@ -286,18 +296,54 @@ def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_re
     found = []
     for entry in entries:
         if entry.name not in EXCLUDED:
-            with contextlib.suppress(OSError):
+            # Only what is gone may be missing: a file that cannot be looked at must not drop out of a digest.
+            with contextlib.suppress(FileNotFoundError):
                 found.append((entry.name, entry.stat(follow_symlinks=False)))
     return sorted(found, key=lambda item: item[0])
 
 
-def _open_file(root: str, segments: tuple[str, ...]) -> int:
-    return _open_beneath(root, segments) if _HAS_DIR_FD else _open_resolved(root, segments)
+def _open_file(root: str, segments: tuple[str, ...], contain: str | None) -> int:
+    if _HAS_DIR_FD:
+        return _open_beneath(root, segments, contain)
+    return _open_resolved(root, segments, contain)
 
 
-def _open_beneath(root: str, segments: tuple[str, ...]) -> int:
+def _open_root(root: str, contain: str | None) -> int:
+    """Open a skill's folder, and refuse it when what was opened lies outside where it must lie."""
+    descriptor = os.open(root, _DIRECTORY)
+    if contain is not None and not _lies_inside(descriptor, root, contain):
+        os.close(descriptor)
+        raise FileRefused(
+            f"{root} leads outside {contain} (path traversal).", hint="Trust the folder, or copy the skill into it."
+        )
+    return descriptor
+
+
+def _lies_inside(descriptor: int, path: str, contain: str) -> bool:
+    try:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        # No such view of what is open here: the path must lead there, and to the same folder.
+        real = os.path.realpath(path)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(real)):
+            return False
+    return real == contain or real.startswith(contain.rstrip(os.sep) + os.sep)
+
+
+def _open_contained(path: str, contain: str) -> int:
+    folder, name = os.path.split(path)
+    if not _HAS_DIR_FD:
+        return _open_resolved(folder, (name,), contain)
+    root = _open_root(folder, contain)
+    try:
+        return os.open(name, _OPEN, dir_fd=root)
+    finally:
+        os.close(root)
+
+
+def _open_beneath(root: str, segments: tuple[str, ...], contain: str | None) -> int:
     """Open a file below a folder, following links by hand so that none can lead out."""
-    stack = [os.open(root, _DIRECTORY)]
+    stack = [_open_root(root, contain)]
     waiting = list(reversed(segments))
     links = 0
     try:
@@ -351,11 +397,12 @@ def _link_target(segment: str, directory: int, error: OSError) -> str:
         raise error from None
 
 
-def _open_resolved(root: str, segments: tuple[str, ...]) -> int:
+def _open_resolved(root: str, segments: tuple[str, ...], contain: str | None) -> int:
     """The same where the system cannot open relative to a descriptor: resolve, contain, open, and look again."""
     base = os.path.realpath(root)
     real = os.path.realpath(os.path.join(base, *segments))
-    if os.path.commonpath([base, real]) != base:
+    outside = contain is not None and os.path.commonpath([contain, base]) != contain
+    if outside or os.path.commonpath([base, real]) != base:
         raise FileRefused("A link leads outside the skill (path traversal).", hint="Replace the link by a copy.")
     descriptor = os.open(real, _OPEN)
     if not os.path.samestat(os.fstat(descriptor), os.stat(real)) or os.path.realpath(real) != real:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier.skill.files import Package
 
 _MAX_SCRIPTS = 50
-_MAX_SCRIPT_BYTES = 256 * 1024
+_MAX_SCRIPT_BYTES = 64 * 1024
 _MAX_REFERENCES = 500
 
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -95,9 +95,9 @@ def _mentioned(text: str) -> list[tuple[str, int]]:
         for match in pattern.finditer(text):
             path = match[1].removeprefix("./")
             if path not in places and not _NOT_A_FILE.match(path):
-                places[path] = match.start()
-                if len(places) == _MAX_REFERENCES:
+                if len(places) >= _MAX_REFERENCES:
                     break
+                places[path] = match.start()
     found: list[tuple[str, int]] = []
     line = start = 0
     for path, place in sorted(places.items(), key=lambda item: (item[1], item[0])):
@@ -125,7 +125,8 @@ def _check_script(path: str, package: Package) -> list[Diagnostic]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ast.parse(data)
+                # As text: bytes could name any codec in a comment, and some take minutes.
+                ast.parse(data.decode(errors="replace"))
         except SyntaxError as error:
             return [Diagnostic("script-syntax", None, (path, f"{error.msg}, line {error.lineno}"))]
         except (ValueError, RecursionError, MemoryError) as error:

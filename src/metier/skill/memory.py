@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.errors import FileMissing, FileRefused, FileTooLarge
+from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument
 from metier.skill.files import (
     MAX_FILE_BYTES,
     DigestEntry,
@@ -40,14 +40,19 @@ class MemoryPackage:
             plain = "/".join(checked_path(path))
             if plain in self._files:
                 raise FileRefused(f"{plain!r} is given twice.", hint="Give each file once.", path=path)
-            if isinstance(content, str):
-                content = content.encode()
-            self._files[plain] = content if isinstance(content, MemoryFile) else MemoryFile(content)
+            self._files[plain] = _file(plain, content)
         for path in self._files:
-            below = next((other for other in self._files if other.startswith(f"{path}/")), None)
-            if below is not None:
-                raise FileRefused(f"{path!r} is a file and {below!r} lies in it.", hint="Rename one.", path=path)
+            for end in (i for i, character in enumerate(path) if character == "/"):
+                if path[:end] in self._files:
+                    raise FileRefused(
+                        f"{path[:end]!r} is a file and {path!r} lies in it.", hint="Rename one.", path=path
+                    )
         self._digest: str | None = None
+
+    def fingerprint(self, path: str) -> tuple[int, int]:
+        """The size of a file and a number made of its content, however large it is."""
+        data = self._files[path].data
+        return len(data), int.from_bytes(hashlib.sha256(data).digest()[:7], "big")
 
     def paths(self) -> list[str]:
         """All paths, sorted."""
@@ -71,7 +76,9 @@ class MemoryPackage:
                 raise FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
             raise FileMissing(f"{path!r} is not among the skill's files.", hint="List the skill's files.", path=path)
         if len(file.data) > limit:
-            raise FileTooLarge(f"{path!r} has more than {limit:,} bytes.", hint="Read a part of it.", path=path)
+            raise FileTooLarge(
+                f"{path!r} has more than {limit:,} bytes.", hint="Read a part of it.", path=path, size=len(file.data)
+            )
         return file.data
 
     def signature(self) -> str:
@@ -88,3 +95,16 @@ class MemoryPackage:
                 ]
             )
         return self._digest
+
+
+def _file(path: str, content: MemoryFile | bytes | str) -> MemoryFile:
+    if isinstance(content, str):
+        try:
+            content = content.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument(f"{path!r} is not valid Unicode text.", hint="Give it as bytes.") from None
+    if isinstance(content, bytes):
+        return MemoryFile(content)
+    if not isinstance(content, MemoryFile):
+        raise InvalidArgument(f"{path!r} is neither text nor bytes.", hint="Give the content of the file.")
+    return content

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from metier.skill._fast import Reading, read_fast
-from metier.skill.block import MAX_BLOCK_BYTES, BlockError, BlockTooComplex, parse_yaml, reading_of
+from metier.skill._fast import MAX_BLOCK_BYTES, Reading, read_fast
+from metier.skill.block import BlockError, BlockTooComplex, parse_yaml, reading_of
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.text import drop_control
 
@@ -23,6 +23,8 @@ _ITEM = re.compile(r"(?P<lead>[ ]*- +)(?P<value>.*)")
 _TOP_KEY = re.compile(r"(?:[A-Za-z_][\w. -]{0,60}|\"[^\"\n]{1,60}\"|'[^'\n]{1,60}')[ ]*:(?=[ \t]|$)")
 _TAB_INDENT = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
 _MAX_ROUNDS = 24
+_MOST_PARSED = 192 * 1024
+_LONGEST_LINE = 4_096
 _MOST_BY_YAML = 200  # a block with more fields than this is an attack, and raw text will do
 
 
@@ -40,7 +42,8 @@ def repair_block(block: str, first_line: int, error: BlockError) -> Reading:
     lines = clean.split("\n")
     before = list(notes)
     mended: set[int] = set()
-    for _ in range(_MAX_ROUNDS):
+    # Every round parses the whole block, so a large one gets few.
+    for _ in range(max(2, min(_MAX_ROUNDS, _MOST_PARSED // (len(clean) + 1)))):
         try:
             reading = _read("\n".join(lines), first_line)
         except BlockTooComplex as complex_error:
@@ -67,7 +70,7 @@ def _mend(lines: list[str], error: BlockError, mended: set[int]) -> Diagnostic |
         start = _entry_start(lines, min(place, len(lines) - 1))
         if start is None or start in mended:
             continue
-        entry = _ENTRY.fullmatch(lines[start]) or _ITEM.fullmatch(lines[start])
+        entry = _entry(lines[start])
         if entry is None:
             continue
         mended.add(start)
@@ -84,7 +87,7 @@ def _entry_start(lines: list[str], place: int) -> int | None:
     for i in range(place, -1, -1):
         if not lines[i].strip():
             continue
-        entry = _ENTRY.fullmatch(lines[i]) or _ITEM.fullmatch(lines[i])
+        entry = _entry(lines[i])
         at = len(lines[i]) - len(lines[i].lstrip(" "))
         if entry is not None and (start is None or (at < indent and entry["value"].strip())):
             start = i
@@ -92,6 +95,11 @@ def _entry_start(lines: list[str], place: int) -> int | None:
         if indent == 0 and start is not None:
             break
     return start
+
+
+def _entry(line: str) -> re.Match[str] | None:
+    """A line as `key: value` or `- value`; a very long one is not worth the search."""
+    return None if len(line) > _LONGEST_LINE else _ENTRY.fullmatch(line) or _ITEM.fullmatch(line)
 
 
 def _quote(lines: list[str], start: int, entry: re.Match[str]) -> Diagnostic | None:

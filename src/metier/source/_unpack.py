@@ -123,8 +123,10 @@ def _collect(entries: Iterable[_Entry], meter: _Meter) -> dict[str, Member]:
     files: dict[str, Member] = {}
     links: dict[str, str] = {}  # path -> which kind of link
     taken: dict[str, tuple[str, bool]] = {}  # folded path -> as spelled, and whether it is a folder
-    for entry in entries:
+    for number, entry in enumerate(entries):
         name = meter.member = entry.name.decode(errors="surrogateescape")
+        if number > 4 * limits.files + 1_000:  # what is dropped costs time too
+            raise _refusal(name, "is one member too many", _REDUCE)
         folder = entry.kind == "folder" or name.endswith(("/", "\\"))
         parts, folded = _checked_parts(name, limits)
         if not parts and not (folder and name):  # `tar -C skill -c .` begins with "./", the folder itself
@@ -214,6 +216,7 @@ def _read_zip(data: bytes, meter: _Meter) -> Iterator[_Entry]:
     if disk or directory_disk or here != count or count == 0xFFFF or directory_end != ends[0]:
         raise _refusal("", "is damaged, split, or in ZIP64 form", _REBUILD)
     spans = []
+    packed_so_far = 0
     for _ in range(count):
         fields = struct.unpack_from("<4sxB2x2H4x3L3H4x2HL", data, at)
         signature, system, flags, method, crc, packed, size, name_length, extra, comment, dos, mode, start = fields
@@ -230,6 +233,9 @@ def _read_zip(data: bytes, meter: _Meter) -> Iterator[_Entry]:
         if (flags | own_flags) & 0x2041 or method not in (0, 8) or method != own_method:
             raise _refusal(member, "is encrypted or packed in a rare way", "Use plain deflate, without a password.")
         spans.append((start, end))
+        packed_so_far += packed
+        if packed_so_far > len(data):
+            raise _refusal(member, "shares its bytes with other members", _MISTRUST)
         kind = _ZIP_KINDS.get(stat.S_IFMT(mode) or (stat.S_IFDIR if dos & 0x10 else 0), "device, pipe or socket")
         executable = system in (3, 19) and bool(mode & 0o111)  # Unix and macOS
         yield _Entry(name, kind, executable, _zip_content(memoryview(data)[begin:end], method, size, crc, meter))

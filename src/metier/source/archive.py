@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SkillUnreadable
-from metier.skill import Identity, MemoryFile, MemoryPackage
+from metier.skill import MAX_SKILL_BYTES, Identity, MemoryFile, MemoryPackage
 from metier.skill.files import EXCLUDED
 from metier.source._unpack import ArchiveLimits, unpack
 from metier.source.memory import content_identity
-from metier.source.source import ARCHIVE_SUFFIXES, Scan
+from metier.source.source import ARCHIVE_SUFFIXES, Scan, absolute
 
 if TYPE_CHECKING:
     from metier.skill import IdentityRow
@@ -23,7 +23,7 @@ class ArchiveSource:
     """The skills of an archive; the whole archive is refused when any part of it is hostile."""
 
     def __init__(self, path: Path | str, *, name: str | None = None, limits: ArchiveLimits | None = None) -> None:
-        self.path = os.path.abspath(path)
+        self.path = absolute(path)
         self._stem = _stem(self.path)
         self._name = name or self._stem
         self._limits = limits or ArchiveLimits()
@@ -63,7 +63,7 @@ class ArchiveSource:
     def read(self, key: str) -> tuple[bytes, Identity]:
         """The bytes of one SKILL.md."""
         package = self.package(key)
-        return package.read(key.rpartition("/")[2]), content_identity(key, package)
+        return package.read(key.rpartition("/")[2], limit=MAX_SKILL_BYTES), content_identity(key, package)
 
     def package(self, key: str) -> MemoryPackage:
         """The files of one skill."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier.errors import InvalidArgument, SourceUnavailable
+from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
-from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan
+from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,9 +33,7 @@ class FolderSource:
     def __init__(
         self, root: Path | str, *, name: str | None = None, whole_root: bool = True, contain: Path | str | None = None
     ) -> None:
-        if "\0" in os.fspath(root):
-            raise InvalidArgument("A path cannot contain a NUL character.", hint="Check the path.")
-        self.root = os.path.abspath(root)
+        self.root = absolute(root)
         self._name = name or os.path.basename(self.root) or "root"
         self._whole_root = whole_root
         self._contain = os.path.realpath(contain) if contain is not None else None
@@ -72,11 +70,11 @@ class FolderSource:
 
     def read(self, key: str) -> tuple[bytes, Identity]:
         """The bytes of one SKILL.md."""
-        return read_skill_file(f"{self.root}/{key}", MAX_SKILL_BYTES)
+        return read_skill_file(f"{self.root}/{key}", MAX_SKILL_BYTES, self._contain)
 
     def package(self, key: str) -> FolderPackage:
         """The skill's folder."""
-        return FolderPackage(os.path.dirname(f"{self.root}/{key}"))
+        return FolderPackage(os.path.dirname(f"{self.root}/{key}"), contain=self._contain)
 
     def folder(self, key: str) -> str:
         """The name of the skill's folder."""
@@ -104,7 +102,7 @@ class _Search:
         self.contain = contain
         self.found: dict[str, IdentityRow] = {}
         self.findings: list[Finding] = []
-        self.folders: list[str] = []
+        self.folders: dict[str, None] = {}
         self._in_root: list[str] = []
         self._barren = 0
         """Folders searched in vain: a collection may have any number of folders, a tree of something else may not."""
@@ -114,7 +112,7 @@ class _Search:
 
     def run(self, *, whole_root: bool) -> str | None:
         """Search the tree; returns the SKILL.md in the root itself when that makes the root a skill."""
-        self.folders.append(self.root)
+        self.folders[self.root] = None
         waiting = self._look(self.root, "", 0)
         if self._in_root:
             own = "SKILL.md" if "SKILL.md" in self._in_root else min(self._in_root)
@@ -146,7 +144,7 @@ class _Search:
                 self._note(self.root, "scan-limit", f"{MAX_FOLDERS:,} folders without a skill")
                 self._links.clear()
                 return
-            self.folders.append(path)
+            self.folders[path] = None
             before = len(self.found)
             waiting.extend(self._look(path, prefix, depth))
             if len(self.found) == before:
@@ -198,7 +196,10 @@ class _Search:
             raise SourceUnavailable(f"{path} is not a folder.", hint="Name the folder of skills.", path=path) from None
         else:
             raise SourceUnavailable(
-                f"{path} cannot be read: {error.strerror}.", hint="Check its permissions.", path=path
+                f"{path} cannot be read: {error.strerror}.",
+                hint="Check its permissions.",
+                path=path,
+                errno=error.errno,
             ) from None
 
     def _enter(self, path: str, prefix: str, depth: int) -> list[tuple[str, str, int]]:

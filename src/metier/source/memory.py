@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillUnreadable
-from metier.skill import Identity, MemoryPackage, is_valid_name
+from metier.skill import MAX_SKILL_BYTES, Identity, MemoryPackage, is_valid_name
 from metier.source.source import Scan
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ class MemorySource:
         self._name = name
         self._packages: dict[str, MemoryPackage] = {}
         self._forced: dict[str, str] = {}
+        self._folders: set[str] = set()
+        self._numbers = itertools.count(1)
         for folder, package in packages.items():
             self._put(folder, package)
 
@@ -46,8 +47,7 @@ class MemorySource:
             raise InvalidArgument(
                 f"{skill_name!r} is not a valid skill name.", hint="Use a-z, 0-9 and single hyphens, at most 64."
             )
-        taken = {self.folder(key) for key in self._packages}
-        free = (f"skill-{number}" for number in itertools.count(1) if f"skill-{number}" not in taken)
+        free = (name for name in (f"skill-{number}" for number in self._numbers) if name not in self._folders)
         key = self._put(skill_name or next(free), MemoryPackage(files))
         if skill_name is not None:
             self._forced[key] = skill_name
@@ -61,9 +61,10 @@ class MemorySource:
                 hint="Give one mapping for each skill; `metier new NAME` shows how a SKILL.md begins.",
             )
         key = f"{folder}/{'SKILL.md' if 'SKILL.md' in files else files[0]}"
-        if any(other.rpartition("/")[0] == folder for other in self._packages):
+        if folder in self._folders:
             raise InvalidArgument(f"There is a skill {folder!r} already.", hint="Give each skill its own name.")
         self._packages[key] = package
+        self._folders.add(folder)
         return key
 
     @property
@@ -83,7 +84,7 @@ class MemorySource:
     def read(self, key: str) -> tuple[bytes, Identity]:
         """The bytes of one SKILL.md."""
         package = self.package(key)
-        return package.read(key.rpartition("/")[2]), content_identity(key, package)
+        return package.read(key.rpartition("/")[2], limit=MAX_SKILL_BYTES), content_identity(key, package)
 
     def package(self, key: str) -> MemoryPackage:
         """The files in memory."""
@@ -111,5 +112,5 @@ class MemorySource:
 
 def content_identity(key: str, package: MemoryPackage) -> Identity:
     """An identity made of content, for files that have no place on disk."""
-    data = package.read(key.rpartition("/")[2])
-    return Identity(0, len(data), 0, int.from_bytes(hashlib.sha256(data).digest()[:7], "big"))
+    size, number = package.fingerprint(key.rpartition("/")[2])
+    return Identity(0, size, 0, number)

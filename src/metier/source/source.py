@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from metier.errors import InvalidArgument, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from metier.skill import Diagnostic, Identity, IdentityRow, Package
 
 ARCHIVE_SUFFIXES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
 """What the name of an archive ends in."""
+
+
+def absolute(path: Path | str) -> str:
+    """A path from its root on; raises an error of ours for what can be no path here."""
+    try:
+        text = os.fspath(path)
+        os.fsencode(text)
+        if not isinstance(text, str) or "\0" in text:
+            raise ValueError("not a path")
+        return os.path.abspath(text)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{path!r} cannot be a path.", hint="Check the path.") from None
+    except OSError:
+        raise SourceUnavailable("The working folder was removed.", hint="Change into a folder that exists.") from None
 
 
 class Finding(NamedTuple):
@@ -28,6 +46,8 @@ class Scan(NamedTuple):
     findings: tuple[Finding, ...] = ()
     folders: tuple[str, ...] = ()
     """Folders that were searched and are no skills: a new skill may appear in any of them."""
+    cannot_tell: bool = False
+    """Whether looking failed for a reason that will pass, so that finding nothing means nothing."""
 
 
 class Source(Protocol):
