@@ -13,6 +13,7 @@ from metier.skill.diagnostic import Diagnostic, as_text
 
 _MAX_NODES = 20_000
 _MAX_DEPTH = 64
+_SMALL = 8 * 1024
 
 
 class BlockError(Exception):
@@ -102,7 +103,7 @@ def _line_of(mark: Any, block: str) -> int:
 
 def _refuse_deep_nesting(block: str, loader_type: Any) -> None:
     """Count nesting by events, which takes no stack, before composing, which takes C stack for every level."""
-    if sum(map(block.count, "[{-?:")) <= _MAX_DEPTH:
+    if len(block) <= _SMALL and sum(map(block.count, "[{-?:")) <= _MAX_DEPTH:
         return
     loader = loader_type(block)
     depth = events = 0
