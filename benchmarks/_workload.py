@@ -44,9 +44,12 @@ _WORDS = [
 ]
 
 
-def make_skills(root: Path, count: int, *, seed: int = 7) -> None:
-    """Write `count` skills below `root`: a 4 KB body and three resources each, frontmatter drawn with a fixed seed."""
-    blocks = frontmatter_blocks()
+def make_skills(root: Path, count: int, *, seed: int = 7, plain: bool = False) -> None:
+    """Write `count` skills below `root`: a 4 KB body and three resources each, frontmatter drawn with a fixed seed.
+
+    With `plain` every skill is valid and named after its folder, as strict clients want it.
+    """
+    blocks = _plain_blocks() if plain else frontmatter_blocks()
     chance = random.Random(seed)
     body = _body(chance)
     for number in range(count):
@@ -54,7 +57,8 @@ def make_skills(root: Path, count: int, *, seed: int = 7) -> None:
         for below in ("references", "scripts"):
             (folder / below).mkdir(parents=True, exist_ok=True)
         block = chance.choice(blocks)
-        (folder / "SKILL.md").write_text(f"---\n{_renamed(block, number)}---\n{body}", encoding="utf-8", newline="")
+        block = block.replace("made-up", folder.name) if plain else _renamed(block, number)
+        (folder / "SKILL.md").write_text(f"---\n{block}---\n{body}", encoding="utf-8", newline="")
         (folder / "references" / "guide.md").write_text("# Guide\n" + body[:700], encoding="utf-8")
         (folder / "references" / "api.md").write_text("# API\n" + body[:900], encoding="utf-8")
         (folder / "scripts" / "run.py").write_text("print('done')\n", encoding="utf-8")
@@ -89,6 +93,11 @@ def _body(chance: random.Random) -> str:
         if chance.random() < 0.2:
             lines.extend(["", f"## {chance.choice(_WORDS).capitalize()}", ""])
     return "\n".join(lines)[:4_096]
+
+
+def _plain_blocks() -> list[str]:
+    text = "Works on the files that the user names, and checks the result. Use when the user asks for it"
+    return [f"name: made-up\ndescription: {text}, variant {i}.\nlicense: MIT\n" for i in range(12)]
 
 
 def _made_up_blocks() -> list[str]:

@@ -51,7 +51,7 @@ print((time.process_time() - started) * 1000)
 
 def write_workload(base: Path, count: int) -> None:
     (base / "many").mkdir()
-    make_skills(base / "many", count)
+    make_skills(base / "many", count, plain=True)
     odd = {f"{case.column}/{path}": data for case in ODD for path, data in case.files.items()}
     bombs = {f"{column}/bomb/SKILL.md": data for column, data in BOMBS.items()}
     for path, data in (odd | bombs).items():

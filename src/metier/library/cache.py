@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"metier-index "
 _FORMAT = 1
-_MAX_HEADER = 65_536
+_MAX_HEADER = 32_768
 _READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
@@ -97,17 +97,29 @@ class IndexCache:
 
     def _read(self, path: str, source: str) -> Shelf:
         descriptor = os.open(path, _READ)
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(22, "it is not a regular file")
             if hasattr(os, "getuid") and status.st_uid != os.getuid():
                 raise PermissionError(1, "it belongs to another user")
-            header = _Header.read(file.readline(_MAX_HEADER), source, self._version)
+            line = os.read(descriptor, _MAX_HEADER)
+            line = line[: line.find(b"\n") + 1]
+            header = _Header.read(line, source, self._version)
             # Before anything is read that large, the header must account for every byte.
-            if file.tell() + sum(header.sizes) != status.st_size:
+            if len(line) + sum(header.sizes) != status.st_size:
                 raise ValueError("damaged")
-            return Shelf(columns=_decode(header, file.read()))
+            os.lseek(descriptor, len(line), os.SEEK_SET)
+            return Shelf(columns=_decode(header, _read_exactly(descriptor, sum(header.sizes))))
+        finally:
+            os.close(descriptor)
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size)
+    while len(data) < size and (more := os.read(descriptor, size - len(data))):
+        data += more
+    return data
 
 
 class _Packed(Columns):

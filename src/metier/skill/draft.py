@@ -68,7 +68,7 @@ def read_header(data: bytes, folder: str = "") -> Header | None:
         return None
     lower = data[4:end].lower()
     # Keys may be spelled in ways that only YAML understands: quoted, escaped, tagged, complex.
-    if b"\\" in lower or any(start in lower for start in _ODD_KEYS):
+    if b"\\" in lower or _ODD_KEY(lower):
         return None
     if b"scope" in lower or b"priority" in lower or not _describes(data, end):
         return None
@@ -101,7 +101,7 @@ def draft_of_header(header: Header) -> Draft:
 
 _PLAIN_NAME = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9 _.&+/()-]*[A-Za-z0-9_.)-])?").fullmatch
 _CJK = frozenset(bytes([lead]) for lead in range(0xE4, 0xEE))  # first bytes of letters only, in UTF-8
-_ODD_KEYS = tuple(b"\n%c" % start for start in b"\"'?{!&*<%")
+_ODD_KEY = re.compile(rb"\n[^a-z \-\n]").search
 _BLANK = 0x20
 _DESCRIPTION = b"\ndescription: "
 
