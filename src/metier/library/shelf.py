@@ -6,6 +6,7 @@ identities and marks are read at once, everything else of a row only when somebo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from dataclasses import dataclass, field
@@ -94,13 +95,17 @@ def marks_of(draft: Draft) -> int:
                 marks |= STALE
             elif note.severity == "error":
                 marks |= BROKEN
+    if _may_be_special(draft) and special_of(draft, "") != (0, None):
+        marks |= SPECIAL
+    return marks
+
+
+def _may_be_special(draft: Draft) -> bool:
+    """Whether there is a key that could mean a priority or a scope, in any spelling."""
     metadata = draft.mapping.get("metadata")
     if isinstance(metadata, dict) and "metier" in metadata:
-        return marks | SPECIAL
-    for key in draft.mapping:
-        if key not in _ordinary_keys and not _is_ordinary(key):
-            return marks | SPECIAL
-    return marks
+        return True
+    return any(key not in _ordinary_keys and not _is_ordinary(key) for key in draft.mapping)
 
 
 # Keys known to be neither a priority nor a scope in any spelling; real files share a few dozen.
@@ -131,6 +136,10 @@ def stale_draft(good: Draft, problem: Diagnostic) -> Draft:
 
 def encode_row(row: Draft | Header, key: str) -> bytes:
     """A row as one line: a checksum over it and its key, and JSON. A header's name stands in the column of names."""
+    if isinstance(row, Header):
+        # Whoever starts from the cache should not have to parse YAML again.
+        with contextlib.suppress(ValueError):
+            row = draft_of_header(row)
     if isinstance(row, Header):
         data = json.dumps(row[1:], separators=(",", ":")).encode()
     else:
