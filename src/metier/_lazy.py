@@ -6,8 +6,8 @@ A room's `__init__` lists what it offers; this keeps `import metier` from paying
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # what type checkers take for true; `typing` alone would double the cost of `import metier`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
