@@ -74,7 +74,6 @@ def cpu(work: Callable[[], object], rounds: int) -> float:
     """The least CPU seconds that a piece of work took."""
     best = float("inf")
     for _ in range(rounds):
-        gc.collect()
         start = time.process_time()
         work()
         best = min(best, time.process_time() - start)
@@ -84,9 +83,10 @@ def cpu(work: Callable[[], object], rounds: int) -> float:
 def paired(ours: Callable[[], object], baseline: Callable[[], object], rounds: int) -> tuple[float, float]:
     """Both measured by turns, so that a noisy minute hits both."""
     best, best_baseline = float("inf"), float("inf")
+    gc.collect()
     for _ in range(rounds):
-        best_baseline = min(best_baseline, cpu(baseline, 1))
-        best = min(best, cpu(ours, 1))
+        best_baseline = min(best_baseline, cpu(baseline, 3))
+        best = min(best, cpu(ours, 3))
     return best, best_baseline
 
 
@@ -107,7 +107,7 @@ def measure(count: int, folder: Path) -> list[Row]:
     root.mkdir(parents=True)
     make_skills(root, count)
     where = str(root)
-    rounds = 12 if count <= 1_000 else 5 if count <= 10_000 else 2
+    rounds = 40 if count <= 100 else 10 if count <= 1_000 else 3 if count <= 10_000 else 1
     rows: list[Row] = []
 
     def ratio(what: str, ours: float, baseline: float, name: str, limit: float | None) -> None:
