@@ -404,3 +404,13 @@ def test_a_missing_name_or_description_is_filled_in_and_mentioned(tmp_path: Path
     ]
     assert [note.code for note in library.get("nameless").diagnostics] == ["name-missing"]
     assert [note.code for note in library.get("undescribed").diagnostics] == ["description-missing"]
+
+
+def test_a_last_good_version_is_not_kept_for_another_process(tmp_path: Path, write_skill: Write) -> None:
+    file = write_skill(tmp_path / "skills" / "a")
+    library = Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")
+    file.write_bytes(b"")
+    library.refresh()
+    assert library.get("a").is_stale
+    other = Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")
+    assert [entry.status for entry in other.entries(all=True)] == ["broken"]

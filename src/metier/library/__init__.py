@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from metier.library.library import Library, expanded, source_of
 
 _NAMES = {
+    "LAYERS": "metier.library.layers",
     "Caller": "metier.library.layers",
     "Change": "metier.library.change",
     "Entry": "metier.library.entry",
-    "LAYERS": "metier.library.layers",
     "Layer": "metier.library.layers",
     "Library": "metier.library.library",
     "OnMissingDescription": "metier.library.layers",

@@ -19,7 +19,7 @@ from array import array
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.library.shelf import Columns, Shelf, encode_row
+from metier.library.shelf import STALE, Columns, Shelf, encode_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -172,7 +172,19 @@ def _pack_keys(keys: Iterable[str]) -> bytes:
     return "\n".join(keys).encode(errors="surrogateescape")
 
 
+def _without_stale(columns: Columns) -> Columns:
+    """The rows that say what is on disk; a last good version lives only as long as the process that saw it."""
+    if not any(mark & STALE for mark in columns.marks):
+        return columns
+    kept = Columns()
+    for index, mark in enumerate(columns.marks):
+        if not mark & STALE:
+            kept.take(columns, index, columns.identities[index])
+    return kept
+
+
 def _encode(columns: Columns, source: str, version: str) -> bytes:
+    columns = _without_stale(columns)
     count = len(columns.keys)
     rows = b"\n".join(
         row if isinstance(row, bytes) else encode_row(row, key)
