@@ -356,18 +356,6 @@ def test_the_index_holds_no_instructions(tmp_path: Path, cache: Path, write_skil
     assert b"SECRET-OF-THE-BODY" not in index_file(cache).read_bytes()
 
 
-def test_a_stale_version_is_not_lost_between_processes(
-    skills: Path, cache: Path, next_tick: Callable[[Path], None]
-) -> None:
-    library = cached(skills, cache)
-    next_tick(skills / "a" / "SKILL.md")
-    (skills / "a" / "SKILL.md").write_bytes(b"")
-    library.refresh()
-    assert library.get("a").is_stale
-    entry = cached(skills, cache).get("a")
-    assert (entry.is_stale, entry.description) == (True, "Does a: and more.")
-
-
 def test_files_written_this_moment_are_read_again_by_the_next_process(
     tmp_path: Path, cache: Path, write_skill: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
