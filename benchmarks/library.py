@@ -1,6 +1,6 @@
 """What finding, re-finding and loading skills costs, as ratios to bare loops in the same run.
 
-    python benchmarks/library.py [--sizes 100,1000,10000] [--json]
+    python benchmarks/library.py [--sizes 100,1000,10000] [--json] [--check]
 
 Everything is CPU time, the best of several rounds, because machines are noisy. The bare loops are the least that any
 program must do: list the folders, and `stat` each SKILL.md or read its first 4 KB.
@@ -218,10 +218,11 @@ def print_table(rows: list[Row]) -> None:
 
 
 def main() -> int:
-    """Run the benchmark; the exit code says whether every limit held."""
+    """Run the benchmark and print what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,1000,10000", help="numbers of skills, separated by commas")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a limit did not hold")
     options = parser.parse_args()
     rows: list[Row] = []
     for size in map(int, options.sizes.split(",")):
@@ -239,7 +240,7 @@ def main() -> int:
         origin = "real, from the sample" if SAMPLE.exists() else "made up"
         print(f"frontmatter: {origin}; CPU time, best of several rounds\n")
         print_table(rows)
-    return 0 if all(row.holds is not False for row in rows) else 1
+    return 1 if options.check and any(row.holds is False for row in rows) else 0
 
 
 if __name__ == "__main__":

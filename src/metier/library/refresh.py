@@ -79,6 +79,7 @@ def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]
     fresh = Columns()
     index_of = {key: index for index, key in enumerate(known.keys)}
     read = changed = 0
+    version = next(_versions)
     for key, found in scan.found.items():
         index = index_of.get(key)
         if index is not None and known.identities[index] == found:
@@ -95,12 +96,12 @@ def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]
         folder = source.folder(key)
         header = read_header(data, folder) if problem is None and index is None else None
         if header is not None:
-            fresh.add(key, row, source.forced_name(key) or header.name, header, next(_versions))
+            fresh.add(key, row, source.forced_name(key) or header.name, header, version)
             continue
         draft = broken_draft(problem) if problem is not None else read_draft(data)
         if index is not None:
             draft = _or_last_good(draft, shelf, index)
-        fresh.add(key, row, source.forced_name(key) or draft_name(draft, folder), draft, next(_versions))
+        fresh.add(key, row, source.forced_name(key) or draft_name(draft, folder), draft, version)
     removed = max(0, len(known.keys) + changed - len(fresh.keys))
     return Shelf(
         columns=fresh, findings=scan.findings, folders=scan.folders, unsaved=shelf.unsaved + read + removed

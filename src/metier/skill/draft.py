@@ -57,7 +57,7 @@ def read_header(data: bytes, folder: str = "") -> Header | None:
 
     Certain means: the first field is a plain `name` and there is no second one, or the word does not occur at all;
     there is a description that cannot be empty; and there is no scope or priority. Then every way of reading the
-    block, repairs included, gives this name, and the rest need not be known before somebody asks. Nine of ten real
+    block, repairs included, gives this name, and the rest need not be known before somebody asks. Five of six real
     files are like this.
 
     >>> read_header(b"---\\nname: pdf\\ndescription: Fill forms.\\n---\\nOpen it.").name
