@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from metier.skill import Document, IdentityRow
 
-_DOCUMENTS_KEPT = 128
+_CHARACTERS_KEPT = 8_000_000
 _LONGEST_KEPT = 128 * 1024
 _DIGESTS_KEPT = 20_000
 
@@ -24,6 +24,7 @@ class Kept:
         self._lock = threading.Lock()
         self._documents: OrderedDict[Where, tuple[IdentityRow, Document]] = OrderedDict()
         self._digests: OrderedDict[Where, tuple[str, str]] = OrderedDict()
+        self._characters = 0
 
     def document(self, where: Where) -> tuple[IdentityRow, Document] | None:
         """A document and the identity it was read under."""
@@ -38,10 +39,16 @@ class Kept:
         if len(document.body) > _LONGEST_KEPT:
             return
         with self._lock:
+            self._drop(where)
             self._documents[where] = (identity, document)
-            self._documents.move_to_end(where)
-            if len(self._documents) > _DOCUMENTS_KEPT:
-                self._documents.popitem(last=False)
+            self._characters += len(document.body)
+            while self._characters > _CHARACTERS_KEPT:
+                self._drop(next(iter(self._documents)))
+
+    def _drop(self, where: Where) -> None:
+        dropped = self._documents.pop(where, None)
+        if dropped is not None:
+            self._characters -= len(dropped[1].body)
 
     def digest(self, where: Where, signature: str) -> str | None:
         """A digest, if the files still have the signature it was computed under."""
@@ -61,7 +68,8 @@ class Kept:
         with self._lock:
             if where is None:
                 self._documents.clear()
+                self._characters = 0
                 self._digests.clear()
             else:
-                self._documents.pop(where, None)
+                self._drop(where)
                 self._digests.pop(where, None)
