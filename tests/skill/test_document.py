@@ -411,3 +411,9 @@ def test_a_file_of_two_megabytes_is_read_in_bounded_time() -> None:
     for unit in (b"x ", b"# \n", b"[a](b) ", b"**", b"\xff", b"`", b"> "):
         parse(b"# T\n\n" + unit * (500_000 // len(unit)), folder="a")
     assert time.process_time() - start < 5
+
+
+def test_a_stray_line_in_the_frontmatter_costs_neither_name_nor_description() -> None:
+    skill = parse(b"---\nname: a\nstray\ndescription: Does it.\n---\n# A\n\nBody.", folder="a").skill
+    assert (skill.name, skill.description, skill.description_source) == ("a", "Does it.", "own")
+    assert "yaml-unreadable" in [found.code for found in skill.diagnostics]

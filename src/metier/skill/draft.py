@@ -181,9 +181,11 @@ def draft_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Draft, Split]:
 
                 other = split_at_first_heading(text)
                 if other is not None and other.block:
-                    cut = other
-                    mapping, lines, found = read_block(other.block, other.block_line)
-                    found = other.notes + found
+                    reading = read_block(other.block, other.block_line)
+                    # A stray line in the middle ends the block there too; that reading must not lose a description.
+                    if _has_description(reading.mapping) or not _has_description(mapping):
+                        cut = other
+                        mapping, lines, found = reading.mapping, reading.lines, other.notes + reading.notes
             notes += found
             if not mapping and found[-1].code == "frontmatter-not-a-mapping":
                 cut = cut._replace(body=f"{block}\n{cut.body}", body_line=cut.block_line)

@@ -177,7 +177,9 @@ def _line_by_line(block: str, first_line: int, error: BlockError, notes: list[Di
         if key in mapping:
             notes.append(Diagnostic("yaml-duplicate-key", i + first_line, (key,)))
             del mapping[key]
-        mapping[key] = _entry_value(key, lines[i:end], match.end(), by_yaml=len(mapping) < _MOST_BY_YAML)
+        # Text that goes on at the margin belongs to a description; a name never goes on there.
+        own = [line for number, line in enumerate(lines[i:end]) if not number or key != "name" or line[:1] == " "]
+        mapping[key] = _entry_value(key, own, match.end(), by_yaml=len(mapping) < _MOST_BY_YAML)
         at[key] = i + first_line
         i = end
     return Reading(mapping, [at[key] for key in mapping], tuple(notes))
