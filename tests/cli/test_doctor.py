@@ -31,7 +31,7 @@ def test_nothing_wrong_is_said_so(metier: Call, write_skill: Write, tmp_path: Pa
     code, out, err = metier("--skills", tmp_path, "doctor")
     assert (code, err) == (0, "")
     assert re.search(rf"^project +trusted +1 +{re.escape(str(tmp_path))}$", out, re.MULTILINE)
-    assert "1 skill to use, 0 shadowed, 0 broken." in out
+    assert "1 skill to use, 0 shadowed, 0 hidden, 0 broken." in out
     assert "→ Nothing needs to be done." in out
 
 

@@ -32,6 +32,12 @@ def package_files(entry_point: str = f"{PACKAGE}:skills") -> dict[str, str]:
     }
 
 
+def write_files(where: Path, files: dict[str, str]) -> None:
+    for path, content in files.items():
+        (where / path).parent.mkdir(parents=True, exist_ok=True)
+        (where / path).write_text(content)
+
+
 def put_on_path(monkeypatch: pytest.MonkeyPatch, where: Path) -> None:
     monkeypatch.syspath_prepend(str(where))
 
@@ -46,9 +52,7 @@ def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
                 archive.writestr(path, content)
     else:
         where = tmp_path / "site"
-        for path, content in package_files().items():
-            (where / path).parent.mkdir(parents=True, exist_ok=True)
-            (where / path).write_text(content)
+        write_files(where, package_files())
     put_on_path(monkeypatch, where)
     yield request.param
     assert not [name for name in sys.modules if name.startswith(PACKAGE)], "the package was imported"
@@ -111,9 +115,7 @@ def test_what_does_not_name_a_folder_of_a_package_is_refused(package_name: str, 
 def test_an_entry_point_that_leads_nowhere_is_a_finding_and_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    for path, content in package_files(value).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
+    write_files(tmp_path, package_files(value))
     put_on_path(monkeypatch, tmp_path)
     sources, findings = entry_point_sources()
     assert [finding.where for finding in findings] == ["entry point acme-tools"]
@@ -123,9 +125,7 @@ def test_an_entry_point_that_leads_nowhere_is_a_finding_and_hides_no_other(
 def test_an_entry_point_without_a_folder_means_the_folder_skills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path, content in package_files(PACKAGE).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
+    write_files(tmp_path, package_files(PACKAGE))
     put_on_path(monkeypatch, tmp_path)
     source = next(source for source in entry_point_sources()[0] if source.name == "acme-tools")
     assert isinstance(source, FolderSource)
@@ -142,9 +142,7 @@ def test_our_own_skills_come_by_the_same_way() -> None:
 def test_an_entry_point_may_name_its_folder_in_several_ways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    for path, content in package_files(value).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
+    write_files(tmp_path, package_files(value))
     put_on_path(monkeypatch, tmp_path)
     sources, findings = entry_point_sources()
     assert "acme-tools" in [source.name for source in sources]
@@ -157,9 +155,7 @@ def test_an_entry_point_that_names_nothing_is_a_finding_and_hides_no_other(
 ) -> None:
     files = package_files(value)
     del files[f"{PACKAGE}/skills/hello/SKILL.md"]
-    for path, content in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content)
+    write_files(tmp_path, files)
     put_on_path(monkeypatch, tmp_path)
     sources, findings = entry_point_sources()
     assert "metier" in [source.name for source in sources]

@@ -34,9 +34,8 @@ def run(options: argparse.Namespace) -> int:
     print(f"index cache: {Style.text(report['cache'])}\n")
     rows = [(place["layer"], place["state"], f"{place['skills']:,}", place["path"]) for place in report["places"]]
     print(table(style, ("LAYER", "STATE", "SKILLS", "PLACE"), rows))
-    print(
-        f"\n{plural(report['active'], 'skill')} to use, {report['shadowed']:,} shadowed, {report['broken']:,} broken."
-    )
+    counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
+    print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
     _print_problems(library, style)
     print()
     for step in report["next"]:

@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> int:
 def _print_json(entries: tuple[Entry, ...], hidden: list[Entry]) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
     shapes = []
-    for entry in (*entries, *hidden):
-        shapes.append(entry_shape(entry, is_hidden=entry in hidden))
+    for number, entry in enumerate((*entries, *hidden)):
+        shapes.append(entry_shape(entry, is_hidden=number >= len(entries)))
         progress.step()
     progress.end()
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))

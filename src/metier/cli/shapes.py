@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def entry_shape(entry: Entry, *, is_hidden: bool = False) -> dict[str, Any]:
     """A skill as `list --json` prints it."""
-    shape: dict[str, Any] = {
+    return {
         "name": entry.name,
         "description": entry.description,
         "display_name": entry.skill.display_name,
@@ -29,7 +29,6 @@ def entry_shape(entry: Entry, *, is_hidden: bool = False) -> dict[str, Any]:
         "shadowed_by": entry.shadowed_by.location if entry.shadowed_by is not None else None,
         "diagnostics": [found.as_json() for found in entry.diagnostics],
     }
-    return shape
 
 
 def digest_of(entry: Entry) -> str | None:

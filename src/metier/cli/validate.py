@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import ArchiveRefused, SourceUnavailable
-from metier.library import expanded, source_of
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
-from metier.source import ArchiveSource, FolderSource
+from metier.source import ArchiveSource, FolderSource, expanded, source_of
 
 if TYPE_CHECKING:
     import argparse
@@ -67,8 +66,8 @@ def run(options: argparse.Namespace) -> int:
             print_diagnostics(style, verdict.diagnostics)
     skills = sum(verdict.is_skill for verdict in verdicts)
     bad = sum(not verdict.ok for verdict in verdicts)
-    said = f"{plural(skills, 'skill')}, {plural(bad, 'error') if not skills else f'{bad:,} with errors'}."
-    said = said if bad else f"{plural(skills, 'skill')}, no errors."
+    errors = "no errors" if not bad else f"{bad:,} with errors" if skills else plural(bad, "error")
+    said = f"{plural(skills, 'skill')}, {errors}."
     print(style.bad(said) if bad else style.good(said))
     return 2 if missing else 0 if ok else 1
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metier.library.change import Change
     from metier.library.entry import Entry
     from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place
-    from metier.library.library import Library, expanded, source_of
+    from metier.library.library import Library
 
 _NAMES = {
     "LAYERS": "metier.library.layers",
@@ -23,8 +23,6 @@ _NAMES = {
     "Library": "metier.library.library",
     "OnMissingDescription": "metier.library.layers",
     "Place": "metier.library.layers",
-    "expanded": "metier.library.library",
-    "source_of": "metier.library.library",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
@@ -37,6 +35,4 @@ __all__ = [
     "Library",
     "OnMissingDescription",
     "Place",
-    "expanded",
-    "source_of",
 ]

@@ -25,6 +25,7 @@ from metier.library.shelf import Shelf
 from metier.library.snapshot import Snapshot
 from metier.skill.diagnostic import Diagnostic
 from metier.source.folder import FolderSource
+from metier.source.path import expanded, source_of
 from metier.source.source import ARCHIVE_SUFFIXES, Finding, absolute
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from metier.library.layers import Layer, OnMissingDescription
     from metier.library.watch import Watch
     from metier.skill import Document, Listing, MemoryFile, Package
-    from metier.source.source import Source
 
 
 class Library:
@@ -355,20 +355,3 @@ def _still_the_same_skill(entry: Entry, document: Document) -> Document:
             name=entry.name,
         )
     return document
-
-
-def expanded(path: Path | str) -> str:
-    """A path with `~` for the home folder, unless something here is really called so."""
-    absolute(path)
-    text = os.fspath(path)
-    return text if os.path.lexists(text) else os.path.expanduser(text)
-
-
-def source_of(path: Path | str, *, name: str | None = None, whole_root: bool = True) -> Source:
-    """The source for a path that somebody names: a folder, or an archive."""
-    text = expanded(path)
-    if text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(text):
-        from metier.source.archive import ArchiveSource
-
-        return ArchiveSource(text, name=name)
-    return FolderSource(text, name=name, whole_root=whole_root)

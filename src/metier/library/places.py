@@ -8,14 +8,14 @@ from pathlib import Path
 
 from metier.errors import MetierError
 from metier.library.layers import Place
-from metier.library.library import source_of
 from metier.library.trust import TrustStore, home_folder
 from metier.skill import Diagnostic
 from metier.source import Finding, FolderSource, entry_point_sources
+from metier.source.path import source_of
 from metier.source.source import absolute
 
-PROJECT_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
-PERSONAL_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
+SKILL_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
+"""Where skills lie in a home folder and in a project."""
 
 
 def default_places(start: Path | str | None = None) -> tuple[list[Place], list[Finding]]:
@@ -94,7 +94,7 @@ def _problem_of(path: str) -> str | None:
 def personal_folders() -> list[str]:
     """Where the user's own skills are; nowhere for a user without a home."""
     home = home_folder()
-    return [os.path.join(home, folder) for folder in PERSONAL_FOLDERS] if home is not None else []
+    return [os.path.join(home, folder) for folder in SKILL_FOLDERS] if home is not None else []
 
 
 def project_root(start: Path) -> Path:
@@ -111,4 +111,4 @@ def project_folders(start: Path) -> tuple[Path, list[Path]]:
     start = start.resolve()
     root = project_root(start)
     steps = [start, *(parent for parent in start.parents if parent == root or root in parent.parents)]
-    return root, [step / folder for step in steps for folder in PROJECT_FOLDERS]
+    return root, [step / folder for step in steps for folder in SKILL_FOLDERS]

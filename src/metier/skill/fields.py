@@ -62,7 +62,7 @@ _BOOLEANS = {
     "true": True, "yes": True, "on": True, "1": True, "y": True,
     "false": False, "no": False, "off": False, "0": False, "n": False,
 }  # fmt: skip
-_SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+SPECIFICATION_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 _ARGUMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SAID_AT_MOST = 10
 _MAX_JSON_DEPTH = 32
@@ -124,7 +124,7 @@ class Fields:
         found |= own if isinstance(own, dict) else {}
         for key, value in found.items():
             field = canonical_field(key)
-            if field is not None and field not in _SPECIFIED and field not in self._values:
+            if field is not None and field not in SPECIFICATION_FIELDS and field not in self._values:
                 self._values[field] = value
                 self._lines[field] = self._lines["metadata"]
 

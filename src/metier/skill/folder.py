@@ -319,6 +319,11 @@ def _open_root(root: str, contain: str | None) -> int:
     return descriptor
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a real path is a folder, or lies in it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
 def _lies_inside(descriptor: int, path: str, contain: str) -> bool:
     try:
         real = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -327,7 +332,7 @@ def _lies_inside(descriptor: int, path: str, contain: str) -> bool:
         real = os.path.realpath(path)
         if not os.path.samestat(os.fstat(descriptor), os.stat(real)):
             return False
-    return real == contain or real.startswith(contain.rstrip(os.sep) + os.sep)
+    return is_inside(real, contain)
 
 
 def _open_contained(path: str, contain: str) -> int:

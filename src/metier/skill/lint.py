@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.document import parse
-from metier.skill.fields import split_tools
+from metier.skill.fields import SPECIFICATION_FIELDS, split_tools
 from metier.skill.scaffold import PLACEHOLDER
-from metier.skill.strict import PORTABLE_MAX_BYTES, SPECIFICATION_FIELDS, check_strictly
+from metier.skill.strict import PORTABLE_MAX_BYTES, check_strictly
 
 if TYPE_CHECKING:
     from metier.skill.document import Document

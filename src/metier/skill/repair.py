@@ -35,9 +35,8 @@ def repair_block(block: str, first_line: int, error: BlockError) -> Reading:
         return _line_by_line(block, first_line, error, notes)
     clean, found = drop_control(block.replace("\x85", " ").replace("\u2028", " ").replace("\u2029", " "))
     notes.extend(Diagnostic(note.code, (note.line or 1) + first_line - 1, note.values) for note in found)
-    if _TAB_INDENT.search(clean):
-        line = clean.count("\n", 0, _TAB_INDENT.search(clean).start())  # type: ignore[union-attr]
-        notes.append(Diagnostic("yaml-tab", line + first_line))
+    if tab := _TAB_INDENT.search(clean):
+        notes.append(Diagnostic("yaml-tab", clean.count("\n", 0, tab.start()) + first_line))
         clean = _TAB_INDENT.sub(lambda tab: tab[0].replace("\t", "  "), clean)
     lines = clean.split("\n")
     before = list(notes)
@@ -136,9 +135,7 @@ def _quote(lines: list[str], start: int, entry: re.Match[str]) -> Diagnostic | N
 
 def _continues(line: str, indent: int) -> bool:
     text = line.lstrip(" ")
-    if not text:
-        return True
-    return len(line) - len(text) > indent
+    return not text or len(line) - len(text) > indent
 
 
 def _unquoted(text: str) -> str:

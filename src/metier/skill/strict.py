@@ -14,10 +14,9 @@ from metier.skill.block import BlockError, Parsed, parse_yaml
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.document import MAX_COMPATIBILITY
 from metier.skill.draft import MAX_DESCRIPTION
-from metier.skill.fields import canonical_field, split_tools
+from metier.skill.fields import SPECIFICATION_FIELDS, canonical_field, split_tools
 from metier.skill.names import MAX_NAME, slug
 
-SPECIFICATION_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 PORTABLE_MAX_BYTES = 30_000_000
 _RESERVED_WORDS = ("anthropic", "claude")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from metier.source.folder import FolderSource
     from metier.source.memory import MemorySource
     from metier.source.package import entry_point_sources, package_source
+    from metier.source.path import expanded, source_of
     from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, Source
 
 _NAMES = {
@@ -24,7 +25,9 @@ _NAMES = {
     "Scan": "metier.source.source",
     "Source": "metier.source.source",
     "entry_point_sources": "metier.source.package",
+    "expanded": "metier.source.path",
     "package_source": "metier.source.package",
+    "source_of": "metier.source.path",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
@@ -37,5 +40,7 @@ __all__ = [
     "Scan",
     "Source",
     "entry_point_sources",
+    "expanded",
     "package_source",
+    "source_of",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
+from metier.skill.folder import is_inside
 from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class FolderSource:
         """Find the skills: one directory listing and one `lstat` for each of them."""
         if self._contain is not None:
             real = os.path.realpath(self.root)
-            if not _is_inside(real, self._contain) and os.path.isdir(real):
+            if not is_inside(real, self._contain) and os.path.isdir(real):
                 note = Diagnostic("symlink-escape", None, (self.root, self._contain))
                 return Scan({}, (Finding(self.root, note),))
         search = _Search(self.root, self._contain)
@@ -232,15 +233,15 @@ class _Search:
                 if not os.path.exists(real):
                     self._note(path, "symlink-broken", path)
                 continue
-            if _is_inside(real_root, real):
+            if is_inside(real_root, real):
                 continue  # a link to where we came from
             same = reached.get(real) or self._followed.get(real)
-            if same is None and _is_inside(real, real_root) and _join(self.root, real, real_root) in self.folders:
+            if same is None and is_inside(real, real_root) and _join(self.root, real, real_root) in self.folders:
                 same = _join(self.root, real, real_root)
             if same is not None:
                 self._note(path, "symlink-duplicate", path, same)
                 continue
-            if self.contain is not None and not _is_inside(real, self.contain):
+            if self.contain is not None and not is_inside(real, self.contain):
                 self._note(path, "symlink-escape", path, self.contain)
                 continue
             self._followed[real] = path
@@ -254,10 +255,6 @@ class _Search:
 
     def _note(self, where: str, code: str, *values: str) -> None:
         self.findings.append(Finding(where, Diagnostic(code, None, values)))
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _join(root: str, real: str, real_root: str) -> str:
