@@ -90,14 +90,16 @@ def paired(ours: Callable[[], object], baseline: Callable[[], object], rounds: i
     return best, best_baseline
 
 
-def child_cpu(command: list[str], env: dict[str, str], rounds: int = 9) -> float:
-    """The least CPU seconds that a process took from start to end."""
-    best = float("inf")
+def children_cpu(commands: list[list[str]], env: dict[str, str], rounds: int = 12) -> list[float]:
+    """The least CPU seconds that each process took from start to end, measured by turns."""
+    best = [float("inf")] * len(commands)
     for _ in range(rounds):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+        for number, command in enumerate(commands):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+            best[number] = min(best[number], used)
     return best
 
 
@@ -180,15 +182,13 @@ def measure_processes(folder: Path) -> list[Row]:
     """What starting costs: importing the package, and the command."""
     root = folder / "skills"
     env = {**os.environ, "METIER_CACHE": str(folder / "cli-cache")}
-    bare = child_cpu([sys.executable, "-c", "pass"], env)
-    compileall.compile_dir(
-        Path(metier.__file__).parent, quiet=2, rx=re.compile("bundled")
-    )  # as an installed package is
-    imported = child_cpu([sys.executable, "-c", "import metier"], env)
-    used = child_cpu([sys.executable, "-c", "from metier import Library"], env)
+    # Compiled, as an installed package is.
+    compileall.compile_dir(Path(metier.__file__).parent, quiet=2, rx=re.compile("bundled"))
     command = [sys.executable, "-m", "metier", "--skills", str(root), "list"]
     subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
-    listed = child_cpu(command, env)
+    statements = ("pass", "import metier", "from metier import Library")
+    commands = [*([sys.executable, "-c", statement] for statement in statements), command]
+    bare, imported, used, listed = children_cpu(commands, env)
     return [
         Row(0, "import metier", _ms(imported), f"{_ms(bare)} python -c pass", imported / bare, 4),
         Row(0, "from metier import Library", _ms(used), f"{_ms(bare)} python -c pass", used / bare, None),
