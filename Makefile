@@ -37,7 +37,7 @@ docs: $(READY) ## write the reference pages from the code
 
 lock: $(READY) ## choose the versions in requirements.lock again
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra vectors --group dev --universal --generate-hashes --no-emit-index-url --no-header -o requirements.lock
 
 clean: ## remove what the other targets made
 	rm -rf .venv build dist .hypothesis .mypy_cache .ruff_cache .coverage*

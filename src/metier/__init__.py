@@ -12,20 +12,26 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
+    from metier._face import Library
     from metier._version import __version__
     from metier.errors import MetierError, SkillNotFound
-    from metier.library import Caller, Change, Entry, Library, Place
+    from metier.find import Catalog, Result
+    from metier.library import Caller, Change, Entry, Machine, Place, Readiness
     from metier.skill import Diagnostic, Document, Skill
 
 _NAMES = {
     "Caller": "metier.library",
+    "Catalog": "metier.find",
     "Change": "metier.library",
     "Diagnostic": "metier.skill",
     "Document": "metier.skill",
     "Entry": "metier.library",
-    "Library": "metier.library",
+    "Library": "metier._face",
+    "Machine": "metier.library",
     "MetierError": "metier.errors",
     "Place": "metier.library",
+    "Readiness": "metier.library",
+    "Result": "metier.find",
     "Skill": "metier.skill",
     "SkillNotFound": "metier.errors",
     "__version__": "metier._version",
@@ -34,13 +40,17 @@ __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
     "Caller",
+    "Catalog",
     "Change",
     "Diagnostic",
     "Document",
     "Entry",
     "Library",
+    "Machine",
     "MetierError",
     "Place",
+    "Readiness",
+    "Result",
     "Skill",
     "SkillNotFound",
     "__version__",

@@ -12,7 +12,8 @@
     ├── FileTooLarge            a file over the limit
     ├── PackageTooLarge         more files or bytes than a package may have
     ├── SourceUnavailable       a place skills come from cannot be read
-    └── ArchiveRefused          an archive that is damaged, too large or hostile
+    ├── ArchiveRefused          an archive that is damaged, too large or hostile
+    └── SearchUnavailable       a part that searching needs is missing here
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
 `context` with the values behind the message.
@@ -126,3 +127,9 @@ class ArchiveRefused(MetierError):
     """An archive is damaged, too large, or tries to place files outside the skill."""
 
     code = "archive-refused"
+
+
+class SearchUnavailable(MetierError):
+    """A part that searching needs is missing here."""
+
+    code = "search-unavailable"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from metier.library.entry import Entry
     from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place
     from metier.library.library import Library
+    from metier.library.readiness import Machine, Readiness
 
 _NAMES = {
     "LAYERS": "metier.library.layers",
@@ -21,8 +22,10 @@ _NAMES = {
     "Entry": "metier.library.entry",
     "Layer": "metier.library.layers",
     "Library": "metier.library.library",
+    "Machine": "metier.library.readiness",
     "OnMissingDescription": "metier.library.layers",
     "Place": "metier.library.layers",
+    "Readiness": "metier.library.readiness",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
@@ -33,6 +36,8 @@ __all__ = [
     "Entry",
     "Layer",
     "Library",
+    "Machine",
     "OnMissingDescription",
     "Place",
+    "Readiness",
 ]

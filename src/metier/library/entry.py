@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.library.layers import admits
+from metier.library.readiness import Machine, readiness
 from metier.library.reading import Unreadable, read_file
 from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
-from metier.skill import Diagnostic, read_draft
+from metier.skill import NO_REQUIREMENTS, Diagnostic, may_require, read_draft, read_side_file, requirements_of
 
 if TYPE_CHECKING:
     from metier.library.layers import Caller, Layer, Place
+    from metier.library.readiness import Readiness
     from metier.library.shelf import Shelf
-    from metier.skill import Draft, IdentityRow, Package, Scope, Skill
+    from metier.skill import Draft, IdentityRow, Package, Requirements, Scope, SideFile, Skill
     from metier.source import Source
 
 Status: TypeAlias = Literal["active", "shadowed", "broken", "skipped"]
@@ -100,9 +103,31 @@ class Entry:
     @property
     def is_hidden_from_models(self) -> bool:
         """Whether models are not shown it: asked for by its author, or undescribed in a place nobody trusts."""
-        if self._marks & DERIVED and self.place.on_missing_description == "hide":
+        if self.is_undescribed_and_hidden:
             return True
-        return self.skill.disable_model_invocation
+        return self.skill.disable_model_invocation or self.side_file.is_for_people_only
+
+    @property
+    def is_undescribed_and_hidden(self) -> bool:
+        """Whether it has no description of its own, in a place where such skills are hidden from models."""
+        return bool(self._marks & DERIVED) and self.place.on_missing_description == "hide"
+
+    @property
+    def side_file(self) -> SideFile:
+        """What its `agents/openai.yaml` says, read each time: a refresh does not look at it."""
+        return read_side_file(self.package)
+
+    @property
+    def requirements(self) -> Requirements:
+        """What it declares to need."""
+        mapping = self.draft.mapping
+        declared = requirements_of(self.skill) if may_require(mapping) else NO_REQUIREMENTS
+        beside = self.side_file.mcp
+        return replace(declared, mcp=tuple(dict.fromkeys((*declared.mcp, *beside)))) if beside else declared
+
+    def readiness(self, machine: Machine | None = None) -> Readiness:
+        """Whether what it needs is here."""
+        return readiness(self.requirements, machine or Machine())
 
     @property
     def status(self) -> Status:
@@ -156,7 +181,7 @@ class Entry:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything there is to say about it, from its file and from its place."""
         notes = self.skill.diagnostics
-        if self._marks & DERIVED and self.place.on_missing_description == "hide":
+        if self.is_undescribed_and_hidden:
             notes += (Diagnostic("description-hidden", 1),)
         if self.shadowed_by is not None:
             other = self.shadowed_by

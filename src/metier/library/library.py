@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metier._version import __version__
 from metier.errors import (
@@ -31,6 +31,7 @@ from metier.source.source import ARCHIVE_SUFFIXES, Finding, absolute
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+    from typing import Self
 
     from metier.library.entry import Entry
     from metier.library.kept import Where
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
     from metier.skill import Document, Listing, MemoryFile, Package
 
 
+Made = TypeVar("Made")
+
+
 class Library:
-    """All skills that exist here.
+    """All skills that exist here; `metier.Library` adds what the rooms above this one offer.
 
     Reading never waits for a refresh: it works on the last complete snapshot. `refresh` costs one `lstat` a skill when
     nothing changed and reads only what did; `document` looks at the one file it serves, so it is never out of date.
@@ -79,7 +83,7 @@ class Library:
         layer: Layer = "project",
         cache: bool | Path | str = True,
         on_missing_description: OnMissingDescription = "derive",
-    ) -> Library:
+    ) -> Self:
         """A library of just these folders (or archives), in the order of their strength.
 
         A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
@@ -100,7 +104,7 @@ class Library:
     @classmethod
     def from_files(
         cls, *skills: Mapping[str, MemoryFile | bytes | str], layer: Layer = "project", name: str = "memory"
-    ) -> Library:
+    ) -> Self:
         """A library of skills in memory, each a mapping of paths to contents."""
         from metier.source.memory import MemorySource
 
@@ -110,16 +114,14 @@ class Library:
         return cls([Place(layer=layer, source=source)], cache=False)
 
     @classmethod
-    def discover(cls, start: Path | str | None = None, *, cache: bool | Path | str = True) -> Library:
+    def discover(cls, start: Path | str | None = None, *, cache: bool | Path | str = True) -> Self:
         """The skills of this machine, this user, this project (from `start` upwards) and installed packages."""
         from metier.library.places import default_places
 
         places, findings = default_places(None if start is None else absolute(start))
         return cls(places, cache=cache, findings=findings)
 
-    def as_caller(
-        self, *, agent: str | None = None, tenant: str | None = None, environment: str | None = None
-    ) -> Library:
+    def as_caller(self, *, agent: str | None = None, tenant: str | None = None, environment: str | None = None) -> Self:
         """The same library as somebody sees it: skills whose scope leaves them out are as good as absent."""
         other = object.__new__(type(self))
         other._state = self._state
@@ -291,9 +293,19 @@ class _State:
         self.findings = findings
         self.cache = cache
         self.kept = Kept()
+        self._beside: dict[str, Any] = {}
+        self._making = threading.Lock()
         self._refreshing = threading.Lock()
         shelves = (look_again(place, self._from_cache(place), cache)[0] for place in places)
         self.snapshot = Snapshot(places, tuple(shelves), order)
+
+    def kept_beside(self, room: str, make: Callable[[], Made]) -> Made:
+        """What a room above keeps with this library and its views for other callers, made when first asked for."""
+        with self._making:
+            if room not in self._beside:
+                self._beside[room] = make()
+            made: Made = self._beside[room]
+            return made
 
     def _from_cache(self, place: Place) -> Shelf:
         key = place.source.cache_key()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from metier.skill.folder import UNSETTLED_INODE, FolderPackage, Identity, IdentityRow, read_skill_file
     from metier.skill.memory import MemoryFile, MemoryPackage
     from metier.skill.names import is_valid_name, slug
+    from metier.skill.requirements import NO_REQUIREMENTS, Requirements, may_require, requirements_of
+    from metier.skill.side_file import SideFile, read_side_file
     from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
     from metier.skill.tokens import estimate_tokens
     from metier.skill.writing import write_skill
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "KINDS": "metier.skill.diagnostic",
     "MAX_SKILL_BYTES": "metier.skill.draft",
+    "NO_REQUIREMENTS": "metier.skill.requirements",
     "UNSETTLED_INODE": "metier.skill.folder",
     "Argument": "metier.skill.skill",
     "Diagnostic": "metier.skill.diagnostic",
@@ -51,8 +54,10 @@ _NAMES = {
     "MemoryPackage": "metier.skill.memory",
     "Package": "metier.skill.files",
     "PackageFile": "metier.skill.files",
+    "Requirements": "metier.skill.requirements",
     "Scope": "metier.skill.skill",
     "Severity": "metier.skill.diagnostic",
+    "SideFile": "metier.skill.side_file",
     "Skill": "metier.skill.skill",
     "canonical_field": "metier.skill.fields",
     "draft_name": "metier.skill.draft",
@@ -60,10 +65,13 @@ _NAMES = {
     "estimate_tokens": "metier.skill.tokens",
     "interpret": "metier.skill.document",
     "is_valid_name": "metier.skill.names",
+    "may_require": "metier.skill.requirements",
     "parse": "metier.skill.document",
     "read_draft": "metier.skill.draft",
     "read_header": "metier.skill.draft",
+    "read_side_file": "metier.skill.side_file",
     "read_skill_file": "metier.skill.folder",
+    "requirements_of": "metier.skill.requirements",
     "shorten": "metier.skill.draft",
     "shown": "metier.skill.diagnostic",
     "slug": "metier.skill.names",
@@ -74,6 +82,7 @@ __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 __all__ = [
     "KINDS",
     "MAX_SKILL_BYTES",
+    "NO_REQUIREMENTS",
     "UNSETTLED_INODE",
     "Argument",
     "Diagnostic",
@@ -92,8 +101,10 @@ __all__ = [
     "MemoryPackage",
     "Package",
     "PackageFile",
+    "Requirements",
     "Scope",
     "Severity",
+    "SideFile",
     "Skill",
     "canonical_field",
     "draft_name",
@@ -101,10 +112,13 @@ __all__ = [
     "estimate_tokens",
     "interpret",
     "is_valid_name",
+    "may_require",
     "parse",
     "read_draft",
     "read_header",
+    "read_side_file",
     "read_skill_file",
+    "requirements_of",
     "shorten",
     "shown",
     "slug",

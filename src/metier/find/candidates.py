@@ -1,0 +1,150 @@
+"""Which skills may fit: those that share the rarest words of the query, found without looking at any of them.
+
+Common words are left to the ranking: listing every skill that has them would take longer than everything else, and
+says little. So the cost of a search is bounded whatever the number of skills.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier.find.index import LEVELS
+from metier.find.vectors import NEAREST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from metier.find.index import Index, Row
+    from metier.find.query import Query
+    from metier.find.ranking import Rarity
+    from metier.find.vectors import Nearness
+
+POSTINGS = 8_000
+"""How many occurrences are looked at in each table, unless a single word has more."""
+BEST_OF_EACH = 25
+"""How many of the likeliest go on by what they say of themselves, and as many by their bodies."""
+BEST_OF_BOTH = 60
+_SHARE = (0.15, 0.3, 0.55)
+"""About how many of the skills with a word have it at each level."""
+MOST_CHECKED = 2_000
+"""How many skills with all the words of a phrase are looked at for the phrase itself."""
+
+
+class Candidate(NamedTuple):
+    """A skill in the index of one place."""
+
+    place: int
+    row: Row
+
+
+def candidates(
+    query: Query,
+    indexes: Mapping[int, Index],
+    counts: Mapping[str, tuple[int, int]],
+    rarity: Rarity,
+    admit: Callable[[int, Row], bool],
+    near: Nearness | None = None,
+) -> list[Candidate]:
+    """The skills worth ranking that the caller may see, by place."""
+    allowed = {place: _tagged(index, query.tags) for place, index in indexes.items()} if query.tags else None
+    found: dict[tuple[int, int], Candidate] = {}
+
+    def take(ids: Mapping[int, Iterable[int]], most: int) -> None:
+        """The first `most` that are admitted; ids come with the likeliest first."""
+        for place, ordered in ids.items():
+            left = most
+            for row in indexes[place].rows(ordered):
+                if allowed is not None and row.id not in allowed[place]:
+                    continue
+                if (place, row.id) in found:
+                    left -= 1
+                elif admit(place, row):
+                    found[place, row.id] = Candidate(place, row)
+                    left -= 1
+                if not left:
+                    break
+
+    if near is not None:
+        take({place: near.nearest(place, NEAREST * 4) for place in indexes}, NEAREST)
+    if query.names:
+        take({place: index.named(query.names) for place, index in indexes.items()}, len(query.names) * 4)
+    if query.only_phrases:
+        take({place: _with_all(index, query.stems) for place, index in indexes.items()}, MOST_CHECKED)
+    elif query.stems:
+        about = _likely(query, indexes, "about", {stem: count[0] for stem, count in counts.items()}, rarity.about)
+        of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
+        body = _likely(query, indexes, "body", of_body, rarity.body)
+        if allowed is not None:
+            about, body = (
+                {place: {id_: score for id_, score in scores.items() if id_ in allowed[place]}
+                 for place, scores in each.items()}
+                for each in (about, body)
+            )  # fmt: skip
+        for scores in (about, body):
+            take({place: _best(each, BEST_OF_EACH) for place, each in scores.items()}, BEST_OF_EACH)
+        both = {place: _sum(about.get(place, {}), body.get(place, {})) for place in {*about, *body}}
+        take({place: _best(each, BEST_OF_BOTH) for place, each in both.items()}, BEST_OF_BOTH)
+    elif allowed is not None:
+        take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
+    return list(found.values())
+
+
+def _tagged(index: Index, tags: Sequence[str]) -> set[int]:
+    return set.intersection(*(index.tagged(tag) for tag in tags))
+
+
+def _with_all(index: Index, stems: Sequence[str]) -> list[int]:
+    having = [{*index.having("about", stem), *index.having("body", stem)} for stem in stems]
+    return sorted(set.intersection(*having))
+
+
+def _likely(
+    query: Query,
+    indexes: Mapping[int, Index],
+    table: str,
+    counts: Mapping[str, int],
+    rarity: Mapping[str, float],
+) -> dict[int, dict[int, float]]:
+    """How much of the query each skill may have, judged by the most telling words and by who has most of them."""
+    scores: dict[int, dict[int, float]] = {place: {} for place in indexes}
+    left = POSTINGS
+    lists = sorted(
+        ((-rarity[stem] * level.weight, number, stem) for stem in query.stems if counts.get(stem)
+         for number, level in enumerate(LEVELS))
+    )  # fmt: skip
+    for weight, level, stem in lists:
+        if left < POSTINGS and counts[stem] * _SHARE[level] > left:
+            continue
+        for place, index in indexes.items():
+            ids = index.having(table, stem, level)
+            left -= len(ids)
+            mine = scores[place]
+            for id_ in ids:
+                mine[id_] = mine.get(id_, 0.0) - weight
+    return scores
+
+
+def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+    both = dict(one)
+    for id_, score in other.items():
+        both[id_] = both.get(id_, 0.0) + score
+    return both
+
+
+def _best(scores: Mapping[int, float], most: int) -> Iterable[int]:
+    """The likeliest first, the same order for the same scores; the rest is sorted only when somebody asks for it."""
+
+    if len(scores) > most * 4:
+        # Sorting thousands costs more than finding out that nearly all of them are not needed.
+        enough = heapq.nlargest(most * 2, scores.values())[-1]
+        likely = [item for item in scores.items() if item[1] >= enough]
+        yield from _in_order(likely)
+        yield from _in_order([item for item in scores.items() if item[1] < enough])
+    else:
+        yield from _in_order(list(scores.items()))
+
+
+def _in_order(items: list[tuple[int, float]]) -> Iterable[int]:
+    items.sort(key=lambda item: (-item[1], item[0]))
+    return (id_ for id_, _ in items)

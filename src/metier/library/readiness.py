@@ -1,0 +1,91 @@
+"""Whether what a skill requires is here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from metier.skill import Requirements
+
+_SYSTEM = {"win32": "windows", "cygwin": "windows"}.get(sys.platform, sys.platform)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What there is to work with: programs, variables and the system here, and what an agent brings.
+
+    >>> Machine(tools={"browser"}).tools
+    {'browser'}
+    """
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    system: str = _SYSTEM
+    tools: Collection[str] | None = None
+    """The agent's tools; None when nobody knows, and then no skill is unready for want of one."""
+    mcp: Collection[str] | None = None
+    """The MCP servers that the agent is connected to; None when nobody knows."""
+    _programs: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program can be started by its name."""
+        if name not in self._programs:
+            self._programs[name] = shutil.which(name, path=self.environment.get("PATH")) is not None
+        return self._programs[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether a skill can work here, and if not, what is missing. Nothing is ever installed by itself.
+
+    >>> from metier import Library
+    >>> text = "---\\nname: a\\ndescription: A.\\nrequires: {bins: [no-such-program]}\\n---\\nDo."
+    >>> print(Library.from_files({"SKILL.md": text}).get("a").readiness())
+    missing bins: no-such-program
+    """
+
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Kind of requirement (bins, any-bins, env, os, tools, mcp) to what is missing of it."""
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What only the agent can tell: its tools and MCP servers."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing is known to be missing."""
+        return not self.missing
+
+    def __str__(self) -> str:
+        if self.is_ready:
+            return "ready"
+        return "missing " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in self.missing.items())
+
+
+READY = Readiness()
+
+
+def readiness(requirements: Requirements, machine: Machine) -> Readiness:
+    """What of the requirements is not met."""
+    if not requirements:
+        return READY
+    missing: dict[str, tuple[str, ...]] = {
+        "bins": tuple(name for name in requirements.bins if not machine.has_program(name)),
+        "any-bins": () if any(map(machine.has_program, requirements.any_bins)) else requirements.any_bins,
+        "env": tuple(name for name in requirements.env if not machine.environment.get(name)),
+        "os": () if not requirements.os or machine.system in requirements.os else requirements.os,
+    }
+    unknown: dict[str, tuple[str, ...]] = {}
+    for kind, wanted, there in (("tools", requirements.tools, machine.tools), ("mcp", requirements.mcp, machine.mcp)):
+        if there is None:
+            unknown[kind] = wanted
+        else:
+            have = {name.casefold() for name in there}
+            missing[kind] = tuple(name for name in wanted if name.casefold() not in have)
+    return Readiness(
+        missing={kind: names for kind, names in missing.items() if names},
+        unknown={kind: names for kind, names in unknown.items() if names},
+    )

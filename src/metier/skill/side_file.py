@@ -1,0 +1,55 @@
+"""`agents/openai.yaml`: what some skills say to one client beside their SKILL.md, where it concerns every client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from metier.errors import MetierError
+from metier.skill.block import read_block
+
+if TYPE_CHECKING:
+    from metier.skill.files import Package
+
+SIDE_FILE = "agents/openai.yaml"
+_MAX_BYTES = 64 * 1024
+_MOST = 64
+
+
+class SideFile(NamedTuple):
+    """What the side file adds."""
+
+    is_for_people_only: bool = False
+    """Whether models are not to load the skill by themselves."""
+    short_description: str = ""
+    mcp: tuple[str, ...] = ()
+    """MCP servers that the skill depends on."""
+
+
+NOTHING_BESIDE = SideFile()
+
+
+def read_side_file(package: Package) -> SideFile:
+    """What the side file of a skill says; one that is missing or cannot be understood says nothing."""
+    try:
+        data = package.read(SIDE_FILE, limit=_MAX_BYTES)
+        mapping = read_block(data.decode(), 1).mapping
+    except (MetierError, OSError, UnicodeDecodeError):
+        return NOTHING_BESIDE
+    policy, interface = _map(mapping, "policy"), _map(mapping, "interface")
+    short = interface.get("short_description")
+    tools = _map(mapping, "dependencies").get("tools")
+    servers = [
+        tool["value"]
+        for tool in (tools if isinstance(tools, list) else [])
+        if isinstance(tool, dict) and tool.get("type") == "mcp" and isinstance(tool.get("value"), str)
+    ]
+    return SideFile(
+        str(policy.get("allow_implicit_invocation", "true")).strip().lower() in ("false", "no", "off", "0"),
+        short.strip() if isinstance(short, str) else "",
+        tuple(dict.fromkeys(servers))[:_MOST],
+    )
+
+
+def _map(mapping: dict[str, Any], key: str) -> dict[str, Any]:
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
