@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier import Library
 from metier.cli.output import Style, table
 from metier.errors import MetierError
-from metier.library import Library, Place
+from metier.library import Place
 from metier.skill import shorten
 from metier.source import FolderSource, package_source
 
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
         _layers(style, folder)
         _fresh(style, folder / "fresh")
         _contained(style)
+        _found(style)
         _fast(style, folder / "many")
     commands = [style.strong(command) for command in ("metier list", "metier new my-skill", "metier doctor")]
     print(f"\nNext: {', '.join(commands)}.")
@@ -109,8 +111,20 @@ def _contained(style: Style) -> None:
         print(f"[{error.code}] {error.message}")
 
 
+def _found(style: Style) -> None:
+    _title(style, 6, "The right skill for a prompt, and a catalog of any size you can afford")
+    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    prompt = "my nightly job crashed, what do its logs say?"
+    results = library.search(prompt, k=2)
+    print(f"search: {prompt}")
+    rows = [(result.name, f"{result.score:.2f}", result.why) for result in results]
+    print(table(style, ("NAME", "SCORE", "WHY"), rows, paint={0: style.strong}))
+    catalog = library.catalog(512, query=prompt, format="markdown")
+    print(f"\ncatalog in {catalog.size} of {catalog.budget} bytes:\n{catalog}")
+
+
 def _fast(style: Style, folder: Path) -> None:
-    _title(style, 6, "A thousand skills")
+    _title(style, 7, "A thousand skills")
     for number in range(1_000):
         skill = folder / f"skill-{number}"
         skill.mkdir(parents=True)

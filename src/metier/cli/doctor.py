@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from metier._version import __version__
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
+from metier.library import Machine
 from metier.library.cache import default_cache_folder
 from metier.skill import KINDS
 from metier.source import FolderSource
@@ -18,7 +19,8 @@ from metier.source import FolderSource
 if TYPE_CHECKING:
     import argparse
 
-    from metier.library import Library, Place
+    from metier import Library
+    from metier.library import Place
 
 _MOST_SHOWN = 10
 
@@ -37,6 +39,12 @@ def run(options: argparse.Namespace) -> int:
     counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
     print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
     _print_problems(library, style)
+    if report["unready"]:
+        print()
+        rows2 = list(report["unready"].items())
+        print(table(style, ("CANNOT WORK HERE", "WHY"), rows2[:_MOST_SHOWN]))
+        if len(rows2) > _MOST_SHOWN:
+            print(f"and {len(rows2) - _MOST_SHOWN:,} more; `metier list` shows them")
     print()
     for step in report["next"]:
         print(f"→ {step}")
@@ -49,10 +57,13 @@ def _report(library: Library) -> dict[str, Any]:
     findings = library.findings()
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
     counts = Counter(found.code for entry in everything for found in entry.diagnostics)
+    unready = _unready(library)
     untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
     steps = []
     if broken or errors:
         steps.append("Mend what is marked as an error above; the other skills work.")
+    if unready:
+        steps.append("Some skills cannot work here: install what is missing, or leave them; models are not shown them.")
     if untrusted:
         steps.append("This project's skills are untrusted: look at them, then `metier trust`.")
     if not library.entries() and not out_of_scope(library):
@@ -70,6 +81,7 @@ def _report(library: Library) -> dict[str, Any]:
         "hidden": len(out_of_scope(library)),
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
         "broken": len(broken),
+        "unready": unready,
         "places": [_place(library, place) for place in library.places],
         "findings": [{"where": finding.where, **finding.diagnostic.as_json()} for finding in findings],
         "broken_skills": [
@@ -79,6 +91,12 @@ def _report(library: Library) -> dict[str, Any]:
         "diagnostics": dict(counts.most_common()),
         "next": steps or ["Nothing needs to be done."],
     }
+
+
+def _unready(library: Library) -> dict[str, str]:
+    machine = Machine()
+    states = {entry.name: entry.readiness(machine) for entry in library.entries()}
+    return {name: str(state) for name, state in states.items() if not state.is_ready}
 
 
 def _place(library: Library, place: Place) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.library import Library
+from metier import Library
+from metier.cli.output import Progress
 
 if TYPE_CHECKING:
     import argparse
@@ -24,3 +25,17 @@ def library_of(options: argparse.Namespace) -> Library:
 def out_of_scope(library: Library) -> list[Entry]:
     """Skills that are not there for the caller; whoever runs this command may know of them."""
     return [entry for entry in library.snapshot.entries if not entry.is_visible_to(library.caller)]
+
+
+def indexed(library: Library) -> None:
+    """Bring the search index up to date, and say how far it is when that takes a while."""
+    progress: list[Progress] = []
+
+    def step(done: int, total: int) -> None:
+        if not progress:
+            progress.append(Progress("Indexing", total))
+        progress[0].reach(done)
+
+    library.index(step)
+    for shown in progress:
+        shown.end()

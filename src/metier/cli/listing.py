@@ -8,44 +8,69 @@ from typing import TYPE_CHECKING
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.shapes import entry_shape
+from metier.find.selection import Selection
+from metier.library import Machine
 
 if TYPE_CHECKING:
     import argparse
 
-    from metier.library import Entry, Library
+    from metier import Library
+    from metier.library import Entry
 
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
     entries = library.entries(all=options.all)
     hidden = out_of_scope(library) if options.all else []
+    if options.text:
+        wanted = Selection(contains=options.text)
+        entries, hidden = wanted.of(entries), list(wanted.of(hidden))
     if options.json:
         _print_json(entries, hidden)
         return 0
     style = Style(sys.stdout)
+    if options.text and not entries and not hidden:
+        print(f"No name or tag contains {Style.text(options.text)!r}. `metier search` looks at everything they say.")
+        return 0
     if not entries and not hidden:
         print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
         return 0
     paint = {0: style.strong, 1: style.dim}
+    machine = Machine()
+    states = {id(entry): str(entry.readiness(machine)) for entry in entries if not entry.is_broken}
+    unready = {entry for entry, state in states.items() if state != "ready"}
     if options.all:
-        rows = [(entry.name, _layer(entry), entry.source, str(entry.status), _one_line(entry)) for entry in entries]
+        rows = [
+            (entry.name, _layer(entry), entry.source, _status(entry, states), _one_line(entry)) for entry in entries
+        ]
         rows += [(entry.name, _layer(entry), entry.source, "hidden", _one_line(entry)) for entry in hidden]
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
     else:
-        rows3 = [(entry.name, _layer(entry), _one_line(entry)) for entry in entries]
-        print(table(style, ("NAME", "LAYER", "DESCRIPTION"), rows3, paint=paint))
-    print(_summary(library, entries, style, options.all))
+        # A column for what is the same in every row would only take the room of the descriptions.
+        head = ("NAME", "LAYER", "READY", "DESCRIPTION") if unready else ("NAME", "LAYER", "DESCRIPTION")
+        shown = [
+            (entry.name, _layer(entry), *((states.get(id(entry), ""),) if unready else ()), _one_line(entry))
+            for entry in entries
+        ]
+        print(table(style, head, shown, paint=paint))
+    print(_summary(library, entries, style, options.all, len(unready)))
     return 0
 
 
 def _print_json(entries: tuple[Entry, ...], hidden: list[Entry]) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
+    machine = Machine()
     shapes = []
     for number, entry in enumerate((*entries, *hidden)):
-        shapes.append(entry_shape(entry, is_hidden=number >= len(entries)))
+        shapes.append(entry_shape(entry, machine, is_hidden=number >= len(entries)))
         progress.step()
     progress.end()
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))
+
+
+def _status(entry: Entry, states: dict[int, str]) -> str:
+    state = states.get(id(entry), "ready")
+    return entry.status if state == "ready" or entry.status != "active" else state
 
 
 def _layer(entry: Entry) -> str:
@@ -58,8 +83,10 @@ def _one_line(entry: Entry) -> str:
     return " ".join(entry.description.split())
 
 
-def _summary(library: Library, entries: tuple[Entry, ...], style: Style, everything: bool) -> str:
+def _summary(library: Library, entries: tuple[Entry, ...], style: Style, everything: bool, unready: int) -> str:
     parts = [plural(len(entries), "skill")]
+    if unready:
+        parts.append(f"{unready:,} cannot work here; `metier show NAME` says what is missing")
     scoped = len(out_of_scope(library))
     if scoped:
         parts.append(f"{scoped:,} hidden by scope; `--agent NAME` shows what an agent sees")

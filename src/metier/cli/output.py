@@ -153,7 +153,10 @@ class Progress:
         self._active = sys.stderr.isatty()
 
     def step(self) -> None:
-        self._done += 1
+        self.reach(self._done + 1)
+
+    def reach(self, done: int) -> None:
+        self._done = done
         if self._active and time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.1
             self._shown = True

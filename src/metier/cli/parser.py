@@ -12,6 +12,8 @@ _EXAMPLES = """\
 examples:
   metier list                            the skills that are there for you, here
   metier --skills ./skills list --all    those of a folder, shadowed and broken ones too
+  metier search "plot a csv file"        the skills that fit, the best first, and why
+  metier catalog --budget 1024           what a model is shown of them
   metier show csv-analyst                what one skill says of itself
   metier validate ./my-skill --strict    what the specification has against it
   metier new my-skill                    a skill to begin with
@@ -70,7 +72,32 @@ def make_parser() -> argparse.ArgumentParser:
         argument.completer = _complete_names
 
     added = command("list", "list the skills that are there", "metier list --all --json", "listing", library=True)
+    added.add_argument("text", metavar="TEXT", nargs="?", help="only those whose name or a tag contains it")
     added.add_argument("--all", action="store_true", help="also shadowed, hidden and broken skills")
+    _json(added)
+
+    added = command(
+        "search",
+        "find the skills that fit, the best first",
+        'metier search "plot a csv file" tag:data -k 3',
+        library=True,
+    )
+    added.add_argument(
+        "query", metavar="QUERY", nargs="+", help='words, "a phrase", /name, tag:NAME, layer:NAME; quoted for the shell'
+    )
+    added.add_argument("-k", metavar="N", type=_number, default=10, help="how many at most (default: 10)")
+    _json(added)
+
+    added = command(
+        "catalog",
+        "print what a model is shown of the skills, within a budget of bytes",
+        'metier catalog --budget 1024 --query "plot a csv file"',
+        library=True,
+    )
+    added.add_argument("--budget", metavar="BYTES", type=_number, default=4_096, help="at most (default: 4096)")
+    added.add_argument("--query", metavar="TEXT", help="what the user asks for: the most relevant skills come in")
+    added.add_argument("--pin", metavar="NAME", action="append", help="a skill that is always shown (repeatable)")
+    added.add_argument("--format", choices=("xml", "markdown", "jsonl"), default="xml", help="(default: xml)")
     _json(added)
 
     added = command(
@@ -140,6 +167,16 @@ def _caller(parser: argparse.ArgumentParser) -> None:
     """On whose behalf: skills whose scope leaves them out are not there for them."""
     for who in ("agent", "tenant", "environment"):
         parser.add_argument(f"--{who}", metavar="NAME", help=f"as this {who} sees it")
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text) if len(text) <= 12 else -1
+    except ValueError:
+        number = -1
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number
 
 
 def _json(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import MetierError
 
 if TYPE_CHECKING:
-    from metier.library import Entry
+    from metier.library import Entry, Machine, Readiness
 
 
-def entry_shape(entry: Entry, *, is_hidden: bool = False) -> dict[str, Any]:
+def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False) -> dict[str, Any]:
     """A skill as `list --json` prints it."""
     return {
         "name": entry.name,
@@ -24,10 +24,20 @@ def entry_shape(entry: Entry, *, is_hidden: bool = False) -> dict[str, Any]:
         "trusted": entry.trusted,
         "stale": entry.is_stale,
         "hidden_from_models": not entry.is_broken and entry.is_hidden_from_models,
+        "readiness": readiness_shape(entry.readiness(machine)),
         "version": entry.skill.version,
         "tags": list(entry.skill.tags),
         "shadowed_by": entry.shadowed_by.location if entry.shadowed_by is not None else None,
         "diagnostics": [found.as_json() for found in entry.diagnostics],
+    }
+
+
+def readiness_shape(state: Readiness) -> dict[str, Any]:
+    """Whether a skill can work here, and what is missing."""
+    return {
+        "ready": state.is_ready,
+        "missing": {kind: list(names) for kind, names in state.missing.items()},
+        "unknown": {kind: list(names) for kind, names in state.unknown.items()},
     }
 
 

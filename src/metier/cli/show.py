@@ -12,6 +12,7 @@ from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
 from metier.cli.shapes import digest_of, entry_shape
 from metier.errors import MetierError
+from metier.library import Machine
 from metier.skill import Listing
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     entry = library.get(options.name)
     listing = _listing(entry)
     if options.json:
-        shape = entry_shape(entry)
+        shape = entry_shape(entry, Machine())
         shape["fields"] = _fields(entry.skill)
         shape["extra"] = _plain(entry.skill.extra)
         shape["body_lines"] = entry.skill.body_lines
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     print()
     rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
+    rows.append(("readiness", _readiness(entry)))
     rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
     # Never cut: who looks here wants to see all of a rule or a digest.
@@ -62,6 +64,12 @@ def run(options: argparse.Namespace) -> int:
         print()
         print_diagnostics(style, entry.diagnostics, indent="")
     return 0
+
+
+def _readiness(entry: Entry) -> str:
+    state = entry.readiness()
+    unknown = [f"{kind} {', '.join(names)}" for kind, names in state.unknown.items()]
+    return f"{state}; the agent must have {' and '.join(unknown)}" if unknown else str(state)
 
 
 def _listing(entry: Entry) -> Listing:

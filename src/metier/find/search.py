@@ -137,7 +137,7 @@ class Finder:
         if self.embedder is None or not query.text.strip() or query.only_phrases:
             return None
         meanings = {number: meaning for number, (_, meaning) in self._meanings.items()}
-        return Nearness(self.embedder.embed([query.text])[0], meanings)
+        return Nearness(self.embedder.embed([query.text])[0], meanings, self.embedder.unrelated)
 
     def _start_over(self, reason: str) -> None:
         with self._updating:

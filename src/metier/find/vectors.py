@@ -41,6 +41,10 @@ class Embedder(Protocol):
     def weight(self) -> float:
         """How much of what its words leave open the nearest skill gains."""
 
+    @property
+    def unrelated(self) -> float:
+        """How near two texts may be that have nothing to do with one another."""
+
     def embed(self, texts: Sequence[str]) -> Matrix:
         """A row of length 1 for each text, of 32-bit floats."""
 
@@ -62,6 +66,7 @@ class WordVectors:
 
     name = "wordllama-l2-supercat-256"
     weight = 0.3
+    unrelated = 0.3
 
     def __init__(self) -> None:
         self._loaded: tuple[Any, Matrix] | None = None
@@ -104,6 +109,7 @@ class SentenceVectors:
 
     name = "all-MiniLM-L6-v2"
     weight = 0.3
+    unrelated = 0.25
 
     def __init__(self) -> None:
         self._model: Any = None
@@ -152,7 +158,7 @@ class Meanings:
 class Nearness:
     """How near the skills of all places are to a query."""
 
-    def __init__(self, vector: Matrix, meanings: Mapping[int, Meanings]) -> None:
+    def __init__(self, vector: Matrix, meanings: Mapping[int, Meanings], unrelated: float) -> None:
         import numpy
 
         self._near: dict[int, Matrix] = {}
@@ -164,7 +170,7 @@ class Nearness:
                 best.extend(numpy.partition(near, -min(_FAR, len(near)))[-_FAR:].tolist())
         best.sort(reverse=True)
         self._top = best[0] if best else 0.0
-        self._floor = best[:_FAR][-1] if best else 0.0
+        self._floor = max(unrelated, best[_FAR - 1] if len(best) >= _FAR else 0.0)
 
     def nearest(self, place: int, most: int) -> list[int]:
         """The ids of the nearest skills of a place, the nearest first."""
@@ -175,6 +181,7 @@ class Nearness:
             return []
         ids = self._meanings[place].ids
         first = numpy.argpartition(-near, min(most, len(near) - 1))[:most]
+        first = first[near[first] > self._floor]
         return [ids[at] for at in first[numpy.argsort(-near[first], kind="stable")]]
 
     def of(self, place: int, id_: int) -> float:

@@ -1,0 +1,63 @@
+"""`metier catalog`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from metier.cli.library import indexed, library_of
+from metier.cli.output import Style, plural, print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.find import Catalog
+
+_SHOWN = 5
+
+
+def run(options: argparse.Namespace) -> int:
+    library = library_of(options)
+    arguments = {"query": options.query, "pins": options.pin or (), "format": options.format}
+    if len(library) > 200:
+        # So many hardly ever fit, and then the first catalog indexes them.
+        indexed(library)
+    catalog = library.catalog(options.budget, **arguments)
+    if options.json:
+        print_json(
+            {
+                "text": catalog.text,
+                "size": catalog.size,
+                "budget": catalog.budget,
+                "rung": catalog.rung,
+                "shown": list(catalog.shown),
+                "shortened": list(catalog.shortened),
+                "left_out": catalog.left_out,
+                "withheld": dict(catalog.withheld),
+                "unplaced_pins": dict(catalog.unplaced_pins),
+            }
+        )
+        return 0
+    if catalog.text:
+        # Exactly the text and one line feed: what a model would be given can be piped.
+        print(catalog.text)
+    _explain(catalog, Style(sys.stderr))
+    return 0
+
+
+def _explain(catalog: Catalog, style: Style) -> None:
+    """What was cut and why, on standard error."""
+    if catalog.rung == "none":
+        said = ["No skill to show; `metier doctor` says why."]
+    else:
+        said = [f"{catalog.size:,} of {catalog.budget:,} bytes, {plural(len(catalog.shown), 'skill')} shown"]
+    if catalog.shortened:
+        said.append(f"{len(catalog.shortened):,} shortened")
+    if catalog.left_out:
+        said.append(f"{catalog.left_out:,} left out")
+    for reasons, what in ((catalog.withheld, "withheld"), (catalog.unplaced_pins, "pins not placed")):
+        if reasons:
+            first = "; ".join(f"{Style.text(name)} ({why})" for name, why in list(reasons.items())[:_SHOWN])
+            more = f" and {len(reasons) - _SHOWN:,} more" if len(reasons) > _SHOWN else ""
+            said.append(f"{what}: {first}{more}")
+    print(style.dim(", ".join(said)), file=sys.stderr)
