@@ -15,13 +15,13 @@ from metier.find.vectors import NEAREST
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from metier.find.index import Index, Row
+    from metier.find.index import Field, Index, Row
     from metier.find.query import Query
     from metier.find.ranking import Rarity
     from metier.find.vectors import Nearness
 
 POSTINGS = 8_000
-"""How many occurrences are looked at in each table, unless a single word has more."""
+"""How many occurrences are looked at in each field, unless a single word has more."""
 BEST_OF_EACH = 25
 """How many of the likeliest go on by what they say of themselves, and as many by their bodies."""
 BEST_OF_BOTH = 60
@@ -102,7 +102,7 @@ def _with_all(index: Index, stems: Sequence[str]) -> list[int]:
 def _likely(
     query: Query,
     indexes: Mapping[int, Index],
-    table: str,
+    field: Field,
     counts: Mapping[str, int],
     rarity: Mapping[str, float],
 ) -> dict[int, dict[int, float]]:
@@ -117,7 +117,7 @@ def _likely(
         if left < POSTINGS and counts[stem] * _SHARE[level] > left:
             continue
         for place, index in indexes.items():
-            ids = index.having(table, stem, level)
+            ids = index.having(field, stem, level)
             left -= len(ids)
             mine = scores[place]
             for id_ in ids:

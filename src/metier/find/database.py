@@ -27,8 +27,8 @@ _FORMAT = 1
 _LOCK_SECONDS = 5.0
 """How long to wait for another process that writes: many times what a batch takes. Reading never waits."""
 
-# `about` and `body` hold only which skill has which stem, and how much of it; the rest is computed from the `skill`
-# table, for the few skills that come into question. That keeps them a tenth of the size of the text.
+# `posting` holds only which skill has which stem, where, and how much of it; the rest is computed from the `skill`
+# table, for the few skills that come into question. That keeps it a tenth of the size of the text.
 _SCHEMA = """
 CREATE TABLE made_by (kind TEXT NOT NULL);
 CREATE TABLE skill (
@@ -52,8 +52,7 @@ CREATE TABLE spelling (
     variant TEXT NOT NULL, word TEXT NOT NULL, PRIMARY KEY (variant, word)
 ) WITHOUT ROWID;
 CREATE TABLE vector (id INTEGER PRIMARY KEY, model TEXT NOT NULL, data BLOB NOT NULL);
-CREATE VIRTUAL TABLE about USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
-CREATE VIRTUAL TABLE body USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
+CREATE VIRTUAL TABLE posting USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
 """
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier.find.database import Damaged, Database, told
 from metier.find.spelling import variants
@@ -16,6 +16,8 @@ from metier.find.words import split_stems, stems
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+
+Field: TypeAlias = Literal["about", "body"]
 
 MAX_TEXT = 64 * 1024
 """How much of a body is indexed; 99 in 100 are shorter than half of it."""
@@ -31,15 +33,22 @@ _AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 
 
 class Level(NamedTuple):
-    """How much a skill has of a word: the tables hold each word once for a skill, with the mark of its level."""
+    """How much a skill has of a word. Each word is posted once for each field, with the mark of its level.
 
-    mark: str
-    """Letters that no word contains, and that the tokenizer takes for a part of one."""
+    Marks are letters that no word contains once it is folded, and that the tokenizer takes for a part of one.
+    """
+
+    about: str
+    body: str
     at_least: float
     weight: float
 
 
-LEVELS = (Level("\u00b3", 1.4, 1.7), Level("\u00b2", 0.9, 1.1), Level("", 0.0, 0.6))
+LEVELS = (
+    Level("\u00bd", "\u00b3", 1.4, 1.7),
+    Level("\u00bc", "\u00b2", 0.9, 1.1),
+    Level("\u00b9", "", 0.0, 0.6),
+)
 
 
 class SkillText(NamedTuple):
@@ -180,12 +189,12 @@ class Index:
                         found[stem] = (before[0] + about, before[1] + body)
         return found
 
-    def having(self, table: str, stem: str, level: int | None = None) -> list[int]:
-        """The ids of all skills that have a stem in `about` or in `body`, as much as the level says, or at all."""
+    def having(self, field: Field, stem: str, level: int | None = None) -> list[int]:
+        """The ids of all skills that have a stem in a field, as much as the level says, or at all."""
         levels = LEVELS if level is None else LEVELS[level : level + 1]
-        wanted = " OR ".join(f'"{stem}{one.mark}"' for one in levels)
+        wanted = " OR ".join(f'"{stem}{getattr(one, field)}"' for one in levels)
         with self._reading() as connection:
-            rows = connection.execute(f"SELECT rowid FROM {table} WHERE {table} MATCH ?", (wanted,))
+            rows = connection.execute("SELECT rowid FROM posting WHERE posting MATCH ?", (wanted,))
             return [row[0] for row in rows]
 
     def tagged(self, tag: str) -> set[int]:
@@ -330,10 +339,11 @@ class _Counts:
     def save(self, connection: sqlite3.Connection) -> None:
         for scope, totals in self._totals.items():
             about, body = self._about[scope], self._body[scope]
+            of_about, of_body = about.get, body.get
             changed = [
-                (stem, scope, about[stem], body[stem])
+                (stem, scope, in_about, in_body)
                 for stem in sorted(about.keys() | body.keys())
-                if about[stem] or body[stem]
+                if (in_about := of_about(stem, 0)) | (in_body := of_body(stem, 0))
             ]
             connection.executemany(
                 "INSERT INTO stem VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
@@ -354,7 +364,7 @@ def _words_of(text: SkillText) -> tuple[Words, list[str]]:
     body = stems(text.body[:MAX_TEXT])
     groups: list[list[str]] = [[] for _ in range(MOST_COUNTED)]
     for stem, count in Counter(body).items():
-        groups[min(count, MOST_COUNTED) - 1].append(stem)
+        groups[count - 1 if count < MOST_COUNTED else -1].append(stem)
     tally = [" ".join(group) for group in groups]
     return Words(split_stems(text.name), split_stems(text.about[:MAX_TEXT]), tally, word_count(body)), body
 
@@ -370,8 +380,7 @@ def _put_in(connection: sqlite3.Connection, text: SkillText, words: Words, body:
         (text.key, text.stamp, text.name, scope, int(text.unlisted), text.needs, about, *packed),
     )
     id_ = cursor.lastrowid
-    for table, line in _postings(words):
-        connection.execute(f"INSERT INTO {table} (rowid, stems) VALUES (?, ?)", (id_, line))
+    connection.execute("INSERT INTO posting (rowid, stems) VALUES (?, ?)", (id_, _postings(words)))
     tags = {tag.casefold() for tag in text.tags}
     connection.executemany("INSERT INTO tag VALUES (?, ?)", [(tag, id_) for tag in tags])
     for word in {*text.name.split("-"), *tags}:
@@ -385,32 +394,31 @@ def _take_out(connection: sqlite3.Connection, key: str, counts: _Counts) -> None
         return
     id_, scope, *packed = row
     words = _unpacked(*packed)
-    for table, line in _postings(words):
-        # A table without content must be told what to forget.
-        connection.execute(f"INSERT INTO {table} ({table}, rowid, stems) VALUES ('delete', ?, ?)", (id_, line))
+    # A table without content must be told what to forget.
+    connection.execute("INSERT INTO posting (posting, rowid, stems) VALUES ('delete', ?, ?)", (id_, _postings(words)))
     for table in ("skill", "tag", "vector"):
         connection.execute(f"DELETE FROM {table} WHERE id = ?", (id_,))
     counts.add(words, scope, -1)
 
 
-def _postings(words: Words) -> Iterator[tuple[str, str]]:
-    """For each table the stems, each marked with how much the skill has of it."""
+def _postings(words: Words) -> str:
+    """The stems of a skill, each marked with its field and how much the skill has of it."""
     counts = Counter(words.about)
     for stem in words.name:
         counts[stem] += NAME_WEIGHT
     norm = length_norm(words.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
-    yield "about", " ".join([stem + _mark(count, norm) for stem, count in counts.items()])
+    marked = [stem + _level(count, norm).about for stem, count in counts.items()]
     norm = length_norm(words.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
-    marked = []
     for times, group in enumerate(words.tally, 1):
-        mark = _mark(times, norm)
-        marked.append(group.replace(" ", f"{mark} ") + mark if group else "")
-    yield "body", " ".join(marked)
+        if group:
+            mark = _level(times, norm).body
+            marked.append(group.replace(" ", f"{mark} ") + mark)
+    return " ".join(marked)
 
 
-def _mark(count: int, norm: float) -> str:
+def _level(count: int, norm: float) -> Level:
     much = saturated(count, norm)
-    return next(level.mark for level in LEVELS if much >= level.at_least)
+    return next(level for level in LEVELS if much >= level.at_least)
 
 
 def _scope_number(connection: sqlite3.Connection, value: str) -> int:

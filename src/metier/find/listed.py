@@ -30,7 +30,10 @@ class Listed:
         """Whether a skill may be shown, judged by the index where that is enough, else by the skill itself."""
         if self.only is not None and entry.name not in self.only:
             return False
-        reason = self._by_index(row) if row is not None else self._by_skill(entry)
+        if entry.is_undescribed_and_hidden:
+            reason = _FOR_PEOPLE
+        else:
+            reason = self._by_index(row) if row is not None else self._by_skill(entry)
         if reason:
             self.withheld[entry.name] = reason
         return not reason

@@ -23,6 +23,7 @@ STOP_WORDS = frozenset(
 )
 
 _WORDS = re.compile(r"[^\W_]+").findall
+_PLAIN_WORDS = re.compile("[a-z0-9]+").findall
 # Names of languages that a rule for words would cut down to one letter.
 _SPOKEN = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _SIGNED = re.compile(r"(?<!\w)(?:[cC]\+\+|[cCfF]#|\.(?:NET|net|Net))(?!\w)")
@@ -42,7 +43,9 @@ def stems(text: str) -> list[str]:
     ['fill', 'pdf', 'form']
     """
     known = _known_stems()
-    return [stem for word in _WORDS(_folded(text).lower()) for stem in known[word]]
+    text = _folded(text).lower()
+    words = _PLAIN_WORDS(text) if text.isascii() else _WORDS(text)
+    return [stem for word in words for stem in known[word]]
 
 
 def split_stems(text: str) -> list[str]:
@@ -51,13 +54,15 @@ def split_stems(text: str) -> list[str]:
     >>> split_stems("fillPdfForms")
     ['fillpdfform', 'fill', 'pdf', 'form']
     """
-    found = []
+    known = _known_stems()
+    found: list[str] = []
     for word in _WORDS(_folded(text)):
-        found.extend(stems(word))
+        found.extend(known[word.lower()])
         if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
             parts = _HUMPS.split(word)
             if len(parts) > 1:
-                found.extend(stems(" ".join(parts)))
+                for part in parts:
+                    found.extend(known[part.lower()])
     return found
 
 
@@ -65,9 +70,10 @@ def _folded(text: str) -> str:
     """One form of each letter, without accents, and languages with signs in their names spelled out."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
-    lowered = text.lower()
-    if any(sign in lowered for sign in _SPOKEN):
-        text = _SIGNED.sub(lambda found: f" {_SPOKEN[found[0].lower()]} ", text)
+    if "#" in text or "+" in text or "." in text:
+        lowered = text.lower()
+        if "c#" in lowered or "c++" in lowered or ".net" in lowered or "f#" in lowered:
+            text = _SIGNED.sub(lambda found: f" {_SPOKEN[found[0].lower()]} ", text)
     return text
 
 

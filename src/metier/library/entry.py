@@ -6,11 +6,20 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier.errors import MetierError
 from metier.library.layers import admits
 from metier.library.readiness import Machine, readiness
 from metier.library.reading import Unreadable, read_file
 from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
-from metier.skill import NO_REQUIREMENTS, Diagnostic, may_require, read_draft, read_side_file, requirements_of
+from metier.skill import (
+    NO_REQUIREMENTS,
+    NOTHING_BESIDE,
+    Diagnostic,
+    may_require,
+    read_draft,
+    read_side_file,
+    requirements_of,
+)
 
 if TYPE_CHECKING:
     from metier.library.layers import Caller, Layer, Place
@@ -115,7 +124,11 @@ class Entry:
     @property
     def side_file(self) -> SideFile:
         """What its `agents/openai.yaml` says, read each time: a refresh does not look at it."""
-        return read_side_file(self.package)
+        try:
+            package = self.package
+        except MetierError:
+            return NOTHING_BESIDE  # an archive that is gone
+        return read_side_file(package)
 
     @property
     def requirements(self) -> Requirements:

@@ -35,7 +35,7 @@ class Machine:
     def has_program(self, name: str) -> bool:
         """Whether a program can be started by its name."""
         if name not in self._programs:
-            self._programs[name] = shutil.which(name, path=self.environment.get("PATH")) is not None
+            self._programs[name] = shutil.which(name, path=self.environment.get("PATH", "")) is not None
         return self._programs[name]
 
 

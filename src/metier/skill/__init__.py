@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.skill.memory import MemoryFile, MemoryPackage
     from metier.skill.names import is_valid_name, slug
     from metier.skill.requirements import NO_REQUIREMENTS, Requirements, may_require, requirements_of
-    from metier.skill.side_file import SideFile, read_side_file
+    from metier.skill.side_file import NOTHING_BESIDE, SideFile, read_side_file
     from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
     from metier.skill.tokens import estimate_tokens
     from metier.skill.writing import write_skill
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "KINDS": "metier.skill.diagnostic",
     "MAX_SKILL_BYTES": "metier.skill.draft",
+    "NOTHING_BESIDE": "metier.skill.side_file",
     "NO_REQUIREMENTS": "metier.skill.requirements",
     "UNSETTLED_INODE": "metier.skill.folder",
     "Argument": "metier.skill.skill",
@@ -82,6 +83,7 @@ __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 __all__ = [
     "KINDS",
     "MAX_SKILL_BYTES",
+    "NOTHING_BESIDE",
     "NO_REQUIREMENTS",
     "UNSETTLED_INODE",
     "Argument",

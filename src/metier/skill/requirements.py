@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from metier.skill.skill import Skill
 
 _MOST = 64
-_PLACES = ("openclaw", "clawdbot", "moltbot", "clawdis", "clawd", "hermes", "metier")
+_PLACES = frozenset({"openclaw", "clawdbot", "moltbot", "clawdis", "clawd", "hermes", "metier"})
 """Keys below `metadata` under which clients keep requirements of their own."""
 _KINDS = {
     "bins": "bins", "bin": "bins", "binaries": "bins", "commands": "bins",
@@ -23,13 +23,16 @@ _KINDS = {
     "tools": "tools", "requirestools": "tools",
     "mcp": "mcp", "mcpservers": "mcp",
 }  # fmt: skip
-_HOLDERS = ("requires", "prerequisites")
+_HOLDERS = frozenset({"requires", "prerequisites"})
+_AT_THE_TOP = frozenset(_KINDS) - {"tools", "commands"}
+"""Kinds that mean a requirement at the top of a file too, where `tools` and `commands` name what a skill brings."""
 _DECLARING = frozenset(
     {*_HOLDERS, "bins", "env", "os", "platforms", "required_environment_variables", "mcp", "anyBins"}
 )
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
-_NAME = re.compile(r"[^\s\x00-\x1f]{1,128}").fullmatch
+_NAME = re.compile(r"\S{1,128}").fullmatch
+_ORDINARY = frozenset({"name", "description", "license", "allowed-tools", "version", "tags", "author", "compatibility"})
 _SYSTEMS = {
     "darwin": "darwin", "macos": "darwin", "mac": "darwin", "osx": "darwin",
     "linux": "linux",
@@ -73,8 +76,11 @@ class Requirements:
         if not text:
             return NO_REQUIREMENTS
         try:
-            return cls(**{kind: tuple(names) for kind, names in json.loads(text).items()})
-        except (TypeError, AttributeError) as error:
+            kinds = json.loads(text)
+            if not all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in kinds.values()):
+                raise ValueError("not lists of names")
+            return cls(**{kind: tuple(names) for kind, names in kinds.items()})
+        except (TypeError, AttributeError, RecursionError) as error:
             raise ValueError(str(error)) from None
 
 
@@ -83,12 +89,19 @@ NO_REQUIREMENTS = Requirements()
 
 def may_require(mapping: Mapping[str, Any]) -> bool:
     """Whether a frontmatter could declare requirements; a cheap no for nearly all."""
-    if not _DECLARING.isdisjoint(mapping):
-        return True
-    metadata = mapping.get("metadata")
-    if isinstance(metadata, str):
-        return True  # it may be JSON
-    return isinstance(metadata, dict) and not _DECLARING.union(_PLACES).isdisjoint(metadata)
+    for key, value in mapping.items():
+        if key in _ORDINARY:
+            continue
+        plain = _plain(key)
+        if plain in _HOLDERS or plain in _AT_THE_TOP:
+            return True
+        if plain == "metadata":
+            if not isinstance(value, dict):
+                return True  # it may be JSON
+            inner = set(map(_plain, value))
+            if inner & _AT_THE_TOP or inner & _HOLDERS or inner & _PLACES:
+                return True
+    return False
 
 
 def requirements_of(skill: Skill) -> Requirements:
@@ -96,23 +109,31 @@ def requirements_of(skill: Skill) -> Requirements:
     if not may_require(skill.frontmatter):
         return NO_REQUIREMENTS
     found: dict[str, dict[str, None]] = {}
-    metadata = skill.metadata
-    for place in (skill.frontmatter, metadata, *(metadata.get(place) for place in _PLACES)):
-        if not isinstance(place, dict):
-            continue
-        for holder in _HOLDERS:
-            _collect(found, place.get(holder))
-        # `tools` at the top of a file or of `metadata` names tools that the skill may use, not ones it needs.
-        outermost = place is skill.frontmatter or place is metadata
-        _collect(found, {key: item for key, item in place.items() if not (outermost and key == "tools")})
+    _collect_outermost(found, skill.frontmatter)
+    _collect_outermost(found, skill.metadata)
+    for key, value in skill.metadata.items():
+        if _plain(key) in _PLACES and isinstance(value, dict):
+            _collect(found, value)
+            for inner, item in value.items():
+                if _plain(inner) in _HOLDERS:
+                    _collect(found, item)
     return Requirements(**{kind: tuple(names)[:_MOST] for kind, names in found.items()})
+
+
+def _collect_outermost(found: dict[str, dict[str, None]], mapping: Mapping[str, Any]) -> None:
+    for key, value in mapping.items():
+        plain = _plain(key)
+        if plain in _HOLDERS:
+            _collect(found, value)
+        elif plain in _AT_THE_TOP:
+            _collect(found, {key: value})
 
 
 def _collect(found: dict[str, dict[str, None]], declared: object) -> None:
     if not isinstance(declared, dict):
         return  # a list here names other skills, or is prose
     for key, value in declared.items():
-        kind = _KINDS.get(re.sub("[-_ ]", "", str(key)).lower())
+        kind = _KINDS.get(_plain(key))
         if kind is not None:
             for name in _names(kind, value):
                 found.setdefault(kind, {})[name] = None
@@ -129,8 +150,17 @@ def _names(kind: str, value: object) -> Iterable[str]:
         elif kind == "os":
             if name.lower() in _SYSTEMS:
                 yield _SYSTEMS[name.lower()]
-        elif _NAME(name):
+        elif is_required_name(name):
             yield name
+
+
+def is_required_name(name: object) -> bool:
+    """Whether it can be the name of a tool or a server."""
+    return isinstance(name, str) and bool(_NAME(name)) and name.isprintable()
+
+
+def _plain(key: object) -> str:
+    return str(key).replace("-", "").replace("_", "").replace(" ", "").lower()
 
 
 def _listed(value: object) -> Iterable[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.errors import MetierError
 from metier.skill.block import read_block
+from metier.skill.requirements import is_required_name
 
 if TYPE_CHECKING:
     from metier.skill.files import Package
@@ -32,7 +33,7 @@ def read_side_file(package: Package) -> SideFile:
     """What the side file of a skill says; one that is missing or cannot be understood says nothing."""
     try:
         data = package.read(SIDE_FILE, limit=_MAX_BYTES)
-        mapping = read_block(data.decode(), 1).mapping
+        mapping = read_block(f"{data.decode()}\n", 1).mapping
     except (MetierError, OSError, UnicodeDecodeError):
         return NOTHING_BESIDE
     policy, interface = _map(mapping, "policy"), _map(mapping, "interface")
@@ -41,10 +42,10 @@ def read_side_file(package: Package) -> SideFile:
     servers = [
         tool["value"]
         for tool in (tools if isinstance(tools, list) else [])
-        if isinstance(tool, dict) and tool.get("type") == "mcp" and isinstance(tool.get("value"), str)
+        if isinstance(tool, dict) and tool.get("type") == "mcp" and is_required_name(tool.get("value"))
     ]
     return SideFile(
-        str(policy.get("allow_implicit_invocation", "true")).strip().lower() in ("false", "no", "off", "0"),
+        str(policy.get("allow_implicit_invocation", "true")).strip().lower() in ("false", "no", "off", "0", "n"),
         short.strip() if isinstance(short, str) else "",
         tuple(dict.fromkeys(servers))[:_MOST],
     )

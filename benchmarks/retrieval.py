@@ -1,0 +1,377 @@
+"""How well and how fast the right skill is found.
+
+Three tables. Quality: real queries that skill authors wrote as trigger tests for their own skills, against a real
+collection. The catalog: whether the right skill is inside a budget. Scale: search, build and update at sizes made by
+resampling that collection. Times are CPU times.
+
+    python benchmarks/retrieval.py                        quality and catalog, scale at 1,000 and 100,000
+    python benchmarks/retrieval.py --sizes 1000,1000000   other sizes
+    python benchmarks/retrieval.py --queries Q.jsonl --qrels Q.tsv --only quality
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import os
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from metier import Caller, Library
+from metier.find import Finder, Query, WordVectors
+from metier.find.index import Index, SkillText
+from metier.library.snapshot import Snapshot
+from metier.skill import slug
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "retrieval"
+BUDGETS = (1_024, 4_096)
+QUERIES_AT_SCALE = 200
+UPDATES = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """Skills, queries, and which skills are right for which query."""
+
+    rows: list[dict[str, str]]
+    names: list[str]
+    """A name of its own for each row: two of one name would hide one another in a library."""
+    queries: list[str]
+    right: list[set[str]]
+
+
+def read(folder: Path, queries: Path, qrels: Path) -> Collection:
+    with gzip.open(folder / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    names: list[str] = []
+    taken: set[str] = set()
+    for row in rows:
+        base = slug(row["name"]) or row["id"]
+        name, number = base, 1
+        while name in taken:
+            number += 1
+            name = f"{base}-{number}"
+        taken.add(name)
+        names.append(name)
+    name_of = dict(zip((row["id"] for row in rows), names, strict=True))
+    asked = [json.loads(line) for line in queries.read_text(encoding="utf-8").splitlines()]
+    right: dict[str, set[str]] = {}
+    for line in qrels.read_text(encoding="utf-8").splitlines():
+        query, skill, grade = line.split("\t")
+        if int(grade) > 0:
+            right.setdefault(query, set()).add(name_of[skill])
+    asked = [one for one in asked if one["id"] in right]
+    return Collection(
+        rows=rows, names=names, queries=[one["text"] for one in asked], right=[right[one["id"]] for one in asked]
+    )
+
+
+def library_of(data: Collection) -> Library:
+    skills = [
+        {
+            "SKILL.md": f"---\nname: {name}\ndescription: {json.dumps(row['description'], ensure_ascii=False)}\n---\n"
+            + row["body"]
+        }
+        for row, name in zip(data.rows, data.names, strict=True)
+    ]
+    library = Library.from_files(*skills)
+    library.embed_with(None)
+    return library
+
+
+# --- quality ---------------------------------------------------------------------------------------------------------
+
+Search = Callable[[str], Sequence[str]]
+
+
+def quality(label: str, search: Search, data: Collection) -> list[str]:
+    hit = at5 = at10 = gain = reciprocal = 0.0
+    times = []
+    for query, right in zip(data.queries, data.right, strict=True):
+        start = time.process_time()
+        found = list(search(query))[:10]
+        times.append(time.process_time() - start)
+        ranks = [rank for rank, name in enumerate(found) if name in right]
+        hit += bool(ranks) and ranks[0] == 0
+        at5 += sum(rank < 5 for rank in ranks) / len(right)
+        at10 += len(ranks) / len(right)
+        ideal = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(right))))
+        gain += sum(1 / math.log2(rank + 2) for rank in ranks) / ideal
+        reciprocal += 1 / (ranks[0] + 1) if ranks else 0
+    count = len(data.queries)
+    figures = [f"{value / count:.3f}" for value in (hit, at5, at10, gain, reciprocal)]
+    return [label, *figures, f"{percentile(times, 50) * 1e3:.1f}", f"{percentile(times, 99) * 1e3:.1f}"]
+
+
+def plain_full_text(data: Collection, columns: str, weights: str) -> Search:
+    """What SQLite alone does: its stemmer, its BM25, every word of the query."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE VIRTUAL TABLE skill USING fts5(name, description, body, tokenize='porter unicode61')")
+    database.executemany(
+        "INSERT INTO skill VALUES (?, ?, ?)",
+        [
+            (name.replace("-", " "), row["description"], row["body"])
+            for row, name in zip(data.rows, data.names, strict=True)
+        ],
+    )
+
+    def search(query: str) -> list[str]:
+        words = dict.fromkeys("".join(c if c.isalnum() else " " for c in query).split())
+        if not words:
+            return []
+        matched = f"{{{columns}}} : (" + " OR ".join(f'"{word}"' for word in words) + ")"
+        rows = database.execute(
+            f"SELECT rowid FROM skill WHERE skill MATCH ? ORDER BY bm25(skill, {weights}) LIMIT 10", (matched,)
+        )
+        return [data.names[row[0] - 1] for row in rows]
+
+    return search
+
+
+def vectors_alone(data: Collection) -> Search:
+    embedder = WordVectors()
+    texts = [f"{name.replace('-', ' ')}. {row['description']}" for row, name in zip(data.rows, data.names, strict=True)]
+    rows = embedder.embed(texts)
+
+    def search(query: str) -> list[str]:
+        near = rows @ embedder.embed([query])[0]
+        return [data.names[at] for at in (-near).argsort(kind="stable")[:10]]
+
+    return search
+
+
+def quality_table(data: Collection) -> list[list[str]]:
+    table = [
+        quality("name only, plain FTS5", plain_full_text(data, "name", "1, 0, 0"), data),
+        quality("description only, plain FTS5", plain_full_text(data, "description", "0, 1, 0"), data),
+        quality("all in one table, plain FTS5", plain_full_text(data, "name description body", "4, 2, 1"), data),
+    ]
+    library = library_of(data)
+    library.index()
+
+    def search(query: str) -> list[str]:
+        return [result.name for result in library.search(query, 10)]
+
+    table.append(quality("full text (default)", search, data))
+    try:
+        table.append(quality("vectors alone", vectors_alone(data), data))
+        library.embed_with(WordVectors())
+        library.index()
+        table.append(quality("fused (metier[vectors])", search, data))
+    except ImportError:
+        print("vectors: install `metier[vectors]` to measure them", file=sys.stderr)
+    return table
+
+
+# --- the catalog -----------------------------------------------------------------------------------------------------
+
+
+def catalog_table(data: Collection) -> list[list[str]]:
+    library = library_of(data)
+    library.index()
+    table = []
+    for budget in BUDGETS:
+        inside = 0
+        sizes, shown, times = [], [], []
+        for query, right in zip(data.queries, data.right, strict=True):
+            start = time.process_time()
+            catalog = library.catalog(budget, query=query)
+            times.append(time.process_time() - start)
+            sizes.append(catalog.size)
+            shown.append(len(catalog.shown))
+            inside += not right.isdisjoint(catalog.shown)
+        table.append(
+            [
+                f"{budget:,}",
+                f"{inside / len(data.queries):.3f}",
+                f"{max(sizes):,}",
+                f"{statistics.mean(shown):.1f}",
+                f"{percentile(times, 50) * 1e3:.1f}",
+            ]
+        )
+    return table
+
+
+# --- scale -----------------------------------------------------------------------------------------------------------
+
+
+def resampled(data: Collection, count: int, seed: int = 0) -> Iterator[SkillText]:
+    """Skills of the usual lengths, made of sentences and paragraphs of the real ones."""
+    chance = random.Random(seed)
+    paragraphs = [part for row in data.rows for part in row["body"].split("\n\n") if part.strip()]
+    for number in range(count):
+        one, other = chance.choice(data.rows), chance.choice(data.rows)
+        sentences = [*one["description"].split(". ")[:2], *other["description"].split(". ")[1:2]]
+        parts: list[str] = []
+        length, at = 0, chance.randrange(len(paragraphs))
+        while length < len(one["body"]):
+            if chance.random() < 0.2:
+                at = chance.randrange(len(paragraphs))
+            part = paragraphs[at % len(paragraphs)]
+            at += 1
+            parts.append(part)
+            length += len(part) + 2
+        yield SkillText(
+            key=f"{number}/SKILL.md",
+            stamp="1",
+            name=f"{slug(one['name'])[:50]}-{number}",
+            about=". ".join(sentences),
+            body="\n\n".join(parts)[: len(one["body"])],
+        )
+
+
+class _Standing:
+    """A snapshot in which every indexed skill is active: what is measured is the search, not the reading of files."""
+
+    def __init__(self) -> None:
+        self.places = (self,)
+        self.shelves = (self,)
+        self.active = self
+
+    def view(self, _: Caller) -> _Standing:
+        return self
+
+    def get(self, name: str) -> _Entry:
+        return _Entry(self, name)
+
+    def items(self) -> list[tuple[str, object]]:
+        return []
+
+
+@dataclass(slots=True)
+class _Entry:
+    place: _Standing
+    name: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.name.rpartition('-')[2]}/SKILL.md"
+
+    @property
+    def location(self) -> str:
+        return self.key
+
+
+def scale_row(data: Collection, count: int) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="metier-bench-") as folder:
+        path = f"{folder}/search.db"
+        index = Index(path)
+        spent = 0.0
+        batch: list[SkillText] = []
+        for text in resampled(data, count):
+            batch.append(text)
+            if len(batch) == 200:
+                start = time.process_time()
+                index.update(batch)
+                spent += time.process_time() - start
+                batch = []
+                if sys.stderr.isatty():
+                    print(f"\rindexing {count:,}: {text.key.partition('/')[0]}", end="", file=sys.stderr)
+        start = time.process_time()
+        index.update(batch)
+        spent += time.process_time() - start
+        updates = []
+        for text in resampled(data, UPDATES, seed=1):
+            start = time.process_time()
+            index.update([text._replace(stamp="2")])
+            updates.append(time.process_time() - start)
+        size = sum(os.path.getsize(file.path) for file in os.scandir(folder))
+        finder = Finder(None)
+        standing = _Standing()
+        finder._indexes[0] = index
+        finder._current[0] = cast("Any", standing)
+        times = []
+        for query in data.queries[:QUERIES_AT_SCALE]:
+            start = time.process_time()
+            finder.search(cast("Snapshot", standing), Caller(), Query.read(query), 10, lambda _, __: True)
+            times.append(time.process_time() - start)
+        index.database.close()
+    return [
+        f"{count:,}",
+        f"{percentile(times, 50) * 1e3:.1f}",
+        f"{percentile(times, 99) * 1e3:.1f}",
+        f"{spent:.1f}",
+        f"{spent / count * 1e3:.2f}",
+        f"{size / 2**20:,.0f}",
+        f"{percentile(updates, 50) * 1e3:.1f}",
+    ]
+
+
+# --- printing --------------------------------------------------------------------------------------------------------
+
+
+def percentile(values: Sequence[float], of_hundred: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * of_hundred // 100)]
+
+
+def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
+    print(f"\n{title}")
+    for line in (head, *rows):
+        print(
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder with corpus.jsonl.gz")
+    parser.add_argument("--queries", type=Path, help="JSON lines with id and text (default: dev-queries.jsonl)")
+    parser.add_argument("--qrels", type=Path, help="query, skill and grade in columns (default: dev-qrels.tsv)")
+    parser.add_argument("--sizes", default="1000,100000", help="numbers of skills for the last table")
+    parser.add_argument("--only", choices=("quality", "catalog", "scale"), help="just one table")
+    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+    options = parser.parse_args()
+    if not (options.data / "corpus.jsonl.gz").exists():
+        print(f"There is no collection in {options.data}; name one with --data.", file=sys.stderr)
+        return 2
+    queries, qrels = (
+        options.queries or options.data / "dev-queries.jsonl",
+        options.qrels or options.data / "dev-qrels.tsv",
+    )
+    data = read(options.data, queries, qrels)
+    tables: dict[str, tuple[str, Sequence[str], Callable[[], list[list[str]]]]] = {
+        "quality": (
+            f"{len(data.queries):,} queries, {len(data.rows):,} skills",
+            ("method", "hit@1", "recall@5", "recall@10", "nDCG@10", "MRR", "CPU p50 ms", "p99 ms"),
+            lambda: quality_table(data),
+        ),
+        "catalog": (
+            "catalog with the prompt as query",
+            ("budget", "right skill inside", "largest", "skills shown", "CPU p50 ms"),
+            lambda: catalog_table(data),
+        ),
+        "scale": (
+            "scale, by resampling",
+            ("skills", "search p50 ms", "p99 ms", "build s", "ms a skill", "MiB", "one update ms"),
+            lambda: [scale_row(data, int(size)) for size in options.sizes.split(",")],
+        ),
+    }
+    found: dict[str, list[dict[str, str]]] = {}
+    for name, (title, head, make) in tables.items():
+        if options.only in (None, name):
+            rows = make()
+            found[name] = [dict(zip(head, row, strict=True)) for row in rows]
+            if not options.json:
+                print_table(title, head, rows)
+    if options.json:
+        print(json.dumps(found, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
