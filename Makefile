@@ -31,6 +31,7 @@ lint: $(READY) ## style, types, and no module over 800 lines
 bench: $(READY) ## measure, as ratios to bare loops in the same run
 	$(BIN)/python benchmarks/library.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/retrieval.py
 
 docs: $(READY) ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

@@ -66,7 +66,7 @@ def test_the_version_is_printed(metier: Call) -> None:
     [
         ["nonsense"],
         ["list", "--nonsense"],
-        ["list", "extra"],
+        ["list", "extra", "b"],
         ["show"],
         ["read"],
         ["read", "a", "b", "c"],

@@ -130,6 +130,8 @@ class Card:
     name: str
     description: str
     short: str = ""
+    is_cut: bool = False
+    """Whether the description is longer than any catalog shows."""
 
     @classmethod
     def of(cls, entry: Entry) -> Card:
@@ -141,7 +143,9 @@ class Card:
         short = skill.metadata.get("short-description")
         if not isinstance(short, str):
             short = entry.side_file.short_description
-        return cls(entry.name, shortened(text, MAX_DESCRIPTION, len), one_line(short))
+        return cls(
+            entry.name, shortened(text, MAX_DESCRIPTION, len), one_line(short), is_cut=len(text) > MAX_DESCRIPTION
+        )
 
 
 def everything(entries: Iterable[Entry], listed: Listed, writer: Writer) -> Catalog | None:
@@ -162,7 +166,12 @@ def everything(entries: Iterable[Entry], listed: Listed, writer: Writer) -> Cata
     names = tuple(card.name for card in cards)
     if writer.fits(lines):
         return Catalog(
-            text=writer.whole(lines), budget=writer.budget, rung="full", shown=names, withheld=dict(listed.withheld)
+            text=writer.whole(lines),
+            budget=writer.budget,
+            rung="full",
+            shown=names,
+            shortened=tuple(card.name for card in cards if card.is_cut),
+            withheld=dict(listed.withheld),
         )
     most = widest(lambda width: writer.fits([writer.record(card, width) for card in cards]))
     if most is None:
@@ -173,7 +182,7 @@ def everything(entries: Iterable[Entry], listed: Listed, writer: Writer) -> Cata
         budget=writer.budget,
         rung="shortened",
         shown=names,
-        shortened=tuple(card.name for card, a, b in zip(cards, lines, short, strict=True) if a != b),
+        shortened=tuple(card.name for card, a, b in zip(cards, lines, short, strict=True) if a != b or card.is_cut),
         withheld=dict(listed.withheld),
     )
 
@@ -202,13 +211,18 @@ def chosen(
     stable = _as_many_as_fit(writer, [], list(pins), [rest, tail])
     before = [*(writer.record(card, most) for card, most in stable), rest]
     dropped = {card.name: "no room" for card in pins[len(stable) :]}
-    others = [card for card in relevant if card.name not in {card.name for card, _ in stable}]
+    placed = {card.name for card in pins}
+    others = [card for card in relevant if card.name not in placed]
     picked = _as_many_as_fit(writer, before, others[:MOST_CHOSEN], [tail])
     left_out = total - len(stable) - len(picked)
     after = [writer.more(left_out)] if left_out else []
     lines = [*before, *(writer.record(card, most) for card, most in picked), *after]
     names = tuple(card.name for card, _ in (*stable, *picked))
-    cut = tuple(card.name for card, most in (*stable, *picked) if writer.record(card) != writer.record(card, most))
+    cut = tuple(
+        card.name
+        for card, most in (*stable, *picked)
+        if card.is_cut or writer.record(card) != writer.record(card, most)
+    )
     return Catalog(
         text=writer.whole(lines),
         budget=writer.budget,

@@ -225,10 +225,10 @@ class Index:
             )
             return [Row(*row) for row in rows]
 
-    def tags(self) -> list[tuple[str, str]]:
-        """Each tag with the name of each skill that has it."""
+    def tags(self) -> list[tuple[str, str, str]]:
+        """Each tag with the name and key of each skill that has it."""
         with self._reading() as connection:
-            return list(connection.execute("SELECT tag.tag, skill.name FROM tag JOIN skill USING (id)"))
+            return list(connection.execute("SELECT tag.tag, skill.name, skill.key FROM tag JOIN skill USING (id)"))
 
     def words(self, ids: Sequence[int]) -> dict[int, Words]:
         """The stems of skills."""

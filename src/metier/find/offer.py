@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
@@ -39,16 +40,17 @@ def offer(
     listed = Listed(machine, names)
     allowed = None if names is None else frozenset(names)
     entries = (entry for name, entry in view.active.items() if allowed is None or name in allowed)
+    asked = None if query is None else Query.of_prompt(searchable(query))
     complete = everything(entries, listed, writer)
     if complete is not None:
-        return complete
+        _, unplaced = pinned(pins, lambda name: _get(view, name), listed)
+        return replace(complete, unplaced_pins=unplaced)
     listed = Listed(machine, names)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     total, groups = finder().overview(snapshot, caller, listed)
-    if query is not None and query.strip():
-        asked = Query.of_prompt(searchable(query))
+    if asked is not None and asked.text.strip():
         results = finder().search(snapshot, caller, asked, MOST_CHOSEN, listed)
-        relevant = [Card.of(result.entry) for result in results if listed(result.entry)]
+        relevant = [Card.of(result.entry) for result in results]
     else:
         relevant = [Card.of(entry) for entry in _first(view, snapshot, listed, allowed)]
     return chosen(

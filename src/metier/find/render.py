@@ -20,6 +20,8 @@ Format: TypeAlias = Literal["xml", "markdown", "jsonl"]
 Groups: TypeAlias = "Sequence[tuple[str, int]]"
 
 _NO_LIMIT = 1 << 30
+# Letters that count as printable and print nothing. One selector after an emoji is how it is written; more hide text.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u2800\u3164\uffa0\U000e0100-\U000e01ef]|[\ufe00-\ufe0f]{2,}")
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
@@ -41,7 +43,8 @@ class Renderer(Protocol):
 
 def one_line(text: str) -> str:
     """Text on one line, with what cannot be seen shown as an escape."""
-    return shown(" ".join(text.split()), _NO_LIMIT)
+    line = shown(" ".join(text.split()), _NO_LIMIT)
+    return line if line.isascii() else _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
 
 
 class Xml:

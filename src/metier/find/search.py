@@ -14,6 +14,7 @@ from metier.find.candidates import candidates
 from metier.find.database import Busy, Damaged
 from metier.find.groups import groups
 from metier.find.index import Index, Totals
+from metier.find.query import MAX_QUERY
 from metier.find.ranking import Ranking, Rarity
 from metier.find.result import Result
 from metier.find.spelling import is_one_slip
@@ -160,11 +161,13 @@ class Finder:
                 if entry is not None and is_meant and row.name in names and not listed(entry, row):
                     names.discard(row.name)
         for name in [name for name in names if view.active[name].is_undescribed_and_hidden]:
+            listed(view.active[name])
             names.discard(name)
         tags: Counter[str] = Counter()
         for number, index in self._indexes.items():
-            for tag, name in index.tags():
-                if name in names and view.active[name].place is snapshot.places[number]:
+            for tag, name, key in index.tags():
+                entry = view.active[name] if name in names else None
+                if entry is not None and entry.place is snapshot.places[number] and key_of(entry) == key:
                     tags[tag] += 1
         return len(names), groups(names, tags.items())
 
@@ -402,7 +405,7 @@ def checked_k(k: int) -> int:
 
 
 def searchable(query: str) -> str:
-    """A query that is text."""
+    """A query that is text, without what no text can hold."""
     if not isinstance(query, str):
         raise InvalidArgument(f"A query is text, not {type(query).__name__}.", hint="Say what the skill should do.")
-    return query
+    return query[:MAX_QUERY].encode(errors="replace").decode()

@@ -1,0 +1,100 @@
+"""Which skills are looked at: enough of them that the right one is, however many there are besides."""
+
+from __future__ import annotations
+
+import pytest
+
+from metier import Library
+
+CROWD = 300
+
+
+@pytest.fixture(autouse=True)
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METIER_VECTORS", "off")
+
+
+def skill(name: str, description: str = "Does it.", body: str = "Do it.", more: str = "") -> dict[str, str]:
+    return {"SKILL.md": f"---\nname: {name}\ndescription: {description}\n{more}---\n{body}\n"}
+
+
+def crowd(description: str = "Common words.", body: str = "Common body.", more: str = "") -> list[dict[str, str]]:
+    return [skill(f"crowd-{number:03d}", description, body, more) for number in range(CROWD)]
+
+
+def names(library: Library, query: str, k: int = 10) -> list[str]:
+    return [result.name for result in library.search(query, k)]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        skill("target", "Common words about zebras."),
+        skill("target", body="Common body of a zebra."),
+        skill("target", more="tags: [zebra]\n"),
+        skill("target", more="triggers: [see a zebra]\n"),
+        skill("zebra-target"),
+    ],
+)
+def test_a_rare_word_finds_its_skill_among_many_that_share_the_common_ones(target: dict[str, str]) -> None:
+    library = Library.from_files(*crowd(), target, *[skill("last", "Common words.")])
+    assert names(library, "common words zebra body")[0].endswith("target")
+
+
+def test_a_skill_that_has_all_the_common_words_comes_before_those_that_have_some() -> None:
+    library = Library.from_files(*crowd(), skill("target", "Common words.", "Common words in the body."))
+    assert names(library, "common words")[0] == "target"
+
+
+@pytest.mark.parametrize("query", ["common words", "common", "tag:crowd common", '"common words"', "body"])
+def test_a_crowd_that_may_not_be_seen_hides_nobody(query: str) -> None:
+    more = "tags: [crowd]\n"
+    hidden = crowd(body="Common common body body.", more=f"{more}scope: {{agents: [x]}}\n")
+    seen = skill("zz-seen", "Long ago these common words, and others, were said.", "The body at last.", more)
+    assert names(Library.from_files(*hidden, seen), query) == ["zz-seen"]
+
+
+@pytest.mark.parametrize("query", ["common words", "common", "tag:crowd common", '"common words"', "body"])
+def test_a_crowd_that_is_not_for_models_hides_nobody(query: str) -> None:
+    more = "tags: [crowd]\n"
+    unlisted = crowd(body="Common common body body.", more=f"{more}disable-model-invocation: true\n")
+    seen = skill("zz-seen", "Long ago these common words, and others, were said.", "The body at last.", more)
+    assert names(Library.from_files(*unlisted, seen), query) == ["zz-seen"]
+
+
+def test_a_tag_finds_its_skill_among_many_that_fit_better() -> None:
+    target = skill("target", "Hardly common.", "Long body. " * 100, "tags: [rare]\n")
+    assert names(Library.from_files(*crowd(), target), "common words tag:rare") == ["target"]
+
+
+def test_a_tag_alone_finds_all_of_its_skills() -> None:
+    library = Library.from_files(*crowd(more="tags: [crowd]\n"))
+    assert names(library, "tag:crowd", 1_000) == [f"crowd-{number:03d}" for number in range(CROWD)]
+
+
+def test_a_name_is_found_however_badly_its_words_fit() -> None:
+    library = Library.from_files(*crowd("common-words common words.", "Common words " * 5), skill("common-words"))
+    assert names(library, "common words")[0] == "common-words"
+    assert names(library, "/common-words")[0] == "common-words"
+
+
+@pytest.mark.xfail(strict=True, reason="only the 50 best by their words are looked into for the phrase")
+def test_a_phrase_finds_its_skill_among_many_that_have_its_words_apart() -> None:
+    apart = crowd("Nothing.", "words, then common. words, again common. words")
+    target = skill("target", body="common words " + "and many others besides to make it longer " * 200)
+    assert names(Library.from_files(*apart, target), '"common words"') == ["target"]
+
+
+@pytest.mark.xfail(strict=True, reason="only the 50 best by their words are looked into for the phrase")
+def test_a_phrase_alone_finds_all_skills_that_contain_it() -> None:
+    assert len(names(Library.from_files(*crowd()), '"common words"', 1_000)) == CROWD
+
+
+def test_a_word_that_everything_has_still_finds_as_many_as_were_asked_for() -> None:
+    assert len(names(Library.from_files(*crowd()), "common", 20)) == 20
+
+
+def test_more_words_than_sqlite_takes_in_one_statement_can_be_searched_for() -> None:
+    text = " ".join(f"word{number}" for number in range(3_000))
+    library = Library.from_files(*crowd(), skill("target", body="About word17."))
+    assert names(library, text) == ["target"]

@@ -1,0 +1,455 @@
+"""The file of a search index: whatever happened to it, a search works, and it is made anew when it must be."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+import sqlite3
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+import metier.find.database
+from metier import Library
+from metier.find.database import Busy, Damaged, Database
+from metier.find.index import Index, SkillText
+
+Write = Callable[..., Path]
+Found = list[tuple[str, float, str]]
+SKILLS = 30
+QUERIES = ("knife", "fruit oven", '"apple bread"', "tag:kitchen", "/s07", "s1", "unheard")
+WORDS = ("apple", "bread", "chair", "dough", "fruit", "knife", "oven", "wood")
+
+pytestmark = pytest.mark.usefixtures("settled")
+
+
+@pytest.fixture(autouse=True)
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METIER_VECTORS", "off")
+
+
+@pytest.fixture
+def skills(tmp_path: Path, write_skill: Write) -> Path:
+    chance = random.Random(7)
+    for number in range(SKILLS):
+        write_skill(
+            tmp_path / "skills" / f"s{number:02d}",
+            description=" ".join(chance.choices(WORDS, k=5)),
+            body=" ".join(chance.choices(WORDS, k=200)),
+            more="tags: [kitchen]\n" if number % 3 else "",
+        )
+    return tmp_path / "skills"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def file(skills: Path, cache: Path) -> Path:
+    """A complete index that nobody has open."""
+    Library.from_folder(skills, cache=cache).search("fruit")
+    gc.collect()
+    (path,) = cache.glob("search-*")
+    return path
+
+
+def found(library: Library) -> list[Found]:
+    return [[(one.name, one.score, one.why) for one in library.search(query, 50)] for query in QUERIES]
+
+
+def opened(skills: Path, cache: Path) -> Library:
+    return Library.from_folder(skills, cache=cache)
+
+
+@pytest.fixture
+def expected(skills: Path) -> list[Found]:
+    return found(Library.from_folder(skills, cache=False))
+
+
+def indexed_keys(file: Path) -> list[str]:
+    connection = sqlite3.connect(file)
+    try:
+        return sorted(row[0] for row in connection.execute("SELECT key FROM skill"))
+    finally:
+        connection.close()
+
+
+def alter(file: Path, *statements: str) -> None:
+    connection = sqlite3.connect(file)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def overwrite(file: Path, at: int, data: bytes) -> None:
+    with open(file, "r+b") as opened_file:
+        opened_file.seek(at)
+        opened_file.write(data)
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [0.001, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99])
+def test_an_index_that_was_cut_off_is_rebuilt(
+    skills: Path, cache: Path, file: Path, expected: list[Found], part: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.truncate(file, int(file.stat().st_size * part))
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "is rebuilt" in caplog.text
+    assert len(indexed_keys(file)) == SKILLS
+
+
+@pytest.mark.parametrize(
+    "data", [b"no database at all\n" * 500, b"SQLite format 3\x00" + b"\xff" * 8_192, os.urandom(20_000)]
+)
+def test_a_file_that_is_no_index_is_replaced(
+    skills: Path, cache: Path, file: Path, expected: list[Found], data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_bytes(data)
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "is rebuilt" in caplog.text
+    assert len(indexed_keys(file)) == SKILLS
+
+
+@pytest.mark.parametrize("data", [b"", b"\n"])
+def test_an_empty_file_is_filled(skills: Path, cache: Path, file: Path, expected: list[Found], data: bytes) -> None:
+    file.write_bytes(data)
+    assert found(opened(skills, cache)) == expected
+    assert len(indexed_keys(file)) == SKILLS
+
+
+@pytest.mark.parametrize("statement", ["UPDATE made_by SET kind = 'another'", "DELETE FROM made_by"])
+def test_an_index_of_another_version_is_rebuilt(
+    skills: Path, cache: Path, file: Path, expected: list[Found], statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    alter(file, statement, "DELETE FROM skill WHERE id % 2")
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "made by another version" in caplog.text
+    caplog.clear()
+    gc.collect()
+    assert found(opened(skills, cache)) == expected
+    assert caplog.text == ""
+
+
+def test_an_index_of_another_release_is_rebuilt(
+    skills: Path, cache: Path, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(metier.find.database, "__version__", "999.0")
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert opened(skills, cache).search("fruit")
+    assert f"{file} is rebuilt: it was made by another version" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE made_by", "DROP TABLE skill", "DROP TABLE scope", "DROP TABLE stem", "DROP TABLE tag",
+        "DROP TABLE spelling", "DROP TABLE posting", "DELETE FROM posting_data",
+        "ALTER TABLE skill RENAME COLUMN stamp TO mark",
+        "UPDATE skill SET tally = x'00'", "UPDATE skill SET body = x'789c'", "UPDATE skill SET about = 'one line'",
+        "UPDATE skill SET about = 5", "UPDATE scope SET value = '{'", "UPDATE scope SET value = '[1, 2]'",
+        "UPDATE scope SET value = '[1, 2, 3]'",
+    ],
+)  # fmt: skip
+def test_an_index_with_something_wrong_inside_is_rebuilt(
+    skills: Path, cache: Path, file: Path, expected: list[Found], statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    alter(file, statement)
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "is rebuilt" in caplog.text
+
+
+@pytest.mark.xfail(strict=True, reason="words that are counted but nowhere to be found are not taken for damage")
+def test_postings_that_hold_nothing_any_more_are_found_out(
+    skills: Path, cache: Path, file: Path, expected: list[Found]
+) -> None:
+    alter(file, "UPDATE posting_data SET block = x'ff'")
+    assert found(opened(skills, cache)) == expected
+
+
+def test_a_half_of_random_bytes_is_found_out(skills: Path, cache: Path, file: Path, expected: list[Found]) -> None:
+    size = file.stat().st_size
+    for seed in range(10):
+        good = file.read_bytes()
+        overwrite(file, (seed % 2) * size // 2, random.Random(seed).randbytes(size // 2))
+        assert found(opened(skills, cache)) == expected
+        gc.collect()
+        file.write_bytes(good)
+
+
+def test_zeros_over_any_page_are_found_out_or_do_no_harm(skills: Path, cache: Path, file: Path) -> None:
+    good = file.read_bytes()
+    for page in range(len(good) // 4_096):
+        overwrite(file, page * 4_096, bytes(4_096))
+        library = opened(skills, cache)
+        for query in QUERIES:
+            assert all(0 <= one.score <= 1 for one in library.search(query))
+        del library
+        gc.collect()
+        for left in cache.glob("search-*"):
+            left.unlink()
+        file.write_bytes(good)
+
+
+@pytest.mark.xfail(strict=True, reason="text that is no UTF-8 is taken for an error of the system, not for damage")
+def test_text_in_it_that_is_no_utf_8_is_found_out(skills: Path, cache: Path, file: Path, expected: list[Found]) -> None:
+    alter(file, "UPDATE skill SET about = CAST(x'73300aff' AS TEXT)")
+    assert found(opened(skills, cache)) == expected
+
+
+@pytest.mark.xfail(strict=True, reason="SQLite's own message cannot be decoded, and that error passes for another")
+def test_a_schema_that_is_no_utf_8_is_found_out(skills: Path, cache: Path, file: Path, expected: list[Found]) -> None:
+    data = file.read_bytes()
+    overwrite(file, data.index(b"tableskillskill") + 5, b"\xf0(\x8c(")
+    overwrite(file, data.index(b"CREATE TABLE skill") + 7, b"X")
+    assert found(opened(skills, cache)) == expected
+
+
+@pytest.mark.xfail(strict=True, reason="text that is no UTF-8 is taken for an error of the system, not for damage")
+def test_whatever_bytes_are_overwritten_a_search_works(skills: Path, cache: Path, file: Path) -> None:
+    good = file.read_bytes()
+    names = {entry.name for entry in opened(skills, cache)}
+    about = good.index(b"s07\n")
+    places = [(about + 4, b"\xff\xfe")]
+    for seed in range(120):
+        chance = random.Random(seed)
+        places.append((chance.randrange(len(good) - 256), chance.randbytes(chance.choice((1, 16, 256)))))
+    for at, data in places:
+        overwrite(file, at, data)
+        library = opened(skills, cache)
+        for query in QUERIES:
+            results = library.search(query)
+            assert {one.name for one in results} <= names
+            assert all(0 <= one.score <= 1 for one in results)
+        del library
+        gc.collect()
+        for left in cache.glob("search-*"):
+            left.unlink()
+        file.write_bytes(good)
+
+
+def test_an_index_that_is_damaged_between_two_searches_is_rebuilt(
+    skills: Path, cache: Path, expected: list[Found], caplog: pytest.LogCaptureFixture
+) -> None:
+    library = opened(skills, cache)
+    library.search("fruit")
+    (file,) = cache.glob("search-*.db")
+    alter(file, "UPDATE skill SET tally = x'00'")
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(library) == expected
+    assert "is rebuilt" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "-wal and -shm"])
+def test_an_index_that_is_deleted_between_two_searches_is_not_missed(
+    skills: Path, cache: Path, expected: list[Found], write_skill: Write, what: str
+) -> None:
+    library = opened(skills, cache)
+    library.search("fruit")
+    for path in cache.iterdir():
+        if what != "-wal and -shm" or path.name.endswith(("-wal", "-shm")):
+            path.unlink()
+    if what == "folder":
+        cache.rmdir()
+    assert found(library) == expected
+    write_skill(skills / "zebra")
+    library.refresh()
+    assert [one.name for one in library.search("/zebra")] == ["zebra"]
+    assert [one.name for one in opened(skills, cache).search("/zebra")] == ["zebra"]
+
+
+def test_what_a_killed_process_leaves_behind_may_be_deleted(
+    skills: Path, cache: Path, file: Path, expected: list[Found], write_skill: Write
+) -> None:
+    """A log that was never written back is gone with all that was in it."""
+    before = file.read_bytes()
+    write_skill(skills / "zebra")
+    library = opened(skills, cache)
+    library.search("zebra")
+    assert (cache / f"{file.name}-wal").stat().st_size
+    del library
+    gc.collect()
+    file.write_bytes(before)
+    for left in cache.glob("search-*-*"):
+        left.unlink()
+    assert [one.name for one in opened(skills, cache).search("zebra")] == ["zebra"]
+
+
+def test_a_log_of_random_bytes_beside_it_does_no_harm(
+    skills: Path, cache: Path, file: Path, expected: list[Found]
+) -> None:
+    (cache / f"{file.name}-wal").write_bytes(random.Random(1).randbytes(50_000))
+    (cache / f"{file.name}-shm").write_bytes(random.Random(2).randbytes(32_768))
+    assert found(opened(skills, cache)) == expected
+
+
+# --- where it cannot be ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thing", ["folder", "link", "dead link", "pipe"])
+def test_something_else_in_the_place_of_the_file_is_left_alone(
+    skills: Path, cache: Path, file: Path, expected: list[Found], thing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    aside = file.rename(cache / "aside")
+    if thing == "folder":
+        file.mkdir()
+    elif thing == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(aside if thing == "link" else "nowhere")
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "is kept in memory only: it is not a regular file" in caplog.text
+    assert not stat.S_ISREG(file.lstat().st_mode)
+
+
+def test_a_file_in_the_place_of_the_folder_does_no_harm(
+    skills: Path, tmp_path: Path, expected: list[Found], caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").write_text("mine")
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, tmp_path / "cache")) == expected
+    assert "is kept in memory only" in caplog.text
+    assert (tmp_path / "cache").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("unprivileged")
+def test_a_folder_that_may_not_be_written_does_no_harm(
+    skills: Path, cache: Path, expected: list[Found], caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.mkdir(mode=0o500)
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "is kept in memory only" in caplog.text
+
+
+def test_a_disk_that_is_full_does_no_harm(
+    skills: Path,
+    cache: Path,
+    expected: list[Found],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    real = Index.update
+
+    def full(self: Index, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+        if self.database.path is not None:
+            self.database.reader()
+            with self.database.transaction() as connection:
+                connection.execute("PRAGMA max_page_count = 1")
+                try:
+                    connection.execute("CREATE TABLE filler AS SELECT randomblob(1000000) AS x")
+                except sqlite3.Error as error:
+                    raise metier.find.database.told(error) from None
+        real(self, texts, gone)
+
+    monkeypatch.setattr(Index, "update", full)
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(opened(skills, cache)) == expected
+    assert "is kept in memory only: database or disk is full" in caplog.text
+
+
+def test_without_a_cache_nothing_is_written(skills: Path, tmp_path: Path, expected: list[Found]) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    assert found(Library.from_folder(skills, cache=False)) == expected
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of POSIX")
+@pytest.mark.xfail(strict=True, reason="SQLite makes its files readable by all; only a folder of our own protects them")
+def test_the_index_is_for_its_owner_alone_also_in_a_folder_that_is_open_to_all(skills: Path, cache: Path) -> None:
+    cache.mkdir(mode=0o755)
+    library = opened(skills, cache)
+    library.search("fruit")
+    assert [path.name for path in cache.iterdir() if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+# --- taking turns ----------------------------------------------------------------------------------------------------
+
+
+def test_a_write_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    index = Index(str(tmp_path / "index.db"))
+    index.update([SkillText("a", "1", "a", "fruit")])
+    with pytest.raises(ZeroDivisionError), index.database.transaction() as connection:
+        connection.execute("DELETE FROM skill")
+        raise ZeroDivisionError
+    assert index.stamps() == {"a": "1"}
+    index.update([SkillText("b", "1", "b", "fruit")])
+    assert index.stamps() == {"a": "1", "b": "1"}
+
+
+def test_a_reader_sees_the_last_complete_state_while_somebody_writes(tmp_path: Path) -> None:
+    mine, other = Index(str(tmp_path / "index.db")), Index(str(tmp_path / "index.db"))
+    mine.update([SkillText("a", "1", "a", "fruit")])
+    with mine.database.transaction() as connection:
+        connection.execute("DELETE FROM skill")
+        assert mine.stamps() == other.stamps() == {"a": "1"}
+    assert mine.stamps() == other.stamps() == {}
+
+
+def test_whoever_waits_too_long_for_another_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
+    mine, other = Index(str(tmp_path / "index.db")), Index(str(tmp_path / "index.db"))
+    mine.stamps()
+    with mine.database.transaction(), pytest.raises(Busy):
+        other.update([SkillText("a", "1", "a", "fruit")])
+
+
+def test_a_search_goes_on_with_what_is_indexed_while_another_process_writes(
+    skills: Path,
+    cache: Path,
+    file: Path,
+    expected: list[Found],
+    write_skill: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
+    write_skill(skills / "zebra")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    library = opened(skills, cache)
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert found(library) == expected
+        assert not library.index()
+    assert "busy; some skills may be missing" in caplog.text
+    other.execute("ROLLBACK")
+    other.close()
+    assert [one.name for one in library.search("/zebra")] == ["zebra"]
+
+
+@pytest.mark.xfail(strict=True, reason="an index that cannot even be opened ends the search with an internal error")
+def test_an_index_that_another_process_keeps_to_itself_ends_no_search(
+    skills: Path, cache: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
+    file.unlink()
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    other.execute("CREATE TABLE theirs (x)")
+    try:
+        opened(skills, cache).search("fruit")
+    finally:
+        other.close()
+
+
+def test_a_database_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "index.db").write_bytes(b"no database " * 1_000)
+    database = Database(str(tmp_path / "index.db"))
+    database.reader().execute("SELECT * FROM skill")
+    database.close()
+    assert isinstance(metier.find.database.told(sqlite3.DatabaseError("file is not a database")), Damaged)
+    assert isinstance(metier.find.database.told(sqlite3.OperationalError("disk I/O error")), OSError)
+    assert isinstance(metier.find.database.told(sqlite3.OperationalError("database is locked")), Busy)

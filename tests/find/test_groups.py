@@ -1,0 +1,61 @@
+"""What else there is, in a few words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metier.find.groups import groups
+
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+
+
+def names(**counts: int) -> list[str]:
+    return [f"{first}-{number}" for first, count in counts.items() for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("skills", "tags", "expected"),
+    [
+        ([], [], []),
+        (names(azure=3), [], [("azure", 3)]),
+        (names(azure=2), [], []),
+        (["azure", "azure-vm", "azure-db"], [], [("azure", 3)]),
+        (names(azure=3, aws=5), [], [("aws", 5), ("azure", 3)]),
+        (names(b=3, a=3), [], []),
+        (names(bb=3, aa=3), [], [("aa", 3), ("bb", 3)]),
+        ([], [("office", 7), ("rare", 2)], [("office", 7)]),
+        (names(azure=3), [("azure", 5)], [("azure", 5)]),
+        (names(azure=5), [("azure", 3)], [("azure", 5)]),
+        (names(azure=4), [("office", 4)], [("azure", 4), ("office", 4)]),
+        ([], [("x" * 32, 3), ("y" * 33, 9)], [("x" * 32, 3)]),
+    ],
+)
+def test_groups_are_counted_the_largest_first(
+    skills: list[str], tags: list[tuple[str, int]], expected: list[tuple[str, int]]
+) -> None:
+    assert groups(skills, tags) == expected
+
+
+@pytest.mark.parametrize("tag", ["a\nb", "a\x1bb", "a\u202eb", "a\U000e0041b", "a\u2028b", "a\0b"])
+def test_the_name_of_a_group_is_one_line_that_can_be_seen(tag: str) -> None:
+    ((name, count),) = groups([], [(tag, 3)])
+    assert name.isprintable()
+    assert name.startswith("a\\")
+    assert count == 3
+
+
+def test_the_smallest_of_many_groups_are_left_out() -> None:
+    found = groups([], [(f"tag-{number}", number) for number in range(1_000)])
+    assert len(found) == 200
+    assert found[0] == ("tag-999", 999)
+    assert found[-1] == ("tag-800", 800)
+
+
+@given(
+    st.lists(st.sampled_from(names(aa=4, bb=4, cc=4)), unique=True), st.permutations([("x1", 3), ("y1", 3), ("aa", 9)])
+)
+@fuzz
+def test_groups_do_not_depend_on_the_order_of_skills(skills: list[str], tags: list[tuple[str, int]]) -> None:
+    assert groups(skills, tags) == groups(sorted(skills), sorted(tags))

@@ -1,0 +1,382 @@
+"""Several processes and threads with one search index: all find the right skills, and nobody leaves it half done."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metier import Library
+from metier.find.index import Index, SkillText
+
+Write = Callable[..., Path]
+PATIENCE = 90.0
+SKILLS = 450  # more than two batches
+QUERIES = ("fruit", "knife oven", "/skill-007", "tag:even", '"heat the oven"', "skil-017", "word13", "unheard")
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+
+SCRIPT = """
+import json, os, signal, sqlite3, sys, time
+real = time.time_ns
+time.time_ns = lambda: real() + 10_000_000_000  # files just written count as written long ago
+folder, cache, queries, moment = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
+from metier import Library
+from metier.find import index as indexing
+from metier.find.index import Index
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if moment.startswith("before batch") or moment.startswith("after batch"):
+    update, number, calls = Index.update, int(moment[-1]), []
+    def dying(self, texts, gone=()):
+        calls.append(None)
+        if moment.startswith("before") and len(calls) == number:
+            die()
+        update(self, texts, gone)
+        if moment.startswith("after") and len(calls) == number:
+            die()
+    Index.update = dying
+elif moment.startswith("inside batch"):
+    put, at, put_in = indexing._put_in, int(moment.split()[-1]), []
+    def dying(*args):
+        put(*args)
+        put_in.append(None)
+        if len(put_in) == at:
+            die()
+    indexing._put_in = dying
+elif moment == "before commit":
+    save = indexing._Counts.save
+    def dying(self, connection):
+        save(self, connection)
+        die()
+    indexing._Counts.save = dying
+elif moment == "while the tables are made":
+    from metier.find import database
+    database._SCHEMA = database._SCHEMA.replace("CREATE TABLE tag", "SELECT die();\\nCREATE TABLE tag")
+    connect = sqlite3.connect
+    def connected(*args, **options):
+        connection = connect(*args, **options)
+        connection.create_function("die", 0, die)
+        return connection
+    sqlite3.connect = connected
+
+library = Library.from_folder(folder, cache=cache)
+if moment == "at once":
+    print("ready", flush=True)
+    sys.stdin.readline()
+found = [[(one.name, one.score, one.why) for one in library.search(query, 30)] for query in queries]
+print(json.dumps(found), flush=True)
+if moment == "after a search":
+    die()
+"""
+
+pytestmark = pytest.mark.usefixtures("settled")
+
+
+@pytest.fixture(autouse=True)
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METIER_VECTORS", "off")
+
+
+@pytest.fixture(scope="module")
+def skills(tmp_path_factory: pytest.TempPathFactory, write_skill: Write) -> Path:
+    folder = tmp_path_factory.mktemp("skills")
+    for number in range(SKILLS):
+        write_skill(
+            folder / f"skill-{number:03d}",
+            description=f"Peel fruit with word{number % 50}.",
+            body=f"Use a knife. {'Heat the oven.' if number % 9 == 0 else 'Wait.'} Then word{number % 7}.",
+            more="" if number % 2 else "tags: [even]\n",
+        )
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def found(library: Library) -> list[list[list[Any]]]:
+    return [[[one.name, one.score, one.why] for one in library.search(query, 30)] for query in QUERIES]
+
+
+@pytest.fixture
+def expected(skills: Path) -> list[list[list[Any]]]:
+    return found(Library.from_folder(skills, cache=False))
+
+
+def started(skills: Path, cache: Path, moment: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(skills), str(cache), json.dumps(QUERIES), moment],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def indexed(cache: Path) -> list[str]:
+    (file,) = cache.glob("search-*.db")
+    connection = sqlite3.connect(file)
+    try:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("SELECT sum(skills) FROM scope").fetchone() == (SKILLS,)
+        return [row[0] for row in connection.execute("SELECT key FROM skill ORDER BY key")]
+    finally:
+        connection.close()
+
+
+ALL_KEYS = [f"skill-{number:03d}/SKILL.md" for number in range(SKILLS)]
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_fresh_process_finds_the_same_whatever_its_hash_seed(
+    skills: Path, cache: Path, expected: list[list[list[Any]]]
+) -> None:
+    assert found(Library.from_folder(skills, cache=cache)) == expected
+    for seed in ("1", "2"):
+        told, complaints = started(skills, cache, "", PYTHONHASHSEED=seed).communicate(timeout=PATIENCE)
+        assert complaints == ""
+        assert json.loads(told) == expected
+
+
+def test_processes_that_index_a_new_folder_at_once_all_find_the_right_skills(
+    skills: Path, cache: Path, expected: list[list[list[Any]]]
+) -> None:
+    processes = [started(skills, cache, "at once") for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        told, complaints = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, complaints) == (0, "")
+        assert json.loads(told) == expected
+    assert indexed(cache) == ALL_KEYS
+
+
+@needs_kill
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "while the tables are made",
+        "before batch 1",
+        "inside batch: skill 1",
+        "inside batch: skill 150",
+        "inside batch: skill 201",
+        "inside batch: skill 449",
+        "before commit",
+        "after batch 1",
+        "before batch 3",
+        "after batch 3",
+        "after a search",
+    ],
+)
+def test_what_a_killed_process_left_is_completed_by_the_next(
+    skills: Path, cache: Path, expected: list[list[list[Any]]], moment: str
+) -> None:
+    process = started(skills, cache, moment)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL
+    library = Library.from_folder(skills, cache=cache)
+    assert found(library) == expected
+    assert indexed(cache) == ALL_KEYS
+
+
+@needs_kill
+def test_the_next_process_goes_on_where_a_killed_one_stopped(
+    skills: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = started(skills, cache, "after batch 2")
+    process.communicate(timeout=PATIENCE)
+    written: list[str] = []
+    real = Index.update
+
+    def watched(self: Index, texts: list[SkillText], gone: tuple[str, ...] = ()) -> None:
+        written.extend(text.key for text in texts)
+        real(self, texts, gone)
+
+    monkeypatch.setattr(Index, "update", watched)
+    Library.from_folder(skills, cache=cache).search("fruit")
+    assert len(written) == len(set(written)) == SKILLS - 400
+
+
+def test_what_one_process_indexed_another_that_runs_need_not(
+    tmp_path: Path, cache: Path, write_skill: Write, next_tick: Callable[[Path], None]
+) -> None:
+    first = write_skill(tmp_path / "skills" / "first", description="Peel fruit.")
+    mine, other = (Library.from_folder(tmp_path / "skills", cache=cache) for _ in range(2))
+    assert [one.name for one in mine.search("fruit")] == [one.name for one in other.search("fruit")] == ["first"]
+    next_tick(first)
+    write_skill(tmp_path / "skills" / "first", description="Peel onions.")
+    write_skill(tmp_path / "skills" / "second", description="Peel fruit.")
+    other.refresh()
+    assert [one.name for one in other.search("fruit")] == ["second"]
+    # A library that was not refreshed knows no second skill, and must not stumble over it.
+    assert {one.name for one in mine.search("fruit")} <= {"first"}
+    mine.refresh()
+    assert [one.name for one in mine.search("fruit")] == ["second"]
+
+
+# --- fork ------------------------------------------------------------------------------------------------------------
+
+
+def in_a_fork(work: Callable[[], object]) -> object:
+    """What a function returns in a child of this process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(int(PATIENCE))
+            answer = json.dumps(work())
+        except BaseException as error:
+            answer = json.dumps(repr(error))
+        os.write(writing, answer.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(told)
+
+
+@pytest.fixture
+def few(tmp_path: Path, write_skill: Write) -> Path:
+    for name in ("apple", "bread", "chair"):
+        write_skill(tmp_path / "few" / name, description=f"Peel {name} fruit.")
+    return tmp_path / "few"
+
+
+def names(library: Library, query: str) -> list[str]:
+    return sorted(result.name for result in library.search(query))
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_parent_and_child_of_a_fork_both_search_and_index(few: Path, cache: Path, write_skill: Write) -> None:
+    library = Library.from_folder(few, cache=cache)
+    assert names(library, "fruit") == ["apple", "bread", "chair"]
+
+    def child() -> list[list[str]]:
+        before = names(library, "fruit")
+        write_skill(few / "door", description="Paint fruit.")
+        library.refresh()
+        return [before, names(library, "fruit")]
+
+    told = in_a_fork(child)
+    assert told == [["apple", "bread", "chair"], ["apple", "bread", "chair", "door"]]
+    write_skill(few / "engine", description="Oil fruit.")
+    library.refresh()
+    assert names(library, "fruit") == ["apple", "bread", "chair", "door", "engine"]
+    assert names(Library.from_folder(few, cache=cache), "fruit") == names(library, "fruit")
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.xfail(strict=True, reason="an index in memory is taken for a file that can be opened again")
+def test_the_child_of_a_fork_finds_what_is_indexed_in_memory(few: Path) -> None:
+    library = Library.from_folder(few, cache=False)
+    assert names(library, "fruit") == ["apple", "bread", "chair"]
+    assert in_a_fork(lambda: names(library, "fruit")) == ["apple", "bread", "chair"]
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.xfail(strict=True, reason="a child whose index was deleted believes that the new, empty one is complete")
+def test_the_child_of_a_fork_finds_everything_also_when_the_cache_was_emptied(few: Path, cache: Path) -> None:
+    library = Library.from_folder(few, cache=cache)
+    assert names(library, "fruit") == ["apple", "bread", "chair"]
+    for path in cache.iterdir():
+        path.unlink()
+    assert in_a_fork(lambda: names(library, "fruit")) == ["apple", "bread", "chair"]
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.xfail(strict=True, reason="a child that writes first writes through its parent's connection")
+def test_the_child_of_a_fork_writes_through_a_connection_of_its_own(tmp_path: Path) -> None:
+    index = Index(str(tmp_path / "index.db"))
+    index.update([SkillText("a", "1", "a")])
+    with index.database.transaction() as connection:
+        parents = id(connection)
+
+    def child() -> bool:
+        with index.database.transaction() as connection:
+            return id(connection) == parents
+
+    assert in_a_fork(child) is False
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_threads_that_search_first_all_wait_for_the_whole_index(skills: Path, cache: Path, kept: bool) -> None:
+    library = Library.from_folder(skills, cache=cache if kept else False)
+    gate = threading.Barrier(8)
+
+    def search(_: int) -> list[list[list[Any]]]:
+        gate.wait(PATIENCE)
+        return found(library)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(search, range(8), timeout=PATIENCE))
+    assert answers == [found(Library.from_folder(skills, cache=False))] * 8
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_threads_that_search_while_one_refreshes_see_a_state_that_was(
+    few: Path, cache: Path, write_skill: Write, kept: bool
+) -> None:
+    library = Library.from_folder(few, cache=cache if kept else False)
+    library.search("fruit")
+    over = threading.Event()
+    rounds = 25
+
+    def search(_: int) -> list[str]:
+        problems: list[str] = []
+        while not over.is_set() and not problems:
+            for query, always in (("fruit", {"apple", "bread", "chair"}), ("/bread", {"bread"}), ("tag:x", set())):
+                results = library.search(query, 100)
+                scores = [one.score for one in results]
+                seen = {one.name for one in results}
+                if not always <= seen or not seen <= always | {f"guest-{n}" for n in range(rounds)} | {"changing"}:
+                    problems.append(f"{query} found {sorted(seen)}")
+                if scores != sorted(scores, reverse=True) or not all(0 <= score <= 1 for score in scores):
+                    problems.append(f"{query} scored {scores}")
+        return problems
+
+    with ThreadPoolExecutor(6) as pool:
+        searches = [pool.submit(search, number) for number in range(6)]
+        try:
+            for number in range(rounds):
+                write_skill(few / f"guest-{number}", description="Peel guest fruit.")
+                write_skill(few / "changing", description=f"Change fruit {number} times.")
+                library.refresh()
+                library.index()
+        finally:
+            over.set()
+        assert [one.result(PATIENCE) for one in searches] == [[]] * 6
+    gc.collect()
+    library.refresh()
+    assert found(library) == found(Library.from_folder(few, cache=False))
