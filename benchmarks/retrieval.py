@@ -1,8 +1,8 @@
 """How well and how fast the right skill is found.
 
-Three tables. Quality: real queries that skill authors wrote as trigger tests for their own skills, against a real
-collection. The catalog: whether the right skill is inside a budget. Scale: search, build and update at sizes made by
-resampling that collection. Times are CPU times.
+Four tables. Quality: real queries that skill authors wrote as trigger tests for their own skills, against a real
+collection. Catalog: whether the right skill is inside a budget. Budget: whether it holds at any number of skills.
+Scale: search, build and update at sizes made by resampling that collection. Times are CPU times.
 
     python benchmarks/retrieval.py                        quality and catalog, scale at 1,000 and 100,000
     python benchmarks/retrieval.py --sizes 1000,1000000   other sizes
@@ -22,6 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,6 +203,42 @@ def catalog_table(data: Collection) -> list[list[str]]:
     return table
 
 
+def budget_table(data: Collection, sizes: Sequence[int]) -> list[list[str]]:
+    """Whether a catalog of one kilobyte holds at any number of skills, in every format."""
+    table = []
+    for count in sizes:
+        skills = (
+            {"SKILL.md": f"---\nname: {text.name}\ndescription: {json.dumps(text.about)}\n---\n{text.body[:500]}"}
+            for text in resampled(data, count)
+        )
+        library = Library.from_files(*skills)
+        library.embed_with(None)
+        largest, broken, times = 0, 0, []
+        for query in (None, *data.queries[:20]):
+            for form in ("xml", "markdown", "jsonl"):
+                start = time.process_time()
+                catalog = library.catalog(BUDGETS[0], query=query, format=cast("Any", form))
+                times.append(time.process_time() - start)
+                largest = max(largest, catalog.size)
+                broken += not is_valid(catalog.text, form) or (
+                    catalog.left_out > 0 and "skills_search" not in catalog.text
+                )
+        table.append([f"{count:,}", f"{largest:,}", str(broken), f"{percentile(times, 50) * 1e3:.1f}"])
+    return table
+
+
+def is_valid(text: str, form: str) -> bool:
+    """Whether a catalog is what its format says."""
+    try:
+        if form == "xml":
+            xml.etree.ElementTree.fromstring(text)
+        elif form == "jsonl":
+            return all(isinstance(json.loads(line), dict) for line in text.splitlines())
+    except (xml.etree.ElementTree.ParseError, ValueError):
+        return False
+    return form != "markdown" or all(line.startswith("- ") for line in text.splitlines()[2:])
+
+
 # --- scale -----------------------------------------------------------------------------------------------------------
 
 
@@ -333,7 +370,8 @@ def main() -> int:
     parser.add_argument("--queries", type=Path, help="JSON lines with id and text (default: dev-queries.jsonl)")
     parser.add_argument("--qrels", type=Path, help="query, skill and grade in columns (default: dev-qrels.tsv)")
     parser.add_argument("--sizes", default="1000,100000", help="numbers of skills for the last table")
-    parser.add_argument("--only", choices=("quality", "catalog", "scale"), help="just one table")
+    parser.add_argument("--catalog-sizes", default="10,100,1000,10000", help="numbers of skills for the third table")
+    parser.add_argument("--only", choices=("quality", "catalog", "budget", "scale"), help="just one table")
     parser.add_argument("--json", action="store_true", help="print JSON for a program")
     options = parser.parse_args()
     if not (options.data / "corpus.jsonl.gz").exists():
@@ -354,6 +392,11 @@ def main() -> int:
             "catalog with the prompt as query",
             ("budget", "right skill inside", "largest", "skills shown", "CPU p50 ms"),
             lambda: catalog_table(data),
+        ),
+        "budget": (
+            f"catalog of {BUDGETS[0]:,} bytes at any size, 21 prompts in 3 formats",
+            ("skills", "largest", "broken", "CPU p50 ms"),
+            lambda: budget_table(data, [int(size) for size in options.catalog_sizes.split(",")]),
         ),
         "scale": (
             "scale, by resampling",

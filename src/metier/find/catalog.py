@@ -86,6 +86,11 @@ class Writer:
         """The text of all lines."""
         return self._renderer.whole(lines)
 
+    @property
+    def most_cards(self) -> int:
+        """More skills than there can be room for, or than anybody would read."""
+        return min(MOST_CHOSEN, 2 + self.budget // GOOD_DESCRIPTION)
+
     def fits(self, lines: Sequence[str]) -> bool:
         """Whether lines are within the budget."""
         return len(self.whole(lines).encode()) <= self.budget
@@ -213,7 +218,7 @@ def chosen(
     dropped = {card.name: "no room" for card in pins[len(stable) :]}
     placed = {card.name for card in pins}
     others = [card for card in relevant if card.name not in placed]
-    picked = _as_many_as_fit(writer, before, others[:MOST_CHOSEN], [tail])
+    picked = _as_many_as_fit(writer, before, others[: writer.most_cards], [tail])
     left_out = total - len(stable) - len(picked)
     after = [writer.more(left_out)] if left_out else []
     lines = [*before, *(writer.record(card, most) for card, most in picked), *after]
@@ -238,16 +243,25 @@ def chosen(
 def _as_many_as_fit(writer: Writer, before: list[str], cards: list[Card], after: list[str]) -> list[tuple[Card, int]]:
     """The first cards with descriptions as wide as the budget allows: more of them rather than wider ones."""
 
-    def fits(count: int, width: int) -> bool:
-        return writer.fits([*before, *(writer.record(card, width) for card in cards[:count]), *after])
+    room = writer.budget - len(writer.whole([*before, *after]).encode())
 
-    count = len(cards)
-    while count and not fits(count, GOOD_DESCRIPTION):
-        count -= 1
+    def fits(count: int, width: int) -> bool:
+        return sum(writer.size(writer.record(card, width)) for card in cards[:count]) <= room
+
+    count = _first_that_fit([writer.size(writer.record(card, GOOD_DESCRIPTION)) for card in cards], room)
     if not count:
-        count = next((n for n in range(len(cards), 0, -1) if fits(n, 0)), 0) if cards else 0
+        count = _first_that_fit([writer.size(writer.record(card, 0)) for card in cards], room)
     most = widest(lambda width: fits(count, width), least=0) or 0
     return [(card, most) for card in cards[:count]]
+
+
+def _first_that_fit(sizes: Sequence[int], room: int) -> int:
+    """How many of the first have room together."""
+    for number, size in enumerate(sizes):
+        room -= size
+        if room < 0:
+            return number
+    return len(sizes)
 
 
 def widest(fits: Callable[[int], bool], least: int = LEAST_DESCRIPTION) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.find.catalog import MOST_CHOSEN, Card, Writer, chosen, everything, pinned
+from metier.find.catalog import Card, Writer, chosen, everything, pinned
 from metier.find.listed import Listed
 from metier.find.query import Query
 from metier.find.search import searchable
@@ -49,10 +49,10 @@ def offer(
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     total, groups = finder().overview(snapshot, caller, listed)
     if asked is not None and asked.text.strip():
-        results = finder().search(snapshot, caller, asked, MOST_CHOSEN, listed)
+        results = finder().search(snapshot, caller, asked, writer.most_cards + len(cards), listed)
         relevant = [Card.of(result.entry) for result in results]
     else:
-        relevant = [Card.of(entry) for entry in _first(view, snapshot, listed, allowed)]
+        relevant = [Card.of(entry) for entry in _first(view, snapshot, listed, allowed, writer.most_cards + len(cards))]
     return chosen(
         writer,
         pins=cards,
@@ -71,7 +71,7 @@ def _get(view: View, name: str) -> Entry | None:
         return None
 
 
-def _first(view: View, snapshot: Snapshot, listed: Listed, allowed: Collection[str] | None) -> list[Entry]:
+def _first(view: View, snapshot: Snapshot, listed: Listed, allowed: Collection[str] | None, most: int) -> list[Entry]:
     """Without a prompt to go by: the strongest layers first, by name."""
     found: list[Entry] = []
     for layer in snapshot.order:
@@ -80,6 +80,6 @@ def _first(view: View, snapshot: Snapshot, listed: Listed, allowed: Collection[s
                 continue
             if listed(entry):
                 found.append(entry)
-            if len(found) >= MOST_CHOSEN:
+            if len(found) >= most:
                 return found
     return found

@@ -7,7 +7,8 @@ import logging
 import threading
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from metier.errors import InvalidArgument
 from metier.find.candidates import candidates
@@ -40,6 +41,7 @@ _log = logging.getLogger("metier.find")
 
 MAX_RESULTS = 1_000
 _BATCH = 200
+_OVERVIEWS_KEPT = 16
 _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
 _WORDS_SHOWN = 5
@@ -58,6 +60,9 @@ class Finder:
         self._indexes: dict[int, Index] = {}
         self._current: dict[int, Shelf] = {}
         """The shelf that each place's index holds."""
+        self._overviews: WeakKeyDictionary[View, dict[Any, tuple[int, list[tuple[str, int]], list[Entry]]]] = (
+            WeakKeyDictionary()
+        )
         self._updating = threading.Lock()
 
     # --- staying current ---------------------------------------------------------------------------------------------
@@ -150,26 +155,37 @@ class Finder:
         """How many skills may be listed for a caller, and in which groups they are."""
         self.update(snapshot)
         view = snapshot.view(caller)
-        names = set(view.active)
-        if listed.only is not None:
-            names &= listed.only
+        withheld = set()
         for number, index in self._indexes.items():
-            place = snapshot.places[number]
             for row in index.special_rows():
-                entry = view.active.get(row.name)
-                is_meant = entry is not None and entry.place is place and key_of(entry) == row.key
-                if entry is not None and is_meant and row.name in names and not listed(entry, row):
-                    names.discard(row.name)
-        for name in [name for name in names if view.active[name].is_undescribed_and_hidden]:
-            listed(view.active[name])
-            names.discard(name)
+                entry = _meant(view, snapshot.places[number], row.name, row.key)
+                if entry is None or (listed.only is not None and entry.name not in listed.only):
+                    continue
+                if not listed(entry, row):
+                    withheld.add(entry.name)
+        known = self._overviews.setdefault(view, {})
+        which = (listed.only, frozenset(withheld))
+        if which not in known:
+            if len(known) >= _OVERVIEWS_KEPT:
+                known.clear()
+            known[which] = self._count(snapshot, view, listed.only, withheld)
+        total, found, undescribed = known[which]
+        for entry in undescribed:
+            listed(entry)
+        return total, found
+
+    def _count(
+        self, snapshot: Snapshot, view: View, only: frozenset[str] | None, withheld: set[str]
+    ) -> tuple[int, list[tuple[str, int]], list[Entry]]:
+        names = {name for name in view.active if name not in withheld and (only is None or name in only)}
+        undescribed = [view.active[name] for name in names if view.active[name].is_undescribed_and_hidden]
+        names.difference_update(entry.name for entry in undescribed)
         tags: Counter[str] = Counter()
         for number, index in self._indexes.items():
             for tag, name, key in index.tags():
-                entry = view.active[name] if name in names else None
-                if entry is not None and entry.place is snapshot.places[number] and key_of(entry) == key:
+                if name in names and _meant(view, snapshot.places[number], name, key) is not None:
                     tags[tag] += 1
-        return len(names), groups(names, tags.items())
+        return len(names), groups(names, tags.items()), undescribed
 
     def use(self, embedder: Embedder | None) -> None:
         """Search by meaning with this embedder, or by words alone."""
@@ -198,10 +214,8 @@ class Finder:
         entries: dict[tuple[int, int], Entry] = {}
 
         def admit(number: int, row: Row) -> bool:
-            entry = view.active.get(row.name)
-            if entry is None or entry.place is not snapshot.places[number] or key_of(entry) != row.key:
-                return False
-            if not accept(entry, row):
+            entry = _meant(view, snapshot.places[number], row.name, row.key)
+            if entry is None or not accept(entry, row):
                 return False
             entries[number, row.id] = entry
             return True
@@ -223,6 +237,12 @@ class Finder:
         results.extend(_by_part_of_name(query, view, {result.name for result in results}, accept, k))
         results.sort(key=lambda result: (-result.score, result.name, result.entry.location))
         return results[:k]
+
+
+def _meant(view: View, place: Place, name: str, key: str) -> Entry | None:
+    """The skill that a row of an index stands for, if it is the one that answers to its name for the caller."""
+    entry = view.active.get(name)
+    return entry if entry is not None and entry.place is place and key_of(entry) == key else None
 
 
 def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness, weight: float) -> None:
