@@ -169,7 +169,6 @@ def test_indexing_ahead_tells_how_far_it_is(skills: Path, tmp_path: Path, write_
 
 
 @pytest.mark.usefixtures("settled")
-@pytest.mark.xfail(strict=True, reason="a body that could not be read for a moment is indexed as empty for good")
 def test_a_body_that_cannot_be_read_for_a_moment_is_indexed_later(
     skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +181,6 @@ def test_a_body_that_cannot_be_read_for_a_moment_is_indexed_later(
     assert names(opened(skills, tmp_path / "cache"), "knife") == ["apple"]
 
 
-@pytest.mark.xfail(strict=True, reason="a key that is no Unicode and one that spells it out are stored as one")
 def test_two_folders_whose_names_look_alike_in_the_index_are_two_skills(tmp_path: Path, write_skill: Write) -> None:
     raw = os.fsencode(tmp_path) + b"/skills/x\xff"
     try:
@@ -251,6 +249,9 @@ def test_an_index_that_was_kept_up_to_date_finds_what_a_new_one_finds(history: S
                 library.search(about)
             elif action == "restart":
                 library = opened(root, cache)
+        for path in root.glob("*/SKILL.md"):
+            if not path.stat().st_size:
+                path.unlink()  # whether its last good version is still served depends on who saw it
         kept = opened(root, cache)
         for caller in ({}, {"agent": "x"}):
             expected = opened(root, False).as_caller(**caller)
@@ -274,7 +275,6 @@ def test_every_order_of_putting_in_finds_the_same(tmp_path: Path) -> None:
         assert found(libraries[0], query) == found(libraries[1], query)
 
 
-@pytest.mark.xfail(strict=True, reason="words of names that are gone go on correcting what is typed")
 def test_the_name_of_a_removed_skill_corrects_no_typo(skills: Path, tmp_path: Path, write_skill: Write) -> None:
     write_skill(skills / "zebra-words")
     write_skill(skills / "plain", body="A zebra runs.")
@@ -285,7 +285,7 @@ def test_the_name_of_a_removed_skill_corrects_no_typo(skills: Path, tmp_path: Pa
     assert found(library, "zebar") == found(opened(skills, False), "zebar")
 
 
-@pytest.mark.xfail(strict=True, reason="of many that fit alike, those that were indexed first are ranked")
+@pytest.mark.usefixtures("settled")
 def test_of_many_skills_that_fit_alike_a_kept_index_finds_the_same_as_a_new_one(tmp_path: Path) -> None:
     root = tmp_path / "skills"
     for number in range(120):

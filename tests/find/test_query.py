@@ -110,7 +110,7 @@ def test_a_tag_is_a_filter_and_no_word(text: str, tags: tuple[str, ...]) -> None
     assert "tag" not in query.text.lower()
 
 
-@pytest.mark.parametrize("text", ["nametag:pdf", "tag: pdf", "tag:", 'tag:""', 'tag:" "', 'tag:"a', f"tag:{'x' * 101}"])
+@pytest.mark.parametrize("text", ["nametag:pdf", "tag: pdf", "tag:", 'tag:""', 'tag:" "', 'tag:"a'])
 def test_what_only_looks_like_a_tag_filters_nothing(text: str) -> None:
     assert Query.read(text).tags == ()
 

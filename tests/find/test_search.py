@@ -210,12 +210,10 @@ def test_what_is_no_layer_is_a_word() -> None:
     assert names(library, "layer:order") == ["z-index"]
 
 
-@pytest.mark.xfail(strict=True, reason="a filter beyond the first 16 KiB of a query is cut off with the rest")
 def test_a_filter_at_the_end_of_a_very_long_query_still_holds(library: Library) -> None:
     assert names(library, "pdf document " * 2_000 + " tag:none") == []
 
 
-@pytest.mark.xfail(strict=True, reason="a tag of more than 100 letters is taken for words")
 @pytest.mark.parametrize("query", [f"pdf tag:{'n' * 101}", f'pdf tag:"{"n" * 101}"'])
 def test_a_filter_by_a_very_long_tag_still_holds(library: Library, query: str) -> None:
     assert names(library, query) == []
@@ -413,7 +411,6 @@ def test_a_scope_follows_the_caller() -> None:
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.xfail(strict=True, reason="the words of hidden names correct what is typed when a visible body has them")
 def test_the_name_of_a_skill_out_of_scope_corrects_no_typo() -> None:
     visible = skill("notes", body="A zebra runs.")
     library = Library.from_files(visible, skill("zebra-words", more=SECRET))

@@ -293,7 +293,6 @@ def test_parent_and_child_of_a_fork_both_search_and_index(few: Path, cache: Path
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.xfail(strict=True, reason="an index in memory is taken for a file that can be opened again")
 def test_the_child_of_a_fork_finds_what_is_indexed_in_memory(few: Path) -> None:
     library = Library.from_folder(few, cache=False)
     assert names(library, "fruit") == ["apple", "bread", "chair"]
@@ -302,7 +301,6 @@ def test_the_child_of_a_fork_finds_what_is_indexed_in_memory(few: Path) -> None:
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.xfail(strict=True, reason="a child whose index was deleted believes that the new, empty one is complete")
 def test_the_child_of_a_fork_finds_everything_also_when_the_cache_was_emptied(few: Path, cache: Path) -> None:
     library = Library.from_folder(few, cache=cache)
     assert names(library, "fruit") == ["apple", "bread", "chair"]
@@ -313,7 +311,6 @@ def test_the_child_of_a_fork_finds_everything_also_when_the_cache_was_emptied(fe
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.xfail(strict=True, reason="a child that writes first writes through its parent's connection")
 def test_the_child_of_a_fork_writes_through_a_connection_of_its_own(tmp_path: Path) -> None:
     index = Index(str(tmp_path / "index.db"))
     index.update([SkillText("a", "1", "a")])

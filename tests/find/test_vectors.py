@@ -205,7 +205,6 @@ def test_a_skill_out_of_scope_is_not_found_by_its_meaning(query: str) -> None:
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.xfail(strict=True, reason="the nearest of all may be one that the caller cannot see, and sets the scale")
 def test_a_skill_out_of_scope_changes_no_score_of_those_that_are_near() -> None:
     mixed = skill("mixed", "Red and blue.")
     gone = [files for files in PAINTS if "crimson" not in files["SKILL.md"]]
@@ -217,9 +216,15 @@ def test_a_skill_out_of_scope_changes_no_score_of_those_that_are_near() -> None:
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.xfail(strict=True, reason="a crowd out of scope takes all the places of the nearest")
 def test_a_crowd_out_of_scope_does_not_hide_what_is_near() -> None:
     crowd = [skill(f"hidden-{number}", "Red.", more=SECRET) for number in range(150)]
+    library = Library.from_files(*crowd, skill("mixed", "Red and blue."))
+    library.embed_with(Colours())
+    assert names(library, "scarlet") == ["mixed"]
+
+
+def test_a_crowd_that_is_not_for_models_does_not_hide_what_is_near() -> None:
+    crowd = [skill(f"unlisted-{number}", "Red.", more="disable-model-invocation: true\n") for number in range(150)]
     library = Library.from_files(*crowd, skill("mixed", "Red and blue."))
     library.embed_with(Colours())
     assert names(library, "scarlet") == ["mixed"]
@@ -287,16 +292,11 @@ def test_a_removed_skill_is_not_found_by_its_meaning(folder: Path, tmp_path: Pat
     "data",
     [
         pytest.param("x'0011'", id="of different sizes"),
-        pytest.param(
-            "x'00'", id="odd", marks=pytest.mark.xfail(strict=True, raises=ValueError, reason="numpy's error escapes")
-        ),
-        pytest.param(
-            "zeroblob(0)", id="empty", marks=pytest.mark.xfail(strict=True, reason="taken for vectors of no length")
-        ),
+        pytest.param("x'00'", id="odd"),
+        pytest.param("zeroblob(0)", id="empty"),
         pytest.param(
             "x'ffffffffffff'",
             id="no numbers",
-            marks=pytest.mark.xfail(strict=True, reason="vectors that are no numbers are believed"),
         ),
     ],
 )

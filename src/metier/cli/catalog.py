@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _explain(catalog: Catalog, style: Style) -> None:
     """What was cut and why, on standard error."""
     if catalog.rung == "none":
-        said = ["No skill to show; `metier doctor` says why."]
+        said = ["No skill to show" + ("" if catalog.withheld else "; `metier doctor` shows where they are looked for")]
     else:
         said = [f"{catalog.size:,} of {catalog.budget:,} bytes, {plural(len(catalog.shown), 'skill')} shown"]
     if catalog.shortened:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from metier.skill import Diagnostic
 
 _WIDE = 10_000
+_LEAST = 10
+"""Columns that every cell may have."""
 
 
 class Style:
@@ -102,8 +104,11 @@ def table(
     widths = [max([width_of(head[i]), *(width_of(row[i]) for row in cells)]) for i in range(count - 1)]
     if style.is_terminal:
         # No column may push the others off the screen; a program that reads gets all of each.
-        widths = [min(width, max(10, style.width // 2)) for width in widths]
-    widths.append(max(10, style.width - sum(widths) - 2 * (count - 1)) if cut else _WIDE)
+        widths = [min(width, max(_LEAST, style.width // 2)) for width in widths]
+        last = max(_LEAST, width_of(head[-1]))
+        while sum(widths) + 2 * (count - 1) + last > style.width and max(widths, default=0) > _LEAST:
+            widths[widths.index(max(widths))] -= 1
+    widths.append(max(_LEAST, style.width - sum(widths) - 2 * (count - 1)) if cut else _WIDE)
     titles = [*(_pad(title, widths[i]) for i, title in enumerate(head[:-1])), head[-1]]
     lines = [style.dim("  ".join(titles))]
     for row in cells:

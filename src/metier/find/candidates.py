@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier.find.database import Damaged
 from metier.find.index import LEVELS
 from metier.find.vectors import NEAREST
 
@@ -66,7 +67,7 @@ def candidates(
                     break
 
     if near is not None:
-        take({place: near.nearest(place, NEAREST * 4) for place in indexes}, NEAREST)
+        take({place: near.nearest(place) for place in indexes}, NEAREST)
     if query.names:
         take({place: index.named(query.names) for place, index in indexes.items()}, len(query.names) * 4)
     if query.only_phrases:
@@ -87,6 +88,8 @@ def candidates(
         take({place: _best(each, BEST_OF_BOTH) for place, each in both.items()}, BEST_OF_BOTH)
     elif allowed is not None:
         take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
+    elif query.layers:
+        take({place: index.ids(MOST_CHECKED) for place, index in indexes.items()}, MOST_CHECKED)
     return list(found.values())
 
 
@@ -108,6 +111,7 @@ def _likely(
 ) -> dict[int, dict[int, float]]:
     """How much of the query each skill may have, judged by the most telling words and by who has most of them."""
     scores: dict[int, dict[int, float]] = {place: {} for place in indexes}
+    seen: dict[str, int] = {}
     left = POSTINGS
     lists = sorted(
         ((-rarity[stem] * level.weight, number, stem) for stem in query.stems if counts.get(stem)
@@ -119,10 +123,22 @@ def _likely(
         for place, index in indexes.items():
             ids = index.having(field, stem, level)
             left -= len(ids)
+            seen[stem] = seen.get(stem, 0) + len(ids)
             mine = scores[place]
             for id_ in ids:
                 mine[id_] = mine.get(id_, 0.0) - weight
+    for stem, number in seen.items():
+        if not number:
+            _require_posted(indexes, field, stem)
     return scores
+
+
+def _require_posted(indexes: Mapping[int, Index], field: Field, stem: str) -> None:
+    """A word that is counted must be posted, unless its last skill went a moment ago."""
+    for index in indexes.values():
+        count = index.counts([stem], index.scopes()).get(stem, (0, 0))[field == "body"]
+        if count and not index.having(field, stem):
+            raise Damaged(f"{count} skills should have {stem!r}, and none is listed")
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:

@@ -210,7 +210,7 @@ def chosen(
         if not writer.fits([rest, tail]):
             needed = len(writer.whole([rest, tail]).encode())
             raise InvalidArgument(
-                f"A catalog of {total:,} skills does not fit into {writer.budget:,} bytes.",
+                f"A catalog of {total:,} skill{'' if total == 1 else 's'} does not fit into {writer.budget:,} bytes.",
                 hint=f"Give it at least {needed:,}; a few hundred more make it useful.",
             )
     stable = _as_many_as_fit(writer, [], list(pins), [rest, tail])

@@ -48,9 +48,7 @@ CREATE TABLE stem (
 ) WITHOUT ROWID;
 CREATE TABLE tag (tag TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (tag, id)) WITHOUT ROWID;
 CREATE INDEX tag_id ON tag (id);
-CREATE TABLE spelling (
-    variant TEXT NOT NULL, word TEXT NOT NULL, PRIMARY KEY (variant, word)
-) WITHOUT ROWID;
+CREATE TABLE spelling (variant TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (variant, stem)) WITHOUT ROWID;
 CREATE TABLE vector (id INTEGER PRIMARY KEY, model TEXT NOT NULL, data BLOB NOT NULL);
 CREATE VIRTUAL TABLE posting USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
 """
@@ -81,18 +79,22 @@ class Database:
 
     def reader(self) -> sqlite3.Connection:
         """The connection to read with; hold `lock` meanwhile."""
+        self._forget_if_forked()
+        if self._reader is None:
+            self._reader = self._open()
+        return self._reader
+
+    def _forget_if_forked(self) -> None:
         if self._process != os.getpid():
             # A connection must not be used on both sides of a fork, nor closed on this one.
             self._reader, self._writer, self._process = None, None, os.getpid()
             self._writing = threading.Lock()
-        if self._reader is None:
-            self._reader = self._open()
-        return self._reader
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; raises `Busy` when another process or thread is writing for longer than a moment."""
         with self.lock:
+            self._forget_if_forked()
             connection = self._writer or self.reader()
             if self.path is not None and self._writer is None:
                 connection = self._writer = self._open()
@@ -140,6 +142,7 @@ class Database:
             return self._connect(self.path)
         except Damaged as damaged:
             self.start_over(str(damaged))
+            _require_own_file(self.path)
             return self._connect(self.path)
 
     def _connect(self, path: str) -> sqlite3.Connection:
@@ -151,7 +154,7 @@ class Database:
             # Text of strangers lies in it: no schema tricks of a prepared file.
             connection.execute("PRAGMA trusted_schema = OFF")
             _prepare(connection)
-        except (sqlite3.Error, Damaged) as error:
+        except (sqlite3.Error, UnicodeDecodeError, Damaged) as error:
             connection.close()
             raise told(error) from None
         return connection
@@ -179,6 +182,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
 def told(error: Exception) -> Exception:
     """What an error of SQLite means for us: somebody else is writing, the file is damaged, or the system failed."""
     text = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return Damaged(text)
     if not isinstance(error, sqlite3.Error):
         return error
     if isinstance(error, sqlite3.OperationalError):
@@ -189,7 +194,7 @@ def told(error: Exception) -> Exception:
                 "This Python's SQLite was built without full-text search (FTS5).",
                 hint="Use a Python from python.org, your system or uv; `metier list TEXT` works without it.",
             )
-        if not text.startswith(("no such table", "no such column", "malformed", "vtable")):
+        if not text.startswith(("no such table", "no such column", "malformed", "vtable", "Could not decode")):
             return OSError(5, text)
     return Damaged(text)
 
@@ -197,6 +202,9 @@ def told(error: Exception) -> Exception:
 def _require_own_file(path: str) -> None:
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        # SQLite would give it the permissions of the moment, and its other files those of this one.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):

@@ -153,11 +153,8 @@ class Index:
                     _take_out(connection, key, counts)
                 for text, words, body in prepared:
                     known = connection.execute("SELECT stamp FROM skill WHERE key = ?", (text.key,)).fetchone()
-                    if known == (text.stamp,):
-                        continue  # another process was faster
-                    if known is not None:
-                        _take_out(connection, text.key, counts)
-                    _put_in(connection, text, words, body, counts)
+                    if known != (text.stamp,):  # else another process was faster
+                        _put_in(connection, text, words, body, counts)
                 counts.save(connection)
         except sqlite3.Error as error:
             raise told(error) from None
@@ -217,6 +214,11 @@ class Index:
             if row is not None:
                 yield Row(*row)
 
+    def ids(self, most: int) -> list[int]:
+        """The ids of the first skills by name."""
+        with self._reading() as connection:
+            return [row[0] for row in connection.execute("SELECT id FROM skill ORDER BY name LIMIT ?", (most,))]
+
     def special_rows(self) -> list[Row]:
         """The few skills that are not for models, or that need something."""
         with self._reading() as connection:
@@ -252,12 +254,12 @@ class Index:
                     found[id_] = _inflated(packed)
         return found
 
-    def spelled_like(self, word: str) -> list[str]:
-        """Words of names that one typing mistake makes of this one."""
-        asked = sorted(variants(word))
+    def spelled_like(self, stem: str) -> list[str]:
+        """Stems of what skills say of themselves, now or once, that one typing mistake makes of this one."""
+        asked = sorted(variants(stem))
         with self._reading() as connection:
             marks = ",".join("?" * len(asked))
-            rows = connection.execute(f"SELECT DISTINCT word FROM spelling WHERE variant IN ({marks})", asked)
+            rows = connection.execute(f"SELECT DISTINCT stem FROM spelling WHERE variant IN ({marks})", asked)
             return sorted(row[0] for row in rows)
 
     # --- vectors -----------------------------------------------------------------------------------------------------
@@ -281,14 +283,16 @@ class Index:
         except sqlite3.Error as error:
             raise told(error) from None
 
-    def vectors(self, model: str) -> tuple[list[int], bytes]:
-        """The ids of skills and their vectors, one after the other."""
+    def vectors(self, model: str) -> tuple[list[int], list[int], bytes]:
+        """The ids of skills, the numbers of their scopes, and their vectors, one after the other."""
         with self._reading() as connection:
-            rows = connection.execute("SELECT id, data FROM vector WHERE model = ? ORDER BY id", (model,)).fetchall()
-        sizes = {len(row[1]) for row in rows}
-        if len(sizes) > 1:
-            raise Damaged("vectors of different sizes")
-        return [row[0] for row in rows], b"".join(row[1] for row in rows)
+            rows = connection.execute(
+                "SELECT id, scope, data FROM vector JOIN skill USING (id) WHERE model = ? ORDER BY id", (model,)
+            ).fetchall()
+        sizes = {len(row[2]) for row in rows}
+        if len(sizes) > 1 or any(size == 0 or size % 2 for size in sizes):
+            raise Damaged("vectors of different or odd sizes")
+        return [row[0] for row in rows], [row[1] for row in rows], b"".join(row[2] for row in rows)
 
     def _reading(self) -> _Reading:
         return _Reading(self.database)
@@ -312,7 +316,7 @@ class _Reading:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._database.lock.release()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise told(error) from None
 
 
@@ -354,10 +358,19 @@ class _Counts:
                 "DELETE FROM stem WHERE stem = ? AND scope = ? AND about <= 0 AND body <= 0",
                 [row[:2] for row in changed if row[2] < 0 or row[3] < 0],
             )
+            self._learn_spelling(connection, [row[0] for row in changed if row[2] > 0])
             connection.execute(
                 "UPDATE scope SET skills = skills + ?, about = about + ?, body = body + ? WHERE id = ?",
                 (*totals, scope),
             )
+
+    @staticmethod
+    def _learn_spelling(connection: sqlite3.Connection, stems: Sequence[str]) -> None:
+        for stem in stems:
+            # A stem is a variant of itself.
+            if not connection.execute("SELECT 1 FROM spelling WHERE variant = ? AND stem = ?", (stem, stem)).fetchone():
+                rows = [(one, stem) for one in variants(stem)]
+                connection.executemany("INSERT OR IGNORE INTO spelling VALUES (?, ?)", rows)
 
 
 def _words_of(text: SkillText) -> tuple[Words, list[str]]:
@@ -370,38 +383,65 @@ def _words_of(text: SkillText) -> tuple[Words, list[str]]:
 
 
 def _put_in(connection: sqlite3.Connection, text: SkillText, words: Words, body: list[str], counts: _Counts) -> None:
+    """Write a skill in place of what was there under its key; of the postings only what differs."""
+    before = _known(connection, text.key)
     scope = _scope_number(connection, text.scope)
     about, tally = "\n".join((" ".join(words.name), " ".join(words.about))), "\n".join(words.tally)
     # Two blanks between words: each has its own on both sides, so that pairs can be counted as text.
     packed = (_deflated(tally), words.length, _deflated(f" {'  '.join(body)} "))
-    cursor = connection.execute(
-        "INSERT INTO skill (key, stamp, name, scope, unlisted, needs, about, tally, length, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (text.key, text.stamp, text.name, scope, int(text.unlisted), text.needs, about, *packed),
-    )
-    id_ = cursor.lastrowid
-    connection.execute("INSERT INTO posting (rowid, stems) VALUES (?, ?)", (id_, _postings(words)))
+    row = (text.stamp, text.name, scope, int(text.unlisted), text.needs, about, *packed, text.key)
+    if before is None:
+        columns = "stamp, name, scope, unlisted, needs, about, tally, length, body, key"
+        cursor = connection.execute(f"INSERT INTO skill ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        id_ = int(cursor.lastrowid or 0)
+        _post(connection, id_, set(), set(_postings(words)))
+    else:
+        id_ = before.id
+        connection.execute(
+            "UPDATE skill SET stamp = ?, name = ?, scope = ?, unlisted = ?, needs = ?, about = ?, tally = ?,"
+            " length = ?, body = ? WHERE key = ?",
+            row,
+        )
+        for table in ("tag", "vector"):
+            connection.execute(f"DELETE FROM {table} WHERE id = ?", (id_,))
+        _post(connection, id_, set(_postings(before.words)), set(_postings(words)))
+        counts.add(before.words, before.scope, -1)
     tags = {tag.casefold() for tag in text.tags}
     connection.executemany("INSERT INTO tag VALUES (?, ?)", [(tag, id_) for tag in tags])
-    for word in {*text.name.split("-"), *tags}:
-        connection.executemany("INSERT OR IGNORE INTO spelling VALUES (?, ?)", [(one, word) for one in variants(word)])
     counts.add(words, scope, 1)
 
 
 def _take_out(connection: sqlite3.Connection, key: str, counts: _Counts) -> None:
-    row = connection.execute("SELECT id, scope, about, tally, length FROM skill WHERE key = ?", (key,)).fetchone()
-    if row is None:
+    before = _known(connection, key)
+    if before is None:
         return
-    id_, scope, *packed = row
-    words = _unpacked(*packed)
-    # A table without content must be told what to forget.
-    connection.execute("INSERT INTO posting (posting, rowid, stems) VALUES ('delete', ?, ?)", (id_, _postings(words)))
+    _post(connection, before.id, set(_postings(before.words)), set())
     for table in ("skill", "tag", "vector"):
-        connection.execute(f"DELETE FROM {table} WHERE id = ?", (id_,))
-    counts.add(words, scope, -1)
+        connection.execute(f"DELETE FROM {table} WHERE id = ?", (before.id,))
+    counts.add(before.words, before.scope, -1)
 
 
-def _postings(words: Words) -> str:
+class _Known(NamedTuple):
+    id: int
+    scope: int
+    words: Words
+
+
+def _known(connection: sqlite3.Connection, key: str) -> _Known | None:
+    row = connection.execute("SELECT id, scope, about, tally, length FROM skill WHERE key = ?", (key,)).fetchone()
+    return None if row is None else _Known(row[0], row[1], _unpacked(*row[2:]))
+
+
+def _post(connection: sqlite3.Connection, id_: int, before: set[str], after: set[str]) -> None:
+    """Post what is new of a skill and take back what is gone; a table without content must be told what to forget."""
+    if before:
+        gone = " ".join(before - after)
+        connection.execute("INSERT INTO posting (posting, rowid, stems) VALUES ('delete', ?, ?)", (id_, gone))
+    if after:
+        connection.execute("INSERT INTO posting (rowid, stems) VALUES (?, ?)", (id_, " ".join(after - before)))
+
+
+def _postings(words: Words) -> list[str]:
     """The stems of a skill, each marked with its field and how much the skill has of it."""
     counts = Counter(words.about)
     for stem in words.name:
@@ -410,10 +450,9 @@ def _postings(words: Words) -> str:
     marked = [stem + _level(count, norm).about for stem, count in counts.items()]
     norm = length_norm(words.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
     for times, group in enumerate(words.tally, 1):
-        if group:
-            mark = _level(times, norm).body
-            marked.append(group.replace(" ", f"{mark} ") + mark)
-    return " ".join(marked)
+        mark = _level(times, norm).body
+        marked.extend([stem + mark for stem in group.split()])
+    return marked
 
 
 def _level(count: int, norm: float) -> Level:

@@ -21,7 +21,7 @@ MAX_QUERY = 16 * 1024
 MAX_STEMS = 256
 _MAX_NAME = 128
 
-_FILTER = re.compile(r'(?<!\S)(tag|layer):(?:"([^"\n]{1,100})"|([^\s"]{1,100}))(?!\S)', re.IGNORECASE)
+_FILTER = re.compile(r'(?<!\S)(tag|layer):(?:"([^"\n]+)"|([^\s"]+))(?!\S)', re.IGNORECASE)
 _QUOTED = re.compile(r'"([^"\n]{2,300})"|“([^”\n]{2,300})”')
 _INVOKED = re.compile(r"\s*[/$]([^\s/$]{1,100})(?:\s|$)")
 _WORD = re.compile(r"[^\W_]+(?:[-_][^\W_]+)*")
@@ -60,7 +60,6 @@ class Query:
     @classmethod
     def read(cls, text: str) -> Query:
         """What a person or a model typed to search."""
-        text = text[:MAX_QUERY]
         tags: list[str] = []
         layers: list[Layer] = []
 
@@ -75,7 +74,8 @@ class Query:
             layers.append(known)
             return " "
 
-        text = _FILTER.sub(take, text)
+        # A filter holds wherever it stands; only of the words it is enough to look at the first.
+        text = _FILTER.sub(take, text)[:MAX_QUERY]
         phrases = [tuple(stems(found[1] or found[2])) for found in _QUOTED.finditer(text)]
         outside = stems(_QUOTED.sub(" ", text))
         return cls._of_words(

@@ -61,6 +61,11 @@ class Ranking:
         self._asked_of_body = self._asked - query.parts
         self._mass = math.sqrt(sum(rarity.body.get(stem, rarity.unknown) for stem in self._asked))
 
+    @property
+    def needs_order(self) -> bool:
+        """Whether a skill is only found by the order of its words."""
+        return self._query.only_phrases
+
     def by_words(self, words: Words) -> Fit:
         """How well the words of a skill fit, in whatever order."""
         rarity, asked = self._rarity, self._asked

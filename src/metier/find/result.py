@@ -16,8 +16,8 @@ class Result:
     >>> from metier import Library
     >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
     >>> result = library.search("fill a pdf")[0]
-    >>> result.name, result.why
-    ('pdf-forms', 'name: pdf; description: fill')
+    >>> result.name, result.why.split("; ")[:2]
+    ('pdf-forms', ['name: pdf', 'description: fill'])
     """
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +16,6 @@ from metier.find.candidates import candidates
 from metier.find.database import Busy, Damaged
 from metier.find.groups import groups
 from metier.find.index import Index, Totals
-from metier.find.query import MAX_QUERY
 from metier.find.ranking import Ranking, Rarity
 from metier.find.result import Result
 from metier.find.spelling import is_one_slip
@@ -55,6 +55,7 @@ class Finder:
 
     def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
         self._folder = folder
+        self._process = os.getpid()
         self.embedder = embedder
         self._meanings: dict[int, tuple[Shelf, Meanings]] = {}
         self._indexes: dict[int, Index] = {}
@@ -69,6 +70,8 @@ class Finder:
 
     def update(self, snapshot: Snapshot, progress: Callable[[int, int], None] | None = None) -> bool:
         """Index what is new or changed; False when another process kept the index busy and something is missing."""
+        if self._process != os.getpid():
+            self._forget()
         if self._is_current(snapshot):
             return True
         # Whoever finds an index that was complete once does not wait for somebody else to bring it up to date.
@@ -82,6 +85,12 @@ class Finder:
             return complete
         finally:
             self._updating.release()
+
+    def _forget(self) -> None:
+        """After a fork nothing that is open may be used, and what was in memory is not shared."""
+        self._process = os.getpid()
+        self._updating = threading.Lock()
+        self._indexes, self._current, self._meanings = {}, {}, {}
 
     def _is_current(self, snapshot: Snapshot) -> bool:
         return all(self._current.get(number) is shelf for number, shelf in enumerate(snapshot.shelves))
@@ -137,13 +146,24 @@ class Finder:
                 if last_try:
                     raise
                 self._start_over(str(damaged))
+            except Busy:
+                if last_try:
+                    raise
+                self._leave_files()
         raise AssertionError("unreachable")
 
-    def _nearness(self, query: Query) -> Nearness | None:
+    def _leave_files(self) -> None:
+        """Go on in memory: somebody keeps the files to themselves."""
+        _log.warning("Another process lets nobody read the search index; it is made again in memory.")
+        with self._updating:
+            self._indexes = {number: Index(None) for number in self._indexes}
+            self._current.clear()
+
+    def _nearness(self, query: Query, scopes: Mapping[int, set[int]]) -> Nearness | None:
         if self.embedder is None or not query.text.strip() or query.only_phrases:
             return None
         meanings = {number: meaning for number, (_, meaning) in self._meanings.items()}
-        return Nearness(self.embedder.embed([query.text])[0], meanings, self.embedder.unrelated)
+        return Nearness(self.embedder.embed([query.text])[0], meanings, scopes, self.embedder.unrelated)
 
     def _start_over(self, reason: str) -> None:
         with self._updating:
@@ -220,7 +240,7 @@ class Finder:
             entries[number, row.id] = entry
             return True
 
-        near = self._nearness(query)
+        near = self._nearness(query, scopes)
         chosen = candidates(query, indexes, counts, rarity, admit, near)
         fits = _ranked(Ranking(query, rarity), indexes, chosen)
         if near is not None and self.embedder is not None:
@@ -247,11 +267,11 @@ def _meant(view: View, place: Place, name: str, key: str) -> Entry | None:
 
 def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness, weight: float) -> None:
     """Lift what is near in meaning, the less the more its words say already: the first by words stays the first."""
-    scores = sorted((fit.score for _, fit in fits), reverse=True)
-    best, least = (scores[0], scores[-1]) if scores else (0.0, 0.0)
-    for (place, id_), fit in fits:
-        fit.nearness = near.of(place, id_)
-        fit.score += weight * fit.nearness * (best - fit.score if best > least else 1.0)
+    scores = [fit.score for _, fit in fits]
+    best, least = max(scores, default=0.0), min(scores, default=0.0)
+    for (_, fit), nearness in zip(fits, near.among([where for where, _ in fits]), strict=True):
+        fit.nearness = nearness
+        fit.score += weight * nearness * (best - fit.score if best > least else 1.0)
 
 
 def _ranked(
@@ -265,7 +285,7 @@ def _ranked(
     fits = sorted(
         ((where, ranking.by_words(have)) for where, have in words.items()), key=lambda item: (-item[1].score, item[0])
     )
-    best = fits[:_LOOKED_INTO]
+    best = fits if ranking.needs_order else fits[:_LOOKED_INTO]
     bodies: dict[tuple[int, int], str] = {}
     for place, index in indexes.items():
         texts = index.bodies([id_ for (number, id_), _ in best if number == place])
@@ -342,31 +362,19 @@ def _corrected(
     """The query with words added for those that look like mistyped words of names."""
     if len(query.stems) > _CORRECTED_AT_MOST:
         return query
-    added: dict[str, str] = {}
+    added: dict[str, None] = {}
     for stem in query.stems:
-        typed = query.written.get(stem, stem)
         if stem in counts:
             continue
+        typed = {stem, query.written.get(stem, stem)}
         for number, index in indexes.items():
-            for word in index.spelled_like(typed):
-                if is_one_slip(typed, word):
-                    meant = split_stems(word)
-                    # A word that only hidden skills have is no word here.
-                    if meant and index.counts(meant, scopes[number]):
-                        added.update(dict.fromkeys(meant, word))
+            close = [one for word in typed for one in index.spelled_like(word) if is_one_slip(word, one)]
+            # A word that only hidden skills say of themselves is no word here.
+            said = index.counts(close, scopes[number])
+            added.update(dict.fromkeys(sorted(meant for meant, (about, _) in said.items() if about)))
     if not added:
         return query
-    names = [name.replace(typed, word) for name in query.names for typed, word in _slips(query, added)]
-    return replace(
-        query,
-        stems=tuple(dict.fromkeys((*query.stems, *added))),
-        written={**query.written, **added},
-        names=tuple(dict.fromkeys((*query.names, *names))),
-    )
-
-
-def _slips(query: Query, added: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(typed, word) for typed in query.written.values() for word in added.values() if is_one_slip(typed, word)]
+    return replace(query, stems=tuple(dict.fromkeys((*query.stems, *added))))
 
 
 def _result(entry: Entry, fit: Fit, query: Query) -> Result | None:
@@ -374,15 +382,18 @@ def _result(entry: Entry, fit: Fit, query: Query) -> Result | None:
         return None
     if entry.name in query.names:
         exact = entry.name == query.names[0]
-        return Result(name=entry.name, score=1.0 if exact else 0.99, why=_why(fit, query, named=True), entry=entry)
+        return Result(
+            name=entry.name, score=1.0 if exact else 0.99, why=_why(fit, query, entry, named=True), entry=entry
+        )
     if fit.score <= 0 and query.stems:
         return None
-    why = _why(fit, query, named=False)
+    why = _why(fit, query, entry, named=False)
     return Result(name=entry.name, score=round(fit.score / (fit.score + 20), 4), why=why, entry=entry)
 
 
-def _why(fit: Fit, query: Query, *, named: bool) -> str:
-    """What was found where, in the words of the query."""
+def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
+    """What was found where, in the words of the query, or of the name for what was meant by a mistyped one."""
+    own = {stem: word for word in entry.name.split("-") for stem in split_stems(word)}
     parts = ["asked for by name"] if named else []
     parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
     for label, found in (
@@ -390,7 +401,8 @@ def _why(fit: Fit, query: Query, *, named: bool) -> str:
         ("description", fit.in_about),
         ("body", fit.in_body - fit.in_name - fit.in_about),
     ):
-        words = list(dict.fromkeys(query.written.get(stem, stem) for stem in query.stems if stem in found))
+        words = [query.written.get(stem) or own.get(stem, stem) for stem in query.stems if stem in found]
+        words = list(dict.fromkeys(words))
         if words:
             more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
             parts.append(f"{label}: {', '.join(words[:_WORDS_SHOWN])}{more}")
@@ -428,4 +440,4 @@ def searchable(query: str) -> str:
     """A query that is text, without what no text can hold."""
     if not isinstance(query, str):
         raise InvalidArgument(f"A query is text, not {type(query).__name__}.", hint="Say what the skill should do.")
-    return query[:MAX_QUERY].encode(errors="replace").decode()
+    return query.encode(errors="replace").decode()

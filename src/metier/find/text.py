@@ -28,22 +28,26 @@ def key_of(entry: Entry) -> str:
 
 
 def storable(text: str) -> str:
-    """Text without what cannot be encoded."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    """Text that can be encoded, another one for each text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "\0" + text.encode(errors="backslashreplace").decode()  # no file name begins like this
+    return text
 
 
 def text_of(entry: Entry) -> SkillText:
     """What is to be indexed of a skill; without its body when that cannot be read just now."""
-    skill, body = entry.skill, ""
+    skill, body, stamp = entry.skill, "", stamp_of(entry.identity)
     try:
         data, _ = read_file(entry.place.source, entry.key)
     except Unreadable:
-        pass
+        stamp = ""  # no file's: it is tried again
     else:
         body = parse(data, folder=entry.folder).body
     return SkillText(
         key=key_of(entry),
-        stamp=stamp_of(entry.identity),
+        stamp=stamp,
         name=storable(entry.name),
         about=about_of(skill),
         body=body,

@@ -11,10 +11,11 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier.errors import SearchUnavailable
+from metier.find.database import Damaged
 from metier.find.words import STOP_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy
     from numpy.typing import NDArray
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 MAX_EMBEDDED = 4_096
 """How many letters of a text are embedded."""
-_FAR = 100
+FAR = 60
+"""A skill than which so many of those in question are nearer gains nothing."""
 NEAREST = 30
 """How many of the nearest skills go on to the ranking, whatever their words."""
 
@@ -65,7 +67,7 @@ class WordVectors:
     """
 
     name = "wordllama-l2-supercat-256"
-    weight = 0.3
+    weight = 0.4
     unrelated = 0.3
 
     def __init__(self) -> None:
@@ -148,49 +150,60 @@ class Meanings:
     def __init__(self, index: Index, model: str) -> None:
         import numpy
 
-        ids, data = index.vectors(model)
+        ids, scopes, data = index.vectors(model)
         rows = numpy.frombuffer(data, dtype=numpy.float16).astype(numpy.float32)
+        if not numpy.isfinite(rows).all():
+            raise Damaged("vectors that are no numbers")
         self.rows: Matrix = rows.reshape(len(ids), -1) if ids else rows.reshape(0, 0)
         self.ids = ids
+        self.scopes = numpy.array(scopes, dtype=numpy.int64)
         self.places = {id_: place for place, id_ in enumerate(ids)}
 
 
 class Nearness:
     """How near the skills of all places are to a query."""
 
-    def __init__(self, vector: Matrix, meanings: Mapping[int, Meanings], unrelated: float) -> None:
+    def __init__(
+        self,
+        vector: Matrix,
+        meanings: Mapping[int, Meanings],
+        scopes: Mapping[int, Collection[int]],
+        unrelated: float,
+    ) -> None:
         import numpy
 
         self._near: dict[int, Matrix] = {}
         self._meanings = meanings
-        best: list[float] = []
+        self._unrelated = unrelated
         for place, meaning in meanings.items():
             if meaning.ids and meaning.rows.shape[1] == vector.shape[0]:
-                near = self._near[place] = meaning.rows @ vector
-                best.extend(numpy.partition(near, -min(_FAR, len(near)))[-_FAR:].tolist())
-        best.sort(reverse=True)
-        self._top = best[0] if best else 0.0
-        self._floor = max(unrelated, best[_FAR - 1] if len(best) >= _FAR else 0.0)
+                # What the caller may not see is near to nothing.
+                seen = numpy.isin(meaning.scopes, list(scopes.get(place, ())))
+                self._near[place] = numpy.where(seen, meaning.rows @ vector, numpy.float32(-1))
 
-    def nearest(self, place: int, most: int) -> list[int]:
-        """The ids of the nearest skills of a place, the nearest first."""
+    def nearest(self, place: int) -> list[int]:
+        """The ids of all skills of a place that are related at all, the nearest first."""
         import numpy
 
         near = self._near.get(place)
         if near is None:
             return []
         ids = self._meanings[place].ids
-        first = numpy.argpartition(-near, min(most, len(near) - 1))[:most]
-        first = first[near[first] > self._floor]
-        return [ids[at] for at in first[numpy.argsort(-near[first], kind="stable")]]
+        related = numpy.nonzero(near > self._unrelated)[0]
+        return [ids[at] for at in related[numpy.argsort(-near[related], kind="stable")]]
 
-    def of(self, place: int, id_: int) -> float:
-        """From 1 for the nearest of all down to 0 for those that are no nearer than a hundred others."""
+    def among(self, chosen: Sequence[tuple[int, int]]) -> list[float]:
+        """For each place and id, from 1 for the nearest down to 0 for those no nearer than many others are."""
+        near = [self._of(place, id_) for place, id_ in chosen]
+        ordered = sorted(near, reverse=True)
+        floor = max(self._unrelated, ordered[FAR] if len(ordered) > FAR else 0.0)
+        span = (ordered[0] if ordered else 0.0) - floor
+        return [max(0.0, (one - floor) / span) if span > 0 else 0.0 for one in near]
+
+    def _of(self, place: int, id_: int) -> float:
         near = self._near.get(place)
-        at = self._meanings[place].places.get(id_) if place in self._meanings else None
-        if near is None or at is None or self._top <= self._floor:
-            return 0.0
-        return max(0.0, (float(near[at]) - self._floor) / (self._top - self._floor))
+        at = self._meanings[place].places.get(id_) if near is not None else None
+        return float(near[at]) if near is not None and at is not None else 0.0
 
 
 def packed(rows: Matrix) -> list[bytes]:
