@@ -7,6 +7,7 @@ says little. So the cost of a search is bounded whatever the number of skills.
 from __future__ import annotations
 
 import heapq
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.find.database import Damaged
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from metier.find.ranking import Rarity
     from metier.find.vectors import Nearness
 
-POSTINGS = 8_000
+POSTINGS = 7_000
 """How many occurrences are looked at in each field, unless a single word has more."""
 BEST_OF_EACH = 25
 """How many of the likeliest go on by what they say of themselves, and as many by their bodies."""
@@ -84,7 +85,7 @@ def candidates(
             )  # fmt: skip
         for scores in (about, body):
             take({place: _best(each, BEST_OF_EACH) for place, each in scores.items()}, BEST_OF_EACH)
-        both = {place: _sum(about.get(place, {}), body.get(place, {})) for place in {*about, *body}}
+        both = {place: _sum(about[place], body[place]) for place in indexes}
         take({place: _best(each, BEST_OF_BOTH) for place, each in both.items()}, BEST_OF_BOTH)
     elif allowed is not None:
         take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
@@ -142,10 +143,10 @@ def _require_posted(indexes: Mapping[int, Index], field: Field, stem: str) -> No
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
-    both = dict(one)
-    for id_, score in other.items():
-        both[id_] = both.get(id_, 0.0) + score
-    return both
+    """The sums of two scores, for those that are among the likeliest by one of them."""
+    wide = BEST_OF_BOTH * 4
+    likely = {*itertools.islice(_best(one, wide), wide), *itertools.islice(_best(other, wide), wide)}
+    return {id_: one.get(id_, 0.0) + other.get(id_, 0.0) for id_ in likely}
 
 
 def _best(scores: Mapping[int, float], most: int) -> Iterable[int]:

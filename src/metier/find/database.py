@@ -34,7 +34,7 @@ CREATE TABLE made_by (kind TEXT NOT NULL);
 CREATE TABLE skill (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, name TEXT NOT NULL, scope INTEGER NOT NULL,
     unlisted INTEGER NOT NULL, needs TEXT NOT NULL,
-    about TEXT NOT NULL, tally BLOB NOT NULL, length INTEGER NOT NULL, body BLOB NOT NULL
+    about TEXT NOT NULL, tally TEXT NOT NULL, length INTEGER NOT NULL, body BLOB NOT NULL
 );
 CREATE INDEX skill_name ON skill (name);
 CREATE INDEX skill_special ON skill (id, key, name, unlisted, needs) WHERE unlisted = 1 OR needs <> '';

@@ -5,6 +5,7 @@ Derived from the skills and always rebuildable. A changed skill is taken out and
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import zlib
 from collections import Counter
@@ -29,6 +30,7 @@ ABOUT_LENGTH_MATTERS, BODY_LENGTH_MATTERS = 0.3, 0.75
 K1 = 1.2
 _USUAL_ABOUT, _USUAL_BODY = 60, 650
 """How many words there usually are; the true means are not known while they are being counted."""
+_ROWS_AT_ONCE = 32
 _AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 
 
@@ -206,13 +208,16 @@ class Index:
             return [row[0] for row in connection.execute(f"SELECT id FROM skill WHERE name IN ({marks})", [*names])]
 
     def rows(self, ids: Iterable[int]) -> Iterator[Row]:
-        """What is known of skills, in the order of the ids, as they are asked for."""
-        statement = "SELECT id, key, name, unlisted, needs FROM skill WHERE id = ?"
-        for id_ in ids:
+        """What is known of skills, in the order of the ids, read as they are asked for."""
+        rest = iter(ids)
+        while some := list(itertools.islice(rest, _ROWS_AT_ONCE)):
+            marks = ",".join("?" * len(some))
             with self._reading() as connection:
-                row = connection.execute(statement, (id_,)).fetchone()
-            if row is not None:
-                yield Row(*row)
+                rows = connection.execute(
+                    f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})", some
+                ).fetchall()
+            found = {row[0]: row for row in rows}
+            yield from (Row(*found[id_]) for id_ in some if id_ in found)
 
     def ids(self, most: int) -> list[int]:
         """The ids of the first skills by name."""
@@ -388,7 +393,7 @@ def _put_in(connection: sqlite3.Connection, text: SkillText, words: Words, body:
     scope = _scope_number(connection, text.scope)
     about, tally = "\n".join((" ".join(words.name), " ".join(words.about))), "\n".join(words.tally)
     # Two blanks between words: each has its own on both sides, so that pairs can be counted as text.
-    packed = (_deflated(tally), words.length, _deflated(f" {'  '.join(body)} "))
+    packed = (tally, words.length, _deflated(f" {'  '.join(body)} "))
     row = (text.stamp, text.name, scope, int(text.unlisted), text.needs, about, *packed, text.key)
     if before is None:
         columns = "stamp, name, scope, unlisted, needs, about, tally, length, body, key"
@@ -484,9 +489,9 @@ def _inflated(packed: bytes) -> str:
         raise Damaged(str(error)) from None
 
 
-def _unpacked(about: str, tally: bytes, length: int) -> Words:
+def _unpacked(about: str, tally: str, length: int) -> Words:
     try:
         name, rest = about.split("\n")
-        return Words(name.split(), rest.split(), _inflated(tally).split("\n"), int(length))
+        return Words(name.split(), rest.split(), tally.split("\n"), int(length))
     except (ValueError, AttributeError) as error:
         raise Damaged(str(error)) from None

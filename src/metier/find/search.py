@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("metier.find")
 
 MAX_RESULTS = 1_000
-_BATCH = 200
+_BATCH = 500
 _OVERVIEWS_KEPT = 16
 _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""

@@ -43,7 +43,7 @@ def stems(text: str) -> list[str]:
     ['fill', 'pdf', 'form']
     """
     known = _known_stems()
-    text = _folded(text).lower()
+    text = _lower(_spelled_out(text))
     words = _PLAIN_WORDS(text) if text.isascii() else _WORDS(text)
     return [stem for word in words for stem in known[word]]
 
@@ -56,25 +56,36 @@ def split_stems(text: str) -> list[str]:
     """
     known = _known_stems()
     found: list[str] = []
-    for word in _WORDS(_folded(text)):
-        found.extend(known[word.lower()])
+    for word in _WORDS(_spelled_out(text)):
+        found.extend(known[_lower(word)])
         if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
             parts = _HUMPS.split(word)
             if len(parts) > 1:
                 for part in parts:
-                    found.extend(known[part.lower()])
+                    found.extend(known[_lower(part)])
     return found
 
 
-def _folded(text: str) -> str:
-    """One form of each letter, without accents, and languages with signs in their names spelled out."""
+def _spelled_out(text: str) -> str:
+    """Letters and their accents in one, and languages with signs in their names spelled out."""
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+        text = _ACCENTS.sub("", unicodedata.normalize("NFC", text))
     if "#" in text or "+" in text or "." in text:
         lowered = text.lower()
         if "c#" in lowered or "c++" in lowered or ".net" in lowered or "f#" in lowered:
             text = _SIGNED.sub(lambda found: f" {_SPOKEN[found[0].lower()]} ", text)
     return text
+
+
+def _lower(text: str) -> str:
+    lowered = text.lower()
+    # One letter becomes two when it is made small, and the second is no letter.
+    return lowered if lowered.isascii() else lowered.replace("i\u0307", "i")
+
+
+def _folded(word: str) -> str:
+    """One form of each letter, without accents."""
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", word))).lower()
 
 
 class _Stems(dict[str, tuple[str, ...]]):
@@ -96,14 +107,15 @@ class _Stems(dict[str, tuple[str, ...]]):
             return []
         if word.isascii():
             return [self.stem(word)] if len(word) <= MAX_WORD else []
-        found = []
-        start = 0
-        for run in _UNSPACED.finditer(word):
-            found.append(word[start : run.start()])
-            letters = run[0]
-            found.extend([letters] if len(letters) == 1 else (letters[i : i + 2] for i in range(len(letters) - 1)))
-            start = run.end()
-        found.append(word[start:])
+        found: list[str] = []
+        for part in _WORDS(_folded(word)):
+            start = 0
+            for run in _UNSPACED.finditer(part):
+                found.append(part[start : run.start()])
+                letters = run[0]
+                found.extend([letters] if len(letters) == 1 else (letters[i : i + 2] for i in range(len(letters) - 1)))
+                start = run.end()
+            found.append(part[start:])
         return [self.stem(part) for part in found if part and len(part) <= MAX_WORD and part not in STOP_WORDS]
 
 
