@@ -32,7 +32,8 @@ from typing import Any, cast
 import metier.find.index as indexing
 from metier import Caller, Library
 from metier.find import Finder, Query, WordVectors
-from metier.find.index import Index, SkillText
+from metier.find.content import SkillText, words_of
+from metier.find.index import Index
 from metier.library.snapshot import Snapshot
 from metier.skill import slug
 
@@ -309,7 +310,7 @@ def many(data: Collection, count: int) -> Iterator[SkillText]:
         yield from resampled(data, count)
         return
     # Taking the same text apart again would only measure that once more: its words are remembered.
-    indexing._words_of = functools.cache(indexing._words_of)
+    vars(indexing)["words_of"] = functools.cache(words_of)
     pool = list(resampled(data, POOL // 2))
     for number in range(count):
         text = pool[number % len(pool)]

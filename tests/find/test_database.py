@@ -15,8 +15,9 @@ import pytest
 
 import metier.find.database
 from metier import Library
+from metier.find.content import SkillText
 from metier.find.database import Busy, Damaged, Database
-from metier.find.index import Index, SkillText
+from metier.find.index import Index
 
 Write = Callable[..., Path]
 Found = list[tuple[str, float, str]]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import metier.find.text
 from metier import Library
-from metier.find.index import Index, SkillText
+from metier.find.content import SkillText
+from metier.find.index import Index
 from metier.library.reading import Unreadable
 from metier.skill import Diagnostic
 

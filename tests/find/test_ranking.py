@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from metier import Library
 from metier.find import Query
-from metier.find.index import Totals, Words
+from metier.find.content import Words
+from metier.find.index import Totals
 from metier.find.ranking import Fit, Ranking, Rarity
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=300)

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from metier import Library
-from metier.find.index import Index, SkillText
+from metier.find.content import SkillText
+from metier.find.index import Index
 
 Write = Callable[..., Path]
 PATIENCE = 90.0
@@ -51,19 +52,19 @@ if moment.startswith("before batch") or moment.startswith("after batch"):
             die()
     Index.update = dying
 elif moment.startswith("inside batch"):
-    put, at, put_in = indexing._put_in, int(moment.split()[-1]), []
+    put, at, put_in = indexing.put_in, int(moment.split()[-1]), []
     def dying(*args):
         put(*args)
         put_in.append(None)
         if len(put_in) == at:
             die()
-    indexing._put_in = dying
+    indexing.put_in = dying
 elif moment == "before commit":
-    save = indexing._Counts.save
+    save = indexing.Counts.save
     def dying(self, connection):
         save(self, connection)
         die()
-    indexing._Counts.save = dying
+    indexing.Counts.save = dying
 elif moment == "while the tables are made":
     from metier.find import database
     database._SCHEMA = database._SCHEMA.replace("CREATE TABLE tag", "SELECT die();\\nCREATE TABLE tag")

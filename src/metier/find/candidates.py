@@ -11,8 +11,8 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.find.database import Damaged
-from metier.find.index import LEVELS
 from metier.find.vectors import NEAREST
+from metier.find.weights import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,12 +11,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metier.find.index import ABOUT_LENGTH_MATTERS, BODY_LENGTH_MATTERS, NAME_WEIGHT, length_norm, saturated
+from metier.find.weights import ABOUT_LENGTH_MATTERS, BODY_LENGTH_MATTERS, NAME_WEIGHT, length_norm, saturated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from metier.find.index import Totals, Words
+    from metier.find.content import Words
+    from metier.find.index import Totals
     from metier.find.query import Query
 
 PAIR_LENGTH_MATTERS = 0.5

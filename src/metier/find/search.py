@@ -19,8 +19,9 @@ from metier.find.index import Index, Totals
 from metier.find.ranking import Ranking, Rarity
 from metier.find.result import Result
 from metier.find.spelling import is_one_slip
-from metier.find.text import about_of, key_of, scope_of, stamp_of, storable, text_of
-from metier.find.vectors import Meanings, Nearness, packed
+from metier.find.text import key_of, scope_of
+from metier.find.upkeep import bring_up_to_date, embed_what_is_new
+from metier.find.vectors import Meanings, Nearness
 from metier.find.words import split_stems
 from metier.library.layers import admits
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.find.candidates import Candidate
-    from metier.find.index import Row, Words
+    from metier.find.content import Words
+    from metier.find.index import Row
     from metier.find.listed import Listed
     from metier.find.query import Query
     from metier.find.ranking import Fit
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("metier.find")
 
 MAX_RESULTS = 1_000
-_BATCH = 500
 _OVERVIEWS_KEPT = 16
 _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
@@ -292,47 +293,6 @@ def _ranked(
         bodies.update({(place, id_): text for id_, text in texts.items()})
     ranking.by_order((fit, words[where], bodies[where]) for where, fit in best if where in bodies)
     return fits
-
-
-def bring_up_to_date(
-    index: Index, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None = None
-) -> None:
-    """Make an index hold exactly the skills of a shelf; only what differs is read and written."""
-    from metier.library.entry import Entry
-
-    known = index.stamps()
-    missing = []
-    there = set()
-    for number, (key, identity) in enumerate(zip(shelf.columns.keys, shelf.columns.identities, strict=True)):
-        key = storable(key)
-        entry = Entry(place, shelf, number)
-        if entry.is_broken:
-            continue
-        there.add(key)
-        # A stale skill is served as it was, and as it was it is indexed.
-        if known.get(key) != stamp_of(identity) and not (entry.is_stale and key in known):
-            missing.append(entry)
-    gone = [key for key in known if key not in there]
-    for start in range(0, len(gone), _BATCH):
-        index.update([], gone[start : start + _BATCH])
-    for start in range(0, len(missing), _BATCH):
-        if progress is not None:
-            progress(start, len(missing))
-        index.update([text_of(entry) for entry in missing[start : start + _BATCH]])
-
-
-def embed_what_is_new(index: Index, place: Place, shelf: Shelf, embedder: Embedder) -> None:
-    """Make the vectors that are missing; only what a skill says of itself is embedded."""
-    from metier.library.entry import Entry
-
-    missing = set(index.without_vector(embedder.name))
-    if not missing:
-        return
-    numbers = [number for number, key in enumerate(shelf.columns.keys) if storable(key) in missing]
-    for start in range(0, len(numbers), _BATCH):
-        entries = [Entry(place, shelf, number) for number in numbers[start : start + _BATCH]]
-        rows = embedder.embed([f"{entry.name.replace('-', ' ')}. {about_of(entry.skill)}" for entry in entries])
-        index.put_vectors(embedder.name, zip(map(key_of, entries), packed(rows), strict=True))
 
 
 def _seen_scopes(index: Index, caller: Caller) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from metier.find.index import SkillText
+from metier.find.content import SkillText
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Scope
 from metier.skill.document import parse
