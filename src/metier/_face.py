@@ -45,11 +45,12 @@ class Library(room.Library):
         as good as absent. Skills that are not for models, or cannot work here, are found only with
         `include_unlisted`. The first search of a library indexes it.
         """
-        from metier.find.listed import Listed
+        from metier.find.listed import Listed, require_several
         from metier.find.query import Query
         from metier.find.search import checked_k, searchable
 
         me = self._for(agent)
+        require_several(names=names)
         listed = Listed(machine, names)
         return me._finder().search(
             me.snapshot,
@@ -68,17 +69,20 @@ class Library(room.Library):
         agent: str | None = None,
         names: Collection[str] | None = None,
         format: Format = "xml",  # noqa: A002
-        search_tool: str = "skills_search",
+        search_tool: str | None = "skills_search",
         machine: Machine | None = None,
     ) -> Catalog:
         """What a model is shown of the library, in at most `budget` bytes.
 
         All skills in full if they fit, else with shortened descriptions; else `pins`, a digest of what there is with
         the tool that finds it, and the skills most relevant to `query`, which is usually the user's prompt. The same
-        input gives the same text, and what depends on the query comes last. `names` restricts it to an agent's own.
+        input gives the same text, and what depends on the query comes last. `names` restricts it to an agent's own;
+        `search_tool=None` mentions no tool.
         """
+        from metier.find.listed import require_several
         from metier.find.offer import offer
 
+        require_several(pins=pins, names=names)
         me = self._for(agent)
         return offer(
             me._finder,
@@ -107,8 +111,10 @@ class Library(room.Library):
         active: Collection[str] | None = None,
     ) -> tuple[Entry, ...]:
         """The skills of certain names, tags, places or kinds, by name and then location."""
+        from metier.find.listed import require_several
         from metier.find.selection import Selection
 
+        require_several(names=names, layers=layers, sources=sources, inserts=inserts, active=active)
         return Selection(
             contains=contains,
             name_prefix=name_prefix,

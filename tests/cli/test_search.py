@@ -20,6 +20,7 @@ Process = Callable[..., subprocess.CompletedProcess[bytes]]
 Terminal = Callable[..., tuple[int, str]]
 Write = Callable[..., Path]
 
+NO_WORD = "There is no word to search for in that. Say what the skill should do."
 KEYS = {"name", "score", "description", "layer", "why"}
 REFERENCE = Path(__file__).parents[2] / "docs/reference/json.md"
 ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -91,17 +92,29 @@ def test_what_only_the_body_says_is_found_and_said_so(metier: Call, skills: Path
     assert (shape["name"], shape["why"]) == ("letters", "body: zebra")
 
 
-@pytest.mark.parametrize("query", ["qqqzzz", "", " ", '"', "*", "tag:nothing", "layer:personal csv", '"file csv a"'])
-def test_nothing_found_is_fine_and_says_how_to_go_on(metier: Call, skills: Path, query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("qqqzzz", "Nothing fits among 3 skills. Try other words; `metier list` shows them all."),
+        ("", NO_WORD),
+        (" ", NO_WORD),
+        ('"', NO_WORD),
+        ("*", NO_WORD),
+        ("tag:nothing", "No skill has tag:nothing. `metier list --json` shows the tags of each."),
+        ("layer:personal csv", "Nothing fits with layer:personal. Without: 2 skills."),
+        ('"file csv a"', "No skill has that phrase. Without the quotes: 2 skills."),
+    ],
+)
+def test_nothing_found_is_fine_and_says_how_to_go_on(metier: Call, skills: Path, query: str, says: str) -> None:
     code, out, err = metier("--skills", skills, "search", query)
     assert (code, err) == (0, "")
-    assert out == "Nothing fits among 3 skills. Try other words; `metier list` shows them all.\n"
+    assert out == f"{says}\n"
 
 
 def test_where_there_are_no_skills_nothing_is_found(metier: Call, tmp_path: Path) -> None:
     code, out, err = metier("--skills", tmp_path, "search", "anything")
     assert (code, err) == (0, "")
-    assert out.startswith("Nothing fits among 0 skills.")
+    assert out.startswith("No skills here. `metier doctor` shows where they are looked for")
 
 
 def test_a_query_is_required(metier: Call) -> None:
@@ -226,7 +239,7 @@ def test_whatever_is_asked_the_answer_is_a_table_or_a_sentence(
     if json_too:
         assert all(set(shape) == KEYS for shape in json.loads(out))
     else:
-        assert out.startswith(("NAME ", "Nothing fits among 3 skills."))
+        assert out.startswith(("NAME ", "Nothing fits ", "No skill has ", NO_WORD))
 
 
 @pytest.mark.parametrize("query", ["\udcff\udc80", '"tag:', "csv\u202e", "'; DROP TABLE skills; --"])
@@ -373,7 +386,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         read.append(entry.name)
         return text_of(entry)
 
-    monkeypatch.setattr("metier.find.search.text_of", counted)
+    monkeypatch.setattr("metier.find.upkeep.text_of", counted)
     return read
 
 

@@ -143,7 +143,7 @@ def test_a_description_is_cut_at_the_end_of_a_sentence_where_there_is_one() -> N
 
 @any_format
 def test_what_does_not_fit_at_all_is_chosen_from(format: Format) -> None:  # noqa: A002
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, format=format)
+    catalog = Library.from_files(*crowd()).catalog(LITTLE, query="part 31", format=format)
     assert catalog.rung == "chosen"
     assert 0 < len(catalog.shown) < 60
     assert catalog.left_out == 60 - len(catalog.shown)
@@ -180,8 +180,21 @@ def test_without_a_query_the_first_by_name_are_chosen() -> None:
 def test_with_a_query_the_most_relevant_are_chosen(format: Format) -> None:  # noqa: A002
     library = Library.from_files(*crowd(), files("zebra-forms", "Fills tax forms. " * 12))
     catalog = library.catalog(LITTLE, query="please fill in my tax forms", format=format)
-    assert catalog.shown == ("zebra-forms",)
-    assert catalog.left_out == 60
+    assert catalog.shown[0] == "zebra-forms"
+    assert catalog.left_out == 61 - len(catalog.shown)
+
+
+def test_room_that_is_left_after_the_relevant_is_filled_with_others() -> None:
+    library = Library.from_files(*crowd(), files("zebra-forms", "Fills tax forms. " * 12))
+    catalog = library.catalog(LITTLE, query="please fill in my tax forms")
+    assert catalog.shown[1:3] == ("azure-00", "azure-01")
+
+
+def test_without_a_prompt_the_names_of_all_come_before_the_descriptions_of_some() -> None:
+    catalog = Library.from_files(*crowd(30)).catalog(LITTLE, format="markdown")
+    assert catalog.rung == "shortened"
+    assert len(catalog.shown) == 30
+    assert catalog.left_out == 0
 
 
 @pytest.mark.parametrize(
@@ -458,7 +471,7 @@ def test_what_comes_before_the_first_relevant_skill_does_not_depend_on_the_query
 ) -> None:
     skills = [*crowd(), files("zebra-forms", "Fills tax forms. " * 12), files("yak", "Shaves a yak. " * 12)]
     library = Library.from_files(*skills)
-    catalogs = [library.catalog(LITTLE, query=q, pins=pins, format=format) for q in ("shave a yak", "part 31", None)]
+    catalogs = [library.catalog(LITTLE, query=q, pins=pins, format=format) for q in ("shave a yak", "part 31", "tax")]
     prefixes = set()
     for catalog in catalogs:
         assert catalog.shown[: len(pins)] == tuple(pins)

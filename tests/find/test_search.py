@@ -239,7 +239,7 @@ def test_only_certain_names_may_be_searched(library: Library) -> None:
         ('"exact phrase"', "deploy-kubernetes", 'phrase: "exact phrase"; body: exact, phrase'),
         ("tag:office", "shopping-cart", "tag: office"),
         ("kubern", "deploy-kubernetes", "name: kubern"),
-        ("kuberentes", "deploy-kubernetes", "name: kubernetes"),
+        ("kuberentes", "deploy-kubernetes", "name: kubernetes (for kuberentes)"),
     ],
 )
 def test_a_result_says_why(library: Library, query: str, name: str, why: str) -> None:

@@ -10,7 +10,7 @@ from metier.find.spelling import is_one_slip, variants
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=400)
 
-words = st.text("abcdeé表", min_size=5, max_size=23)
+words = st.text("abcdeé表", min_size=5, max_size=15)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_two_slips_are_another_word(one: str, other: str) -> None:
     assert not is_one_slip(other, one)
 
 
-@pytest.mark.parametrize("word", ["", "a", "pdf", "x" * 25, "x" * 100_000])
+@pytest.mark.parametrize("word", ["", "a", "pdf", "x" * 17, "x" * 100_000])
 def test_a_word_too_short_or_too_long_is_not_guessed_at(word: str) -> None:
     assert variants(word) == set()
 
 
-@pytest.mark.parametrize("word", ["form", "x" * 24])
+@pytest.mark.parametrize("word", ["form", "x" * 16])
 def test_a_word_of_a_usual_length_has_itself_among_its_variants(word: str) -> None:
     assert word in variants(word)
 

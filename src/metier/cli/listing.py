@@ -48,12 +48,13 @@ def run(options: argparse.Namespace) -> int:
     else:
         # A column for what is the same in every row would only take the room of the descriptions.
         head = ("NAME", "LAYER", "READY", "DESCRIPTION") if unready else ("NAME", "LAYER", "DESCRIPTION")
-        shown = [
+        table_rows = [
             (entry.name, _layer(entry), *((states.get(id(entry), ""),) if unready else ()), _one_line(entry))
             for entry in entries
         ]
-        print(table(style, head, shown, paint=paint))
-    print(_summary(library, entries, style, options.all, len(unready)))
+        print(table(style, head, table_rows, paint=paint))
+    shown = len(entries) + len(hidden)
+    print(_summary(library, entries, style, options.all, len(unready), shown, is_part=bool(options.text)))
     return 0
 
 
@@ -83,8 +84,19 @@ def _one_line(entry: Entry) -> str:
     return " ".join(entry.description.split())
 
 
-def _summary(library: Library, entries: tuple[Entry, ...], style: Style, everything: bool, unready: int) -> str:
-    parts = [plural(len(entries), "skill")]
+def _summary(
+    library: Library,
+    entries: tuple[Entry, ...],
+    style: Style,
+    everything: bool,
+    unready: int,
+    shown: int,
+    *,
+    is_part: bool,
+) -> str:
+    parts = [plural(shown, "skill")]
+    if is_part:
+        return style.dim(parts[0] + ".")
     if unready:
         parts.append(f"{unready:,} cannot work here; `metier show NAME` says what is missing")
     scoped = len(out_of_scope(library))

@@ -86,6 +86,9 @@ def make_parser() -> argparse.ArgumentParser:
         "query", metavar="QUERY", nargs="+", help='words, "a phrase", /name, tag:NAME, layer:NAME; quoted for the shell'
     )
     added.add_argument("-k", metavar="N", type=_number, default=10, help="how many at most (default: 10)")
+    added.add_argument(
+        "--for-models", action="store_true", help="only what models may find: ready, and not for people only"
+    )
     _json(added)
 
     added = command(

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.find import Query
 
 if TYPE_CHECKING:
     import argparse
 
+    from metier import Library
     from metier.library import Entry
 
 
@@ -19,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     indexed(library)
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.
     query = " ".join(options.query)
-    results = library.search(query, options.k, include_unlisted=options.agent is None)
+    for_people = options.agent is None and not options.for_models
+    results = library.search(query, options.k, include_unlisted=for_people)
     if options.json:
         shapes = [
             {
@@ -35,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     style = Style(sys.stdout)
     if not results:
-        print(f"Nothing fits among {plural(len(library), 'skill')}. Try other words; `metier list` shows them all.")
+        print(_nothing(library, query))
         return 0
     rows = [
         (
@@ -51,6 +54,28 @@ def run(options: argparse.Namespace) -> int:
     print(table(style, ("NAME", "SCORE", "LAYER", "WHY", "DESCRIPTION"), rows, paint=paint))
     print(style.dim(f"`metier show {results[0].name}` shows more of the first."))
     return 0
+
+
+def _nothing(library: Library, text: str) -> str:
+    """Why nothing was found, and what to do."""
+    if not len(library):
+        return "No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one."
+    query = Query.read(text)
+    filters = [f"tag:{tag}" for tag in query.tags] + [f"layer:{layer}" for layer in query.layers]
+    if query.only_phrases:
+        return f"No skill has that phrase. Without the quotes: {_count(library, query.text.replace(chr(34), ' '))}."
+    if filters:
+        said = Style.text(" ".join(filters))
+        if not query.stems:
+            return f"No skill has {said}. `metier list --json` shows the tags of each."
+        return f"Nothing fits with {said}. Without: {_count(library, query.text)}."
+    if not query.stems:
+        return "There is no word to search for in that. Say what the skill should do."
+    return f"Nothing fits among {plural(len(library), 'skill')}. Try other words; `metier list` shows them all."
+
+
+def _count(library: Library, text: str) -> str:
+    return plural(len(library.search(text, 100, include_unlisted=True)), "skill")
 
 
 def _why(why: str, entry: Entry) -> str:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from metier.find.ranking import Rarity
     from metier.find.vectors import Nearness
 
-POSTINGS = 7_000
+POSTINGS = 5_000
 """How many occurrences are looked at in each field, unless a single word has more."""
-BEST_OF_EACH = 25
+BEST_OF_EACH = 20
 """How many of the likeliest go on by what they say of themselves, and as many by their bodies."""
-BEST_OF_BOTH = 60
+BEST_OF_BOTH = 45
 _SHARE = (0.15, 0.3, 0.55)
 """About how many of the skills with a word have it at each level."""
 MOST_CHECKED = 2_000
@@ -45,8 +45,10 @@ def candidates(
     indexes: Mapping[int, Index],
     counts: Mapping[str, tuple[int, int]],
     rarity: Rarity,
+    scopes: Mapping[int, set[int]],
     admit: Callable[[int, Row], bool],
-    near: Nearness | None = None,
+    near: Nearness | None,
+    k: int,
 ) -> list[Candidate]:
     """The skills worth ranking that the caller may see, by place."""
     allowed = {place: _tagged(index, query.tags) for place, index in indexes.items()} if query.tags else None
@@ -74,9 +76,12 @@ def candidates(
     if query.only_phrases:
         take({place: _with_all(index, query.stems) for place, index in indexes.items()}, MOST_CHECKED)
     elif query.stems:
-        about = _likely(query, indexes, "about", {stem: count[0] for stem, count in counts.items()}, rarity.about)
+        # What the caller may not see must not use up what a search may look at.
+        hidden = {place: set(index.ids(but=scopes[place])) for place, index in indexes.items()}
+        of_about = {stem: count[0] for stem, count in counts.items()}
+        about = _likely(query, indexes, "about", of_about, rarity.about, hidden)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
-        body = _likely(query, indexes, "body", of_body, rarity.body)
+        body = _likely(query, indexes, "body", of_body, rarity.body, hidden)
         if allowed is not None:
             about, body = (
                 {place: {id_: score for id_, score in scores.items() if id_ in allowed[place]}
@@ -85,17 +90,25 @@ def candidates(
             )  # fmt: skip
         for scores in (about, body):
             take({place: _best(each, BEST_OF_EACH) for place, each in scores.items()}, BEST_OF_EACH)
-        both = {place: _sum(about[place], body[place]) for place in indexes}
-        take({place: _best(each, BEST_OF_BOTH) for place, each in both.items()}, BEST_OF_BOTH)
+        both = {place: _sum(about[place], body[place], 4 * max(BEST_OF_BOTH, k)) for place in indexes}
+        most = max(BEST_OF_BOTH, k)
+        take({place: _best(each, most) for place, each in both.items()}, most)
     elif allowed is not None:
         take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
     elif query.layers:
-        take({place: index.ids(MOST_CHECKED) for place, index in indexes.items()}, MOST_CHECKED)
+        take(
+            {place: index.ids(scopes=scopes[place]) for place, index in indexes.items() if scopes[place]}, MOST_CHECKED
+        )
     return list(found.values())
 
 
 def _tagged(index: Index, tags: Sequence[str]) -> set[int]:
-    return set.intersection(*(index.tagged(tag) for tag in tags))
+    found = index.tagged(tags[0])
+    for tag in tags[1:]:
+        if not found:
+            break
+        found &= index.tagged(tag)
+    return found
 
 
 def _with_all(index: Index, stems: Sequence[str]) -> list[int]:
@@ -109,6 +122,7 @@ def _likely(
     field: Field,
     counts: Mapping[str, int],
     rarity: Mapping[str, float],
+    hidden: Mapping[int, set[int]],
 ) -> dict[int, dict[int, float]]:
     """How much of the query each skill may have, judged by the most telling words and by who has most of them."""
     scores: dict[int, dict[int, float]] = {place: {} for place in indexes}
@@ -123,6 +137,8 @@ def _likely(
             continue
         for place, index in indexes.items():
             ids = index.having(field, stem, level)
+            if hidden[place]:
+                ids = [id_ for id_ in ids if id_ not in hidden[place]]
             left -= len(ids)
             seen[stem] = seen.get(stem, 0) + len(ids)
             mine = scores[place]
@@ -142,9 +158,8 @@ def _require_posted(indexes: Mapping[int, Index], field: Field, stem: str) -> No
             raise Damaged(f"{count} skills should have {stem!r}, and none is listed")
 
 
-def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+def _sum(one: Mapping[int, float], other: Mapping[int, float], wide: int) -> dict[int, float]:
     """The sums of two scores, for those that are among the likeliest by one of them."""
-    wide = BEST_OF_BOTH * 4
     likely = {*itertools.islice(_best(one, wide), wide), *itertools.islice(_best(other, wide), wide)}
     return {id_: one.get(id_, 0.0) + other.get(id_, 0.0) for id_ in likely}
 

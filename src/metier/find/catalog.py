@@ -75,12 +75,12 @@ class Catalog:
 class Writer:
     """Lines within a budget, for one format."""
 
-    def __init__(self, format: Format, budget: int, tool: str) -> None:  # noqa: A002
+    def __init__(self, format: Format, budget: int, tool: str | None) -> None:  # noqa: A002
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise InvalidArgument(f"A budget of {budget!r} bytes cannot be.", hint="Give a number of bytes.")
         self._renderer: Renderer = renderer(format)
         self.budget = budget
-        self.tool = one_line(tool)
+        self.tool = one_line(tool or "")
 
     def whole(self, lines: Iterable[str]) -> str:
         """The text of all lines."""
@@ -153,17 +153,17 @@ class Card:
         )
 
 
-def everything(entries: Iterable[Entry], listed: Listed, writer: Writer) -> Catalog | None:
+def everything(entries: Iterable[Entry], listed: Listed, writer: Writer, least: int) -> Catalog | None:
     """All skills, in full or shortened; None when they do not fit. Stops looking as soon as that is certain."""
     cards: list[Card] = []
-    least = len(writer.whole([]).encode())
+    smallest = len(writer.whole([]).encode())
     for entry in entries:
         if not listed(entry):
             continue
         card = Card.of(entry)
         cards.append(card)
-        least += writer.size(writer.record(card, LEAST_DESCRIPTION))
-        if least > writer.budget + 1:
+        smallest += writer.size(writer.record(card, least))
+        if smallest > writer.budget + 1:
             return None
     if not cards:
         return Catalog(text="", budget=writer.budget, rung="none", withheld=dict(listed.withheld))
@@ -178,7 +178,7 @@ def everything(entries: Iterable[Entry], listed: Listed, writer: Writer) -> Cata
             shortened=tuple(card.name for card in cards if card.is_cut),
             withheld=dict(listed.withheld),
         )
-    most = widest(lambda width: writer.fits([writer.record(card, width) for card in cards]))
+    most = widest(lambda width: writer.fits([writer.record(card, width) for card in cards]), least)
     if most is None:
         return None
     short = [writer.record(card, most) for card in cards]
@@ -219,7 +219,7 @@ def chosen(
     placed = {card.name for card in pins}
     others = [card for card in relevant if card.name not in placed]
     picked = _as_many_as_fit(writer, before, others[: writer.most_cards], [tail])
-    left_out = total - len(stable) - len(picked)
+    left_out = max(0, total - len(stable) - len(picked))
     after = [writer.more(left_out)] if left_out else []
     lines = [*before, *(writer.record(card, most) for card, most in picked), *after]
     names = tuple(card.name for card, _ in (*stable, *picked))
@@ -264,7 +264,7 @@ def _first_that_fit(sizes: Sequence[int], room: int) -> int:
     return len(sizes)
 
 
-def widest(fits: Callable[[int], bool], least: int = LEAST_DESCRIPTION) -> int | None:
+def widest(fits: Callable[[int], bool], least: int) -> int | None:
     """The widest description that fits, or None when not even the least does."""
     if not fits(least):
         return None

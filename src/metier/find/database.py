@@ -37,6 +37,7 @@ CREATE TABLE skill (
     about TEXT NOT NULL, tally TEXT NOT NULL, length INTEGER NOT NULL, body BLOB NOT NULL
 );
 CREATE INDEX skill_name ON skill (name);
+CREATE INDEX skill_scope ON skill (scope);
 CREATE INDEX skill_special ON skill (id, key, name, unlisted, needs) WHERE unlisted = 1 OR needs <> '';
 CREATE TABLE scope (
     id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE, skills INTEGER NOT NULL, about INTEGER NOT NULL,
@@ -49,7 +50,7 @@ CREATE TABLE stem (
 CREATE TABLE tag (tag TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (tag, id)) WITHOUT ROWID;
 CREATE INDEX tag_id ON tag (id);
 CREATE TABLE spelling (variant TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (variant, stem)) WITHOUT ROWID;
-CREATE TABLE vector (id INTEGER PRIMARY KEY, model TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TABLE vector (id INTEGER NOT NULL, model TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, model));
 CREATE VIRTUAL TABLE posting USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
 """
 
@@ -73,6 +74,7 @@ class Database:
         self.lock = threading.RLock()
         """Held while the reading connection is used."""
         self._process = os.getpid()
+        self._opened: tuple[int, int] | None = None
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._writing = threading.Lock()
@@ -82,6 +84,7 @@ class Database:
         self._forget_if_forked()
         if self._reader is None:
             self._reader = self._open()
+            self._opened = _identity(self.path)
         return self._reader
 
     def _forget_if_forked(self) -> None:
@@ -116,6 +119,12 @@ class Database:
                     raise
         finally:
             self._writing.release()
+
+    def follow(self) -> None:
+        """Let go of a file that was deleted or replaced since it was opened."""
+        with self.lock:
+            if self.path is not None and self._reader is not None and _identity(self.path) != self._opened:
+                self.close()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -211,6 +220,14 @@ def _require_own_file(path: str) -> None:
             raise OSError(22, "it is not a regular file")
         if hasattr(os, "getuid") and status.st_uid != os.getuid():
             raise PermissionError(1, "it belongs to another user")
+
+
+def _identity(path: str | None) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path) if path is not None else None
+    except OSError:
+        return None
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _remove(path: str) -> None:

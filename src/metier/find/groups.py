@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from metier.skill import shown
+from metier.find.render import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 _FEWEST = 3
 _MOST = 200
 _LONGEST = 32
+# Words without commas, none but the first beginning with a digit: a tag must not pass for several with their counts.
+_PLAIN = re.compile(r"\w[\w+#.&/-]*(?: [^\W\d][\w+#.&/-]*){0,2}").fullmatch
 
 
 def groups(names: Iterable[str], tags: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -24,5 +27,9 @@ def groups(names: Iterable[str], tags: Iterable[tuple[str, int]]) -> list[tuple[
     counts = Counter(name.partition("-")[0] for name in names)
     for tag, count in tags:
         counts[tag] = max(counts[tag], count)
-    few = [(shown(name), count) for name, count in counts.items() if count >= _FEWEST and 1 < len(name) <= _LONGEST]
+    few = [(name, count) for name, count in counts.items() if count >= _FEWEST and _can_be_listed(name)]
     return sorted(few, key=lambda group: (-group[1], group[0]))[:_MOST]
+
+
+def _can_be_listed(name: str) -> bool:
+    return 1 < len(name) <= _LONGEST and bool(_PLAIN(name)) and one_line(name) == name

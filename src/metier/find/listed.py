@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier.errors import InvalidArgument
 from metier.library import Machine
 from metier.library.readiness import readiness
 from metier.skill import Requirements
@@ -58,3 +59,10 @@ class Listed:
 
 
 _FOR_PEOPLE = "not for models"
+
+
+def require_several(**arguments: object) -> None:
+    """Refuse text where several names are meant: its letters would be taken for them."""
+    for name, value in arguments.items():
+        if isinstance(value, str | bytes):
+            raise InvalidArgument(f"`{name}` is a list of names, not text.", hint=f"Write {name}=[{value!r}].")

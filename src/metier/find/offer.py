@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.find.catalog import Card, Writer, chosen, everything, pinned
+from metier.find.catalog import LEAST_DESCRIPTION, Card, Writer, chosen, everything, pinned
 from metier.find.listed import Listed
 from metier.find.query import Query
 from metier.find.search import searchable
@@ -31,7 +31,7 @@ def offer(
     pins: Sequence[str],
     names: Collection[str] | None,
     format: Format,  # noqa: A002
-    search_tool: str,
+    search_tool: str | None,
     machine: Machine | None,
 ) -> Catalog:
     """The catalog of a library for a caller."""
@@ -41,18 +41,19 @@ def offer(
     allowed = None if names is None else frozenset(names)
     entries = (entry for name, entry in view.active.items() if allowed is None or name in allowed)
     asked = None if query is None else Query.of_prompt(searchable(query))
-    complete = everything(entries, listed, writer)
+    # With a prompt, a few well described skills serve better than the names of all.
+    is_asked = asked is not None and bool(asked.text.strip())
+    complete = everything(entries, listed, writer, least=LEAST_DESCRIPTION if is_asked else 0)
     if complete is not None:
         _, unplaced = pinned(pins, lambda name: _get(view, name), listed)
         return replace(complete, unplaced_pins=unplaced)
     listed = Listed(machine, names)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     total, groups = finder().overview(snapshot, caller, listed)
-    if asked is not None and asked.text.strip():
-        results = finder().search(snapshot, caller, asked, writer.most_cards + len(cards), listed)
-        relevant = [Card.of(result.entry) for result in results]
-    else:
-        relevant = [Card.of(entry) for entry in _first(view, snapshot, listed, allowed, writer.most_cards + len(cards))]
+    most = writer.most_cards + len(cards)
+    best = [result.entry for result in finder().search(snapshot, caller, asked, most, listed)] if asked else []
+    others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
+    relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others))]
     return chosen(
         writer,
         pins=cards,
@@ -72,7 +73,7 @@ def _get(view: View, name: str) -> Entry | None:
 
 
 def _first(view: View, snapshot: Snapshot, listed: Listed, allowed: Collection[str] | None, most: int) -> list[Entry]:
-    """Without a prompt to go by: the strongest layers first, by name."""
+    """What to show where no prompt says more: the strongest layers first, by name."""
     found: list[Entry] = []
     for layer in snapshot.order:
         for name, entry in view.active.items():

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 MAX_QUERY = 16 * 1024
 """How much of a query is looked at; more than the longest prompts people write by hand."""
 MAX_STEMS = 256
+MAX_PHRASES = 16
 _MAX_NAME = 128
 
 _FILTER = re.compile(r'(?<!\S)(tag|layer):(?:"([^"\n]+)"|([^\s"]+))(?!\S)', re.IGNORECASE)
 _QUOTED = re.compile(r'"([^"\n]{2,300})"|“([^”\n]{2,300})”')
-_INVOKED = re.compile(r"\s*[/$]([^\s/$]{1,100})(?:\s|$)")
+_INVOKED = re.compile(r"(?<!\S)[/$]([^\s/$]{1,100})(?!\S)")
 _WORD = re.compile(r"[^\W_]+(?:[-_][^\W_]+)*")
 
 
@@ -47,13 +48,15 @@ class Query:
     """Neighbours, in order."""
     written: Mapping[str, str] = field(default_factory=dict)
     """Stem to the word it was made of, to show."""
+    meant: Mapping[str, str] = field(default_factory=dict)
+    """Stem that was added for a mistyped word, to that word."""
     phrases: tuple[tuple[str, ...], ...] = ()
     only_phrases: bool = False
     """Whether there is nothing but phrases, which then all must occur."""
     names: tuple[str, ...] = ()
     """Names of skills that it may spell out, the likeliest first."""
     is_invocation: bool = False
-    """Whether it begins with `/name`."""
+    """Whether it says `/name`."""
     tags: tuple[str, ...] = ()
     layers: tuple[Layer, ...] = ()
 
@@ -80,10 +83,10 @@ class Query:
         outside = stems(_QUOTED.sub(" ", text))
         return cls._of_words(
             text,
-            phrases=tuple(phrase for phrase in phrases if phrase),
+            phrases=tuple(dict.fromkeys(phrase for phrase in phrases if phrase))[:MAX_PHRASES],
             only_phrases=bool(phrases) and any(phrases) and not outside,
-            tags=tuple(tags),
-            layers=tuple(layers),
+            tags=tuple(dict.fromkeys(tags)),
+            layers=tuple(dict.fromkeys(layers)),
         )
 
     @classmethod
@@ -105,7 +108,7 @@ class Query:
         every = list(dict.fromkeys(split_stems(text)))[:MAX_STEMS]
         known = set(every)
         pairs = dict.fromkeys(pair for pair in itertools.pairwise(sequence) if known.issuperset(pair))
-        invoked = _INVOKED.match(text)
+        invoked = _INVOKED.search(text)
         return cls(
             text=text,
             stems=tuple(every),

@@ -24,6 +24,12 @@ PAIR_LENGTH_MATTERS = 0.5
 PAIR_WEIGHT, NAME_COVERED_WEIGHT, PHRASE_WEIGHT = 1.0, 0.5, 1.0
 
 
+MOST_PAIRS = 64
+"""How many pairs of a query are looked for: each costs a walk through every body in question."""
+MOST_SAID = 6
+"""How often a word of what a skill says of itself counts at most."""
+
+
 class Rarity:
     """How telling each word of a query is, among the skills that the caller may see."""
 
@@ -60,6 +66,8 @@ class Ranking:
         self._rarity = rarity
         self._asked = set(query.stems)
         self._asked_of_body = self._asked - query.parts
+        telling = rarity.body.get
+        self._pairs = sorted(query.pairs, key=lambda pair: -telling(pair[0], 0.0) - telling(pair[1], 0.0))[:MOST_PAIRS]
         self._mass = math.sqrt(sum(rarity.body.get(stem, rarity.unknown) for stem in self._asked))
 
     @property
@@ -81,7 +89,9 @@ class Ranking:
                 counts[stem] = counts.get(stem, 0) + 1
         fit.in_about = counts.keys() - fit.in_name
         norm = length_norm(words.about_length / rarity.about_mean, ABOUT_LENGTH_MATTERS)
-        score = sum(rarity.about.get(stem, 0.0) * saturated(count, norm) for stem, count in counts.items())
+        score = sum(
+            rarity.about.get(stem, 0.0) * saturated(min(count, MOST_SAID), norm) for stem, count in counts.items()
+        )
         norm = length_norm(words.length / rarity.body_mean, BODY_LENGTH_MATTERS)
         for times, group in enumerate(words.tally, 1):
             found = self._asked_of_body.intersection(group.split())
@@ -119,7 +129,7 @@ class Ranking:
 
     def _pairs_in(self, fit: Fit, body: str) -> dict[str, int]:
         found = {}
-        for one, other in self._query.pairs:
+        for one, other in self._pairs:
             if one in fit.in_body and other in fit.in_body:
                 pair = f" {one}  {other} "
                 count = body.count(pair)
@@ -131,4 +141,4 @@ class Ranking:
 def _has(words: Words, body: str, phrase: tuple[str, ...]) -> bool:
     """Whether the words of a phrase stand together somewhere."""
     wanted = f" {'  '.join(phrase)} "
-    return any(wanted in text for text in (body, f" {'  '.join(words.name)} ", f" {'  '.join(words.about)} "))
+    return wanted in body or wanted in f" {'  '.join(words.name)} " or wanted in f" {'  '.join(words.about)} "

@@ -56,7 +56,8 @@ class Xml:
 
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is."""
-        return f'<all count="{total}" search="{_xml(tool)}">{_xml(_listed(groups))}</all>'
+        search = f' search="{_xml(tool)}"' if tool else ""
+        return f'<all count="{total}"{search}>{_xml(_listed(groups))}</all>'
 
     def more(self, count: int) -> str:
         """How many skills are not shown."""
@@ -77,7 +78,7 @@ class Markdown:
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is."""
         topics = f" ({_markdown(_listed(groups))})" if groups else ""
-        return f"- {total:,} skills in all{topics}: find others with `{tool}`"
+        return f"- {total:,} skills in all{topics}" + (f": find others with `{tool}`" if tool else "")
 
     def more(self, count: int) -> str:
         """How many skills are not shown."""
@@ -97,7 +98,7 @@ class JsonLines:
 
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is."""
-        return _json({"count": total, "groups": dict(groups), "search": tool})
+        return _json({"count": total, "groups": dict(groups)} | ({"search": tool} if tool else {}))
 
     def more(self, count: int) -> str:
         """How many skills are not shown."""

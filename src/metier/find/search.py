@@ -8,7 +8,7 @@ import os
 import threading
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from metier.errors import InvalidArgument
@@ -21,7 +21,7 @@ from metier.find.result import Result
 from metier.find.spelling import is_one_slip
 from metier.find.text import key_of, scope_of
 from metier.find.upkeep import bring_up_to_date, embed_what_is_new
-from metier.find.vectors import Meanings, Nearness
+from metier.find.vectors import Meanings, Nearness, checked, embedded
 from metier.find.words import split_stems
 from metier.library.layers import admits
 
@@ -43,12 +43,16 @@ _log = logging.getLogger("metier.find")
 
 MAX_RESULTS = 1_000
 _OVERVIEWS_KEPT = 16
+_SHORTEST_CORRECTED = 5
 _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
 _WORDS_SHOWN = 5
 _NEAR_ENOUGH_TO_SAY = 0.5
-_LOOKED_INTO = 50
+_LOOKED_INTO = 40
 """How many of the best are looked into for the order of their words."""
+
+
+Found = TypeVar("Found")
 
 
 class Finder:
@@ -65,6 +69,8 @@ class Finder:
         self._overviews: WeakKeyDictionary[View, dict[Any, tuple[int, list[tuple[str, int]], list[Entry]]]] = (
             WeakKeyDictionary()
         )
+        self._in_memory: set[int] = set()
+        """Places whose files cannot be used."""
         self._updating = threading.Lock()
 
     # --- staying current ---------------------------------------------------------------------------------------------
@@ -100,8 +106,11 @@ class Finder:
         self, number: int, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None
     ) -> bool:
         index = self._indexes.get(number)
-        if index is None:
-            index = self._indexes[number] = Index(self._path(place))
+        path = self._path(place) if number not in self._in_memory else None
+        # Most default places are empty or absent, and need no file.
+        is_needed = path is not None and (len(shelf) > 0 or os.path.exists(path))
+        if index is None or (is_needed and index.database.path is None):
+            index = self._indexes[number] = Index(path if is_needed else None)
         for last_try in (False, True):
             try:
                 bring_up_to_date(index, place, shelf, progress)
@@ -122,6 +131,7 @@ class Finder:
                     raise
                 _log.warning("The search index of %s is kept in memory only: %s", place.name, error.strerror or error)
                 index = self._indexes[number] = Index(None)
+                self._in_memory.add(number)
             else:
                 break
         self._current[number] = shelf
@@ -139,32 +149,36 @@ class Finder:
         self, snapshot: Snapshot, caller: Caller, query: Query, k: int, accept: Callable[[Entry, Row | None], bool]
     ) -> list[Result]:
         """The `k` skills that fit best of those the caller may see and `accept` lets through."""
-        for last_try in (False, True):
+        return self._surely(snapshot, lambda: self._search(snapshot, caller, query, k, accept))
+
+    def _surely(self, snapshot: Snapshot, read: Callable[[], Found]) -> Found:
+        """Read from indexes that are current; when one is damaged or locked, make it again, at last in memory."""
+        for _ in range(2):
             self.update(snapshot)
             try:
-                return self._search(snapshot, caller, query, k, accept)
+                return read()
             except Damaged as damaged:
-                if last_try:
-                    raise
                 self._start_over(str(damaged))
             except Busy:
-                if last_try:
-                    raise
                 self._leave_files()
-        raise AssertionError("unreachable")
+        self._leave_files()
+        self.update(snapshot)
+        return read()
 
     def _leave_files(self) -> None:
         """Go on in memory: somebody keeps the files to themselves."""
-        _log.warning("Another process lets nobody read the search index; it is made again in memory.")
+        _log.warning("The search index cannot be read; it is made again in memory.")
         with self._updating:
             self._indexes = {number: Index(None) for number in self._indexes}
+            self._in_memory.update(self._indexes)
             self._current.clear()
 
     def _nearness(self, query: Query, scopes: Mapping[int, set[int]]) -> Nearness | None:
-        if self.embedder is None or not query.text.strip() or query.only_phrases:
+        if self.embedder is None or not query.stems or query.only_phrases:
             return None
         meanings = {number: meaning for number, (_, meaning) in self._meanings.items()}
-        return Nearness(self.embedder.embed([query.text])[0], meanings, scopes, self.embedder.unrelated)
+        rows = embedded(self.embedder, [query.text])
+        return None if rows is None else Nearness(rows[0], meanings, scopes, self.embedder.unrelated)
 
     def _start_over(self, reason: str) -> None:
         with self._updating:
@@ -174,7 +188,9 @@ class Finder:
 
     def overview(self, snapshot: Snapshot, caller: Caller, listed: Listed) -> tuple[int, list[tuple[str, int]]]:
         """How many skills may be listed for a caller, and in which groups they are."""
-        self.update(snapshot)
+        return self._surely(snapshot, lambda: self._overview(snapshot, caller, listed))
+
+    def _overview(self, snapshot: Snapshot, caller: Caller, listed: Listed) -> tuple[int, list[tuple[str, int]]]:
         view = snapshot.view(caller)
         withheld = set()
         for number, index in self._indexes.items():
@@ -211,7 +227,7 @@ class Finder:
     def use(self, embedder: Embedder | None) -> None:
         """Search by meaning with this embedder, or by words alone."""
         with self._updating:
-            self.embedder = embedder
+            self.embedder = None if embedder is None else checked(embedder)
             self._meanings.clear()
             if embedder is not None:
                 self._current.clear()
@@ -242,7 +258,7 @@ class Finder:
             return True
 
         near = self._nearness(query, scopes)
-        chosen = candidates(query, indexes, counts, rarity, admit, near)
+        chosen = candidates(query, indexes, counts, rarity, scopes, admit, near, k)
         fits = _ranked(Ranking(query, rarity), indexes, chosen)
         if near is not None and self.embedder is not None:
             _fuse(fits, near, self.embedder.weight)
@@ -322,19 +338,21 @@ def _corrected(
     """The query with words added for those that look like mistyped words of names."""
     if len(query.stems) > _CORRECTED_AT_MOST:
         return query
-    added: dict[str, None] = {}
+    added: dict[str, str] = {}
     for stem in query.stems:
-        if stem in counts:
+        written = query.written.get(stem, stem)
+        # Short words are one slip away from too many others.
+        if stem in counts or len(written) < _SHORTEST_CORRECTED:
             continue
-        typed = {stem, query.written.get(stem, stem)}
+        typed = {stem, written}
         for number, index in indexes.items():
             close = [one for word in typed for one in index.spelled_like(word) if is_one_slip(word, one)]
             # A word that only hidden skills say of themselves is no word here.
             said = index.counts(close, scopes[number])
-            added.update(dict.fromkeys(sorted(meant for meant, (about, _) in said.items() if about)))
+            added.update({meant: written for meant, (about, _) in sorted(said.items()) if about})
     if not added:
         return query
-    return replace(query, stems=tuple(dict.fromkeys((*query.stems, *added))))
+    return replace(query, stems=tuple(dict.fromkeys((*query.stems, *added))), meant=added)
 
 
 def _result(entry: Entry, fit: Fit, query: Query) -> Result | None:
@@ -345,7 +363,10 @@ def _result(entry: Entry, fit: Fit, query: Query) -> Result | None:
         return Result(
             name=entry.name, score=1.0 if exact else 0.99, why=_why(fit, query, entry, named=True), entry=entry
         )
-    if fit.score <= 0 and query.stems:
+    if not query.stems:
+        # Nothing but filters, and they all hold.
+        return Result(name=entry.name, score=1.0, why=_why(fit, query, entry, named=False), entry=entry)
+    if fit.score <= 0:
         return None
     why = _why(fit, query, entry, named=False)
     return Result(name=entry.name, score=round(fit.score / (fit.score + 20), 4), why=why, entry=entry)
@@ -356,20 +377,42 @@ def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
     own = {stem: word for word in entry.name.split("-") for stem in split_stems(word)}
     parts = ["asked for by name"] if named else []
     parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
-    for label, found in (
-        ("name", fit.in_name),
-        ("description", fit.in_about),
-        ("body", fit.in_body - fit.in_name - fit.in_about),
-    ):
-        words = [query.written.get(stem) or own.get(stem, stem) for stem in query.stems if stem in found]
-        words = list(dict.fromkeys(words))
+    in_body = fit.in_body - fit.in_name - fit.in_about
+    for label, found in (("name", fit.in_name), *_parts_of_about(entry, fit.in_about), ("body", in_body)):
+        words = list(dict.fromkeys(_said(stem, query, own) for stem in query.stems if stem in found))
         if words:
             more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
             parts.append(f"{label}: {', '.join(words[:_WORDS_SHOWN])}{more}")
-    parts.extend(f"tag: {tag}" for tag in query.tags)
+    parts.extend(f"tag: {tag}" for tag in query.tags[:_WORDS_SHOWN])
+    parts.extend(f"layer: {layer}" for layer in query.layers)
     if fit.nearness >= _NEAR_ENOUGH_TO_SAY or not parts:
         parts.append("similar meaning")
     return "; ".join(parts)
+
+
+def _said(stem: str, query: Query, own: Mapping[str, str]) -> str:
+    """A word of the query, or the word that was meant by a mistyped one."""
+    if stem in query.meant:
+        return f"{own.get(stem, stem)} (for {query.meant[stem]})"
+    return query.written.get(stem, stem)
+
+
+def _parts_of_about(entry: Entry, found: set[str]) -> list[tuple[str, set[str]]]:
+    """Which of the words stand in the description, and which only in other fields."""
+    skill = entry.skill
+    parts: list[tuple[str, set[str]]] = []
+    fields = (
+        ("description", skill.description),
+        ("when to use", skill.when_to_use or ""),
+        ("tags", "\n".join(skill.tags)),
+        ("triggers", "\n".join(skill.triggers)),
+    )
+    for label, text in fields:
+        here = found.intersection(split_stems(text)) if found and text else set()
+        found = found - here
+        parts.append((label, here))
+    parts.append(("fields", found))
+    return parts
 
 
 def _by_part_of_name(

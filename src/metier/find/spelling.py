@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SHORTEST, _LONGEST = 4, 24
+_SHORTEST, _LONGEST = 4, 16
 
 
 def variants(word: str) -> set[str]:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 from metier.find.content import SkillText
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Scope
 from metier.skill.document import parse
+from metier.skill.side_file import SIDE_FILE
+from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from metier.library import Entry
-    from metier.skill import IdentityRow, Skill
+    from metier.skill import Skill
 
 _SEARCHED_EXTRAS = ("category", "title", "summary", "short-description", "short_description")
 
 
-def stamp_of(identity: IdentityRow) -> str:
-    """The identity of a file as text that can be compared."""
-    return ",".join(map(str, identity))
+def stamp_of(entry: Entry) -> str:
+    """What a skill's file was, and the side file beside it, as text that can be compared."""
+    return ",".join(map(str, (*entry.identity, *_beside(entry))))
+
+
+def _beside(entry: Entry) -> tuple[int, ...]:
+    if not isinstance(entry.place.source, FolderSource):
+        return ()
+    try:
+        status = os.stat(f"{os.path.dirname(entry.location)}/{SIDE_FILE}")
+    except (OSError, ValueError):
+        return ()
+    return (status.st_size, status.st_mtime_ns)
 
 
 def key_of(entry: Entry) -> str:
@@ -38,7 +51,7 @@ def storable(text: str) -> str:
 
 def text_of(entry: Entry) -> SkillText:
     """What is to be indexed of a skill; without its body when that cannot be read just now."""
-    skill, body, stamp = entry.skill, "", stamp_of(entry.identity)
+    skill, body, stamp = entry.skill, "", stamp_of(entry)
     try:
         data, _ = read_file(entry.place.source, entry.key)
     except Unreadable:

@@ -7,10 +7,11 @@ of the body. So it is fused with them at a small weight, chosen on development q
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metier.errors import SearchUnavailable
+from metier.errors import InvalidArgument, MetierError, SearchUnavailable
 from metier.find.database import Damaged
 from metier.find.words import STOP_WORDS
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from metier.find.index import Index
 
     Matrix = NDArray[numpy.float32]
+
+_log = logging.getLogger("metier.find")
 
 MAX_EMBEDDED = 4_096
 """How many letters of a text are embedded."""
@@ -47,8 +50,8 @@ class Embedder(Protocol):
     def unrelated(self) -> float:
         """How near two texts may be that have nothing to do with one another."""
 
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """A row of length 1 for each text, of 32-bit floats."""
+    def embed(self, texts: Sequence[str]) -> Any:
+        """A row of numbers for each text, all of one length: lists, or a matrix."""
 
 
 def default_embedder() -> Embedder | None:
@@ -129,6 +132,35 @@ class SentenceVectors:
             self._model = SentenceTransformer(f"{found.submodule_search_locations[0]}/model", device="cpu")
         rows = self._model.encode([text[:MAX_EMBEDDED] for text in texts], show_progress_bar=False)
         return _unit(numpy.asarray(rows, dtype=numpy.float32))
+
+
+def embedded(embedder: Embedder, texts: Sequence[str]) -> Matrix | None:
+    """What an embedder makes of texts, or None when it fails: then words alone must do."""
+    import numpy
+
+    try:
+        rows = numpy.asarray(embedder.embed(list(texts)), dtype=numpy.float32)
+        if rows.ndim != 2 or len(rows) != len(texts) or not numpy.isfinite(rows).all():
+            raise ValueError(f"a row of numbers for each of {len(texts)} texts was expected, not {rows.shape}")
+    except MetierError:
+        raise
+    except Exception as error:
+        # It is somebody else's code, often at the other end of a network; a search must not end with it.
+        _log.warning("The embedder %r failed, so words alone are searched: %s", embedder.name, error)
+        return None
+    return _unit(rows)
+
+
+def checked(embedder: Embedder) -> Embedder:
+    """An embedder that has what one must have."""
+    for part, kind in (("name", str), ("weight", (int, float)), ("unrelated", (int, float))):
+        if not isinstance(getattr(embedder, part, None), kind):
+            raise InvalidArgument(f"The embedder has no usable `{part}`.", hint="See `metier.find.Embedder`.")
+    if not embedder.name or not callable(getattr(embedder, "embed", None)) or not 0 <= embedder.weight <= 1:
+        raise InvalidArgument(
+            "An embedder needs a name, a method `embed` and a weight from 0 to 1.", hint="See `metier.find.Embedder`."
+        )
+    return embedder
 
 
 def _telling(text: str) -> str:

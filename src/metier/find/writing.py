@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from metier.find.content import SkillText, Words
 
 
+_SPELLED_OF_EACH = 100
+"""How many words of what a skill says of itself can be meant by a mistyped one."""
+
+
 class Counts:
     """What a transaction changes in the counts of stems and skills, written once at its end."""
 
@@ -22,6 +26,7 @@ class Counts:
         self._about: dict[int, Counter[str]] = {}
         self._body: dict[int, Counter[str]] = {}
         self._totals: dict[int, list[int]] = {}
+        self._spelled: set[str] = set()
 
     def add(self, words: Words, scope: int, sign: int) -> None:
         """Count a skill in, or out with a negative sign."""
@@ -32,12 +37,15 @@ class Counts:
         else:
             about.subtract(words.every_about)
             body.subtract(words.every_body)
+        if sign > 0:
+            self._spelled.update(words.name, words.about[:_SPELLED_OF_EACH])
         totals = self._totals.setdefault(scope, [0, 0, 0])
         for place, amount in enumerate((1, words.about_length, words.length)):
             totals[place] += sign * amount
 
     def save(self, connection: sqlite3.Connection) -> None:
         """Write what changed."""
+        self._learn_spelling(connection, sorted(self._spelled))
         for scope, totals in self._totals.items():
             about, body = self._about[scope], self._body[scope]
             of_about, of_body = about.get, body.get
@@ -55,7 +63,6 @@ class Counts:
                 "DELETE FROM stem WHERE stem = ? AND scope = ? AND about <= 0 AND body <= 0",
                 [row[:2] for row in changed if row[2] < 0 or row[3] < 0],
             )
-            self._learn_spelling(connection, [row[0] for row in changed if row[2] > 0])
             connection.execute(
                 "UPDATE scope SET skills = skills + ?, about = about + ?, body = body + ? WHERE id = ?",
                 (*totals, scope),

@@ -24,7 +24,8 @@ class Machine:
     {'browser'}
     """
 
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    """Variables, and the `PATH` on which programs are looked for. Never shown: there are secrets in it."""
     system: str = _SYSTEM
     tools: Collection[str] | None = None
     """The agent's tools; None when nobody knows, and then no skill is unready for want of one."""
@@ -58,6 +59,9 @@ class Readiness:
     def is_ready(self) -> bool:
         """Whether nothing is known to be missing."""
         return not self.missing
+
+    def __bool__(self) -> bool:
+        return self.is_ready
 
     def __str__(self) -> str:
         if self.is_ready:

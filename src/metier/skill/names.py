@@ -9,7 +9,8 @@ import unicodedata
 MAX_NAME = 64
 
 _VALID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_SEPARATORS = re.compile(r"[\W_]+")
+# Some letters of Unicode are written as nothing at all; two names must not differ by what nobody sees.
+_SEPARATORS = re.compile("[\\W_\u115f\u1160\u3164\uffa0]+")
 
 
 def is_valid_name(name: str) -> bool:
