@@ -304,26 +304,26 @@ class _Entry:
         return self.key
 
 
-def many(data: Collection, count: int) -> Iterator[SkillText]:
+def many(data: Collection, count: int, letters: int) -> Iterator[SkillText]:
     """So many resampled skills; beyond a hundred thousand the same texts come again under other names."""
     if count <= POOL:
-        yield from resampled(data, count)
+        yield from (text._replace(body=text.body[:letters]) for text in resampled(data, count))
         return
     # Taking the same text apart again would only measure that once more: its words are remembered.
     vars(indexing)["words_of"] = functools.cache(words_of)
-    pool = list(resampled(data, POOL // 2))
+    pool = list(many(data, POOL // 2, letters))
     for number in range(count):
         text = pool[number % len(pool)]
         yield text._replace(key=f"{number}/SKILL.md", name=f"{text.name.rpartition('-')[0]}-{number}")
 
 
-def scale_row(data: Collection, count: int) -> list[str]:
+def scale_row(data: Collection, count: int, letters: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="metier-bench-") as folder:
         path = f"{folder}/search.db"
         index = Index(path)
         spent = 0.0
         batch: list[SkillText] = []
-        for text in many(data, count):
+        for text in many(data, count, letters):
             batch.append(text)
             if len(batch) == BATCH:
                 start = time.process_time()
@@ -393,6 +393,7 @@ def main() -> int:
     parser.add_argument("--queries", type=Path, help="JSON lines with id and text (default: dev-queries.jsonl)")
     parser.add_argument("--qrels", type=Path, help="query, skill and grade in columns (default: dev-qrels.tsv)")
     parser.add_argument("--sizes", default="1000,100000", help="numbers of skills for the last table")
+    parser.add_argument("--letters", type=int, default=1 << 20, help="cut the bodies of the last table to so many")
     parser.add_argument("--catalog-sizes", default="10,100,1000,10000", help="numbers of skills for the third table")
     parser.add_argument("--only", choices=("quality", "catalog", "budget", "scale"), help="just one table")
     parser.add_argument("--json", action="store_true", help="print JSON for a program")
@@ -424,7 +425,7 @@ def main() -> int:
         "scale": (
             "scale, by resampling",
             ("skills", "search p50 ms", "p99 ms", "build s", "ms a skill", "MiB", "one edit ms", "one new ms"),
-            lambda: [scale_row(data, int(size)) for size in options.sizes.split(",")],
+            lambda: [scale_row(data, int(size), options.letters) for size in options.sizes.split(",")],
         ),
     }
     found: dict[str, list[dict[str, str]]] = {}

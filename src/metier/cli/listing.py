@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.shapes import entry_shape
-from metier.find.selection import Selection
 from metier.library import Machine
+from metier.library.readiness import readiness
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +23,8 @@ def run(options: argparse.Namespace) -> int:
     entries = library.entries(all=options.all)
     hidden = out_of_scope(library) if options.all else []
     if options.text:
+        from metier.find.selection import Selection
+
         wanted = Selection(contains=options.text)
         entries, hidden = wanted.of(entries), list(wanted.of(hidden))
     if options.json:
@@ -37,7 +39,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     paint = {0: style.strong, 1: style.dim}
     machine = Machine()
-    states = {id(entry): str(entry.readiness(machine)) for entry in entries if not entry.is_broken}
+    states = {
+        id(entry): str(readiness(entry.declared_requirements, machine)) for entry in entries if not entry.is_broken
+    }
     unready = {entry for entry, state in states.items() if state != "ready"}
     if options.all:
         rows = [

@@ -48,7 +48,7 @@ _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
 _WORDS_SHOWN = 5
 _NEAR_ENOUGH_TO_SAY = 0.5
-_LOOKED_INTO = 40
+_LOOKED_INTO = 50
 """How many of the best are looked into for the order of their words."""
 
 

@@ -18,8 +18,10 @@ from metier.skill import (
     may_require,
     read_draft,
     read_side_file,
+    requirements_in,
     requirements_of,
 )
+from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from metier.library.layers import Caller, Layer, Place
@@ -124,6 +126,11 @@ class Entry:
     @property
     def side_file(self) -> SideFile:
         """What its `agents/openai.yaml` says, read each time: a refresh does not look at it."""
+        # Nearly every skill has none, and to see that is much cheaper than to look for the file safely.
+        if isinstance(self.place.source, FolderSource) and not os.path.lexists(
+            f"{os.path.dirname(self.location)}/agents"
+        ):
+            return NOTHING_BESIDE
         try:
             package = self.package
         except MetierError:
@@ -132,11 +139,19 @@ class Entry:
 
     @property
     def requirements(self) -> Requirements:
-        """What it declares to need."""
-        mapping = self.draft.mapping
-        declared = requirements_of(self.skill) if may_require(mapping) else NO_REQUIREMENTS
-        beside = self.side_file.mcp
+        """What it declares to need, in its frontmatter or in its side file."""
+        declared, beside = self.declared_requirements, self.side_file.mcp
         return replace(declared, mcp=tuple(dict.fromkeys((*declared.mcp, *beside)))) if beside else declared
+
+    @property
+    def declared_requirements(self) -> Requirements:
+        """What its frontmatter declares to need; the side file adds MCP servers only, which no machine can tell."""
+        mapping = self.draft.mapping
+        metadata = mapping.get("metadata", {})
+        if isinstance(metadata, dict) and metadata:
+            return requirements_in(mapping, metadata)
+        # It may be JSON, or spelled otherwise.
+        return requirements_of(self.skill) if may_require(mapping) else NO_REQUIREMENTS
 
     def readiness(self, machine: Machine | None = None) -> Readiness:
         """Whether what it needs is here."""

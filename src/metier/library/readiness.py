@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -36,6 +35,8 @@ class Machine:
     def has_program(self, name: str) -> bool:
         """Whether a program can be started by its name."""
         if name not in self._programs:
+            import shutil
+
             self._programs[name] = shutil.which(name, path=self.environment.get("PATH", "")) is not None
         return self._programs[name]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.skill.folder import UNSETTLED_INODE, FolderPackage, Identity, IdentityRow, read_skill_file
     from metier.skill.memory import MemoryFile, MemoryPackage
     from metier.skill.names import is_valid_name, slug
-    from metier.skill.requirements import NO_REQUIREMENTS, Requirements, may_require, requirements_of
+    from metier.skill.requirements import NO_REQUIREMENTS, Requirements, may_require, requirements_in, requirements_of
     from metier.skill.side_file import NOTHING_BESIDE, SideFile, read_side_file
     from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
     from metier.skill.tokens import estimate_tokens
@@ -72,6 +72,7 @@ _NAMES = {
     "read_header": "metier.skill.draft",
     "read_side_file": "metier.skill.side_file",
     "read_skill_file": "metier.skill.folder",
+    "requirements_in": "metier.skill.requirements",
     "requirements_of": "metier.skill.requirements",
     "shorten": "metier.skill.draft",
     "shown": "metier.skill.diagnostic",
@@ -120,6 +121,7 @@ __all__ = [
     "read_header",
     "read_side_file",
     "read_skill_file",
+    "requirements_in",
     "requirements_of",
     "shorten",
     "shown",

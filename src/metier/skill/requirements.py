@@ -106,12 +106,17 @@ def may_require(mapping: Mapping[str, Any]) -> bool:
 
 def requirements_of(skill: Skill) -> Requirements:
     """The requirements that a skill declares, wherever it does. What cannot be a requirement is passed over."""
-    if not may_require(skill.frontmatter):
+    return requirements_in(skill.frontmatter, skill.metadata)
+
+
+def requirements_in(frontmatter: Mapping[str, Any], metadata: Mapping[str, Any]) -> Requirements:
+    """The requirements that a frontmatter declares, for whoever has not interpreted the rest of it."""
+    if not may_require(frontmatter):
         return NO_REQUIREMENTS
     found: dict[str, dict[str, None]] = {}
-    _collect_outermost(found, skill.frontmatter)
-    _collect_outermost(found, skill.metadata)
-    for key, value in skill.metadata.items():
+    _collect_outermost(found, frontmatter)
+    _collect_outermost(found, metadata)
+    for key, value in metadata.items():
         if _plain(key) in _PLACES and isinstance(value, dict):
             _collect(found, value)
             for inner, item in value.items():
