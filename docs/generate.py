@@ -77,10 +77,19 @@ def api_page() -> str:
         lines.extend([f"## `{name}`\n", _prose(kind), ""])
         if dataclasses.is_dataclass(kind):
             lines.extend([f"Fields: {', '.join(f'`{field.name}`' for field in dataclasses.fields(kind))}.", ""])
-        rows = [row for member, value in vars(kind).items() if (row := _member(kind, member, value)) is not None]
+        rows = [row for member, value in _members(kind).items() if (row := _member(kind, member, value)) is not None]
         if rows:
             lines.extend(["| | |", "|---|---|", *rows, ""])
     return "\n".join(lines)
+
+
+def _members(kind: type) -> dict[str, object]:
+    """What a class offers, with what it has from classes of ours that it builds on."""
+    found: dict[str, object] = {}
+    for one in reversed(kind.__mro__):
+        if one.__module__.startswith("metier"):
+            found.update(vars(one))
+    return found
 
 
 def _prose(value: object) -> str:

@@ -159,24 +159,22 @@ def test_a_phrase_does_not_reach_over_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "names", "invoked"),
+    ("text", "names"),
     [
-        ("/deploy", ("deploy",), True),
-        ("  /deploy", ("deploy",), True),
-        ("$deploy", ("deploy",), True),
-        ("/deploy to production", ("deploy", "deploy-to-production"), True),
-        ("/Deploy_It now", ("deploy-it", "deploy-it-now"), True),
-        ("deploy", ("deploy",), False),
-        ("PDF Forms", ("pdf-forms",), False),
-        ("/usr/bin/python", ("usr-bin-python",), False),
-        ("/", (), False),
-        ("!!!", (), False),
+        ("/deploy", ("deploy",)),
+        ("  /deploy", ("deploy",)),
+        ("$deploy", ("deploy",)),
+        ("/deploy to production", ("deploy", "deploy-to-production")),
+        ("/Deploy_It now", ("deploy-it", "deploy-it-now")),
+        ("deploy", ("deploy",)),
+        ("PDF Forms", ("pdf-forms",)),
+        ("/usr/bin/python", ("usr-bin-python",)),
+        ("/", ()),
+        ("!!!", ()),
     ],
 )
-def test_a_name_may_be_spelled_out(text: str, names: tuple[str, ...], invoked: bool) -> None:
-    query = Query.read(text)
-    assert query.names == names
-    assert query.is_invocation is invoked
+def test_a_name_may_be_spelled_out(text: str, names: tuple[str, ...]) -> None:
+    assert Query.read(text).names == names
 
 
 def test_a_name_is_found_beside_a_filter() -> None:

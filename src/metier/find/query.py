@@ -55,8 +55,6 @@ class Query:
     """Whether there is nothing but phrases, which then all must occur."""
     names: tuple[str, ...] = ()
     """Names of skills that it may spell out, the likeliest first."""
-    is_invocation: bool = False
-    """Whether it says `/name`."""
     tags: tuple[str, ...] = ()
     layers: tuple[Layer, ...] = ()
 
@@ -118,7 +116,6 @@ class Query:
             phrases=phrases,
             only_phrases=only_phrases,
             names=_names(text, invoked[1] if invoked else None),
-            is_invocation=invoked is not None,
             tags=tags,
             layers=layers,
         )
