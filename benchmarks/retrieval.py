@@ -35,7 +35,7 @@ from metier.find import Finder, Query, WordVectors
 from metier.find.content import SkillText, words_of
 from metier.find.index import Index
 from metier.library.snapshot import Snapshot
-from metier.skill import slug
+from metier.skill import Skill, slug
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "retrieval"
 BUDGETS = (1_024, 4_096)
@@ -294,6 +294,7 @@ class _Standing:
 class _Entry:
     place: _Standing
     name: str
+    skill: Skill = Skill(name="", description="")
 
     @property
     def key(self) -> str:

@@ -1,0 +1,22 @@
+"""The benchmarks run; what they measure is read by people."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data" / "retrieval"
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the retrieval collection is not here")
+def test_search_can_be_measured_at_any_size() -> None:
+    command = [sys.executable, "benchmarks/retrieval.py", "--only", "scale", "--sizes", "40", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
+    (row,) = json.loads(done.stdout)["scale"]
+    assert row["skills"] == "40"
+    assert float(row["search p50 ms"]) > 0
