@@ -290,11 +290,14 @@ class _Standing:
         return []
 
 
+NOTHING_SAID = Skill(name="", description="")
+
+
 @dataclass(slots=True)
 class _Entry:
     place: _Standing
     name: str
-    skill: Skill = Skill(name="", description="")
+    skill: Skill = NOTHING_SAID
 
     @property
     def key(self) -> str:
