@@ -77,7 +77,7 @@ def candidates(
         take({place: _with_all(index, query.stems) for place, index in indexes.items()}, MOST_CHECKED)
     elif query.stems:
         # What the caller may not see must not use up what a search may look at.
-        hidden = {place: set(index.ids(but=scopes[place])) for place, index in indexes.items()}
+        hidden = {place: set(index.ids(index.scopes().keys() - scopes[place])) for place, index in indexes.items()}
         of_about = {stem: count[0] for stem, count in counts.items()}
         about = _likely(query, indexes, "about", of_about, rarity.about, hidden)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
@@ -96,9 +96,7 @@ def candidates(
     elif allowed is not None:
         take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
     elif query.layers:
-        take(
-            {place: index.ids(scopes=scopes[place]) for place, index in indexes.items() if scopes[place]}, MOST_CHECKED
-        )
+        take({place: index.ids(scopes[place]) for place, index in indexes.items() if scopes[place]}, MOST_CHECKED)
     return list(found.values())
 
 

@@ -131,12 +131,14 @@ class Index:
             found = {row[0]: row for row in rows}
             yield from (Row(*found[id_]) for id_ in some if id_ in found)
 
-    def ids(self, *, scopes: Collection[int] = (), but: Collection[int] = ()) -> list[int]:
-        """The ids of all skills in some scopes, or in all but some, by name."""
-        marks = ",".join("?" * len(scopes or but))
-        statement = f"SELECT id FROM skill WHERE scope {'' if scopes else 'NOT '}IN ({marks}) ORDER BY name"
+    def ids(self, scopes: Collection[int]) -> list[int]:
+        """The ids of all skills in some scopes, by name."""
+        if not scopes:
+            return []
+        marks = ",".join("?" * len(scopes))
+        statement = f"SELECT id FROM skill WHERE scope IN ({marks}) ORDER BY name"
         with self._reading() as connection:
-            return [row[0] for row in connection.execute(statement, [*(scopes or but)])]
+            return [row[0] for row in connection.execute(statement, [*scopes])]
 
     def special_rows(self) -> list[Row]:
         """The few skills that are not for models, or that need something."""
