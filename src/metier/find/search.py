@@ -266,7 +266,7 @@ class Finder:
         results: list[Result] = []
         for where, fit in fits:
             result = _result(entries[where], fit, query)
-            # A side file is no part of what the index compares; the few that are shown are asked themselves.
+            # A side file may have changed since the last refresh; the few that are shown are asked themselves.
             if result is not None and accept(result.entry, None):
                 results.append(result)
             if len(results) >= k:

@@ -34,11 +34,10 @@ class Counts:
         if sign > 0:
             about.update(words.every_about)
             body.update(words.every_body)
+            self._spelled.update(words.name, words.about[:_SPELLED_OF_EACH])
         else:
             about.subtract(words.every_about)
             body.subtract(words.every_body)
-        if sign > 0:
-            self._spelled.update(words.name, words.about[:_SPELLED_OF_EACH])
         totals = self._totals.setdefault(scope, [0, 0, 0])
         for place, amount in enumerate((1, words.about_length, words.length)):
             totals[place] += sign * amount
