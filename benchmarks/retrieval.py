@@ -32,7 +32,7 @@ from typing import Any, cast
 import metier.find.index as indexing
 from metier import Caller, Library
 from metier.find import Finder, Query, WordVectors
-from metier.find.content import SkillText, words_of
+from metier.find.content import SkillText, stems_of
 from metier.find.index import Index
 from metier.library.snapshot import Snapshot
 from metier.skill import Skill, slug
@@ -314,7 +314,7 @@ def many(data: Collection, count: int, letters: int) -> Iterator[SkillText]:
         yield from (text._replace(body=text.body[:letters]) for text in resampled(data, count))
         return
     # Taking the same text apart again would only measure that once more: its words are remembered.
-    vars(indexing)["words_of"] = functools.cache(words_of)
+    vars(indexing)["stems_of"] = functools.cache(stems_of)
     pool = list(many(data, POOL // 2, letters))
     for number in range(count):
         text = pool[number % len(pool)]

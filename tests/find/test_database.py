@@ -157,9 +157,10 @@ def test_an_index_of_another_release_is_rebuilt(
     "statement",
     [
         "DROP TABLE made_by", "DROP TABLE skill", "DROP TABLE scope", "DROP TABLE stem", "DROP TABLE tag",
-        "DROP TABLE spelling", "DROP TABLE posting", "DELETE FROM posting_data",
+        "DROP TABLE spelling", "DROP TABLE spread", "DROP TABLE recent", "DROP TABLE posting",
+        "DELETE FROM posting_data", "UPDATE recent SET about = x'ff'", "UPDATE recent SET body = 5",
         "ALTER TABLE skill RENAME COLUMN stamp TO mark",
-        "UPDATE skill SET tally = x'00'", "UPDATE skill SET body = x'789c'", "UPDATE skill SET about = 'one line'",
+        "UPDATE skill SET body = x'ff'", "UPDATE skill SET body = 'text'", "UPDATE skill SET length = 'long'",
         "UPDATE skill SET about = 5", "UPDATE scope SET value = '{'", "UPDATE scope SET value = '[1, 2]'",
         "UPDATE scope SET value = '[1, 2, 3]'",
     ],
@@ -205,7 +206,7 @@ def test_zeros_over_any_page_are_found_out_or_do_no_harm(skills: Path, cache: Pa
 
 
 def test_text_in_it_that_is_no_utf_8_is_found_out(skills: Path, cache: Path, file: Path, expected: list[Found]) -> None:
-    alter(file, "UPDATE skill SET about = CAST(x'73300aff' AS TEXT)")
+    alter(file, "UPDATE skill SET name = CAST(x'73300aff' AS TEXT)")
     assert found(opened(skills, cache)) == expected
 
 
@@ -219,8 +220,7 @@ def test_a_schema_that_is_no_utf_8_is_found_out(skills: Path, cache: Path, file:
 def test_whatever_bytes_are_overwritten_a_search_works(skills: Path, cache: Path, file: Path) -> None:
     good = file.read_bytes()
     names = {entry.name for entry in opened(skills, cache)}
-    about = good.index(b"s07\n")
-    places = [(about + 4, b"\xff\xfe")]
+    places = [(good.index(b"s07/SKILL.md"), b"\xff\xfe")]
     for seed in range(120):
         chance = random.Random(seed)
         places.append((chance.randrange(len(good) - 256), chance.randbytes(chance.choice((1, 16, 256)))))
@@ -244,7 +244,7 @@ def test_an_index_that_is_damaged_between_two_searches_is_rebuilt(
     library = opened(skills, cache)
     library.search("fruit")
     (file,) = cache.glob("search-*.db")
-    alter(file, "UPDATE skill SET tally = x'00'")
+    alter(file, "UPDATE skill SET body = x'ff'")
     with caplog.at_level(logging.WARNING, "metier.find"):
         assert found(library) == expected
     assert "is rebuilt" in caplog.text

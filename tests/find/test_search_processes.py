@@ -35,7 +35,6 @@ real = time.time_ns
 time.time_ns = lambda: real() + 10_000_000_000  # files just written count as written long ago
 folder, cache, queries, moment = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
 from metier import Library
-from metier.find import index as indexing
 from metier.find.index import Index
 
 def die():
@@ -52,19 +51,21 @@ if moment.startswith("before batch") or moment.startswith("after batch"):
             die()
     Index.update = dying
 elif moment.startswith("inside batch"):
-    put, at, put_in = indexing.put_in, int(moment.split()[-1]), []
+    from metier.find import writing
+    put, at, written = writing._put_in, int(moment.split()[-1]), []
     def dying(*args):
         put(*args)
-        put_in.append(None)
-        if len(put_in) == at:
+        written.append(None)
+        if len(written) == at:
             die()
-    indexing.put_in = dying
+    writing._put_in = dying
 elif moment == "before commit":
-    save = indexing.Counts.save
+    from metier.find.counting import Counts
+    save = Counts.save
     def dying(self, connection):
         save(self, connection)
         die()
-    indexing.Counts.save = dying
+    Counts.save = dying
 elif moment == "while the tables are made":
     from metier.find import database
     database._SCHEMA = database._SCHEMA.replace("CREATE TABLE tag", "SELECT die();\\nCREATE TABLE tag")

@@ -43,6 +43,7 @@ class Candidate(NamedTuple):
 def candidates(
     query: Query,
     indexes: Mapping[int, Index],
+    letters: Mapping[int, Mapping[str, str]],
     counts: Mapping[str, tuple[int, int]],
     rarity: Rarity,
     scopes: Mapping[int, set[int]],
@@ -74,14 +75,14 @@ def candidates(
     if query.names:
         take({place: index.named(query.names) for place, index in indexes.items()}, len(query.names) * 4)
     if query.only_phrases:
-        take({place: _with_all(index, query.stems) for place, index in indexes.items()}, MOST_CHECKED)
+        take({place: _with_all(index, query.stems, letters[place]) for place, index in indexes.items()}, MOST_CHECKED)
     elif query.stems:
         # What the caller may not see must not use up what a search may look at.
         hidden = {place: set(index.ids(index.scopes().keys() - scopes[place])) for place, index in indexes.items()}
         of_about = {stem: count[0] for stem, count in counts.items()}
-        about = _likely(query, indexes, "about", of_about, rarity.about, hidden)
+        about = _likely(query, indexes, letters, "about", of_about, rarity.about, hidden)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
-        body = _likely(query, indexes, "body", of_body, rarity.body, hidden)
+        body = _likely(query, indexes, letters, "body", of_body, rarity.body, hidden)
         if allowed is not None:
             about, body = (
                 {place: {id_: score for id_, score in scores.items() if id_ in allowed[place]}
@@ -109,14 +110,17 @@ def _tagged(index: Index, tags: Sequence[str]) -> set[int]:
     return found
 
 
-def _with_all(index: Index, stems: Sequence[str]) -> list[int]:
-    having = [{*index.having("about", stem), *index.having("body", stem)} for stem in stems]
+def _with_all(index: Index, stems: Sequence[str], letters: Mapping[str, str]) -> list[int]:
+    if any(stem not in letters for stem in stems):
+        return []
+    having = [{*index.having("about", letters[stem]), *index.having("body", letters[stem])} for stem in stems]
     return sorted(set.intersection(*having))
 
 
 def _likely(
     query: Query,
     indexes: Mapping[int, Index],
+    letters: Mapping[int, Mapping[str, str]],
     field: Field,
     counts: Mapping[str, int],
     rarity: Mapping[str, float],
@@ -134,7 +138,9 @@ def _likely(
         if left < POSTINGS and counts[stem] * _SHARE[level] > left:
             continue
         for place, index in indexes.items():
-            ids = index.having(field, stem, level)
+            if stem not in letters[place]:
+                continue
+            ids = index.having(field, letters[place][stem], level)
             if hidden[place]:
                 ids = [id_ for id_ in ids if id_ not in hidden[place]]
             left -= len(ids)
@@ -151,8 +157,9 @@ def _likely(
 def _require_posted(indexes: Mapping[int, Index], field: Field, stem: str) -> None:
     """A word that is counted must be posted, unless its last skill went a moment ago."""
     for index in indexes.values():
-        count = index.counts([stem], index.scopes()).get(stem, (0, 0))[field == "body"]
-        if count and not index.having(field, stem):
+        letters = index.letters([stem])
+        count = index.counts(letters, index.scopes()).get(stem, (0, 0))[field == "body"]
+        if count and not index.having(field, letters[stem]):
             raise Damaged(f"{count} skills should have {stem!r}, and none is listed")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier.find.database import Damaged
+from metier.find.letters import letters_in
 from metier.find.weights import (
     ABOUT_LENGTH_MATTERS,
     BODY_LENGTH_MATTERS,
@@ -17,10 +17,11 @@ from metier.find.weights import (
 )
 from metier.find.words import split_stems, stems
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MAX_TEXT = 64 * 1024
 """How much of a body is indexed; 99 in 100 are shorter than half of it."""
-MOST_COUNTED = 8
-"""How often a word of a body counts at most; more often says no more."""
 _USUAL_ABOUT, _USUAL_BODY = 60, 650
 """How many words there usually are; the true means are not known while they are being counted."""
 
@@ -44,73 +45,68 @@ class SkillText(NamedTuple):
     """What it requires of the machine, as text."""
 
 
-class Words(NamedTuple):
-    """The stems of one skill, but for the order of its body."""
+class Stems(NamedTuple):
+    """The stems of a skill's name, of what else it says of itself, and of its body, in order."""
 
     name: list[str]
     about: list[str]
-    tally: list[str]
-    """The stems of the body that occur once, those that occur twice ..., each group in one text."""
+    body: list[str]
+
+
+def stems_of(text: SkillText) -> Stems:
+    """The stems of a skill."""
+    return Stems(split_stems(text.name), split_stems(text.about[:MAX_TEXT]), stems(text.body[:MAX_TEXT]))
+
+
+class Words(NamedTuple):
+    """The stems of a skill as the index keeps them: one letter for each."""
+
+    name: str
+    about: str
+    body: str
+    about_length: int
+    """How long what a skill says of itself is, where the name counts more than once."""
     length: int
     """How many words the body has."""
 
-    @property
-    def about_length(self) -> int:
-        """How long what a skill says of itself is."""
-        return NAME_WEIGHT * word_count(self.name) + word_count(self.about)
+    @classmethod
+    def spelled(cls, skill: Stems, letters: Mapping[str, str]) -> Words:
+        """Stems written with their letters."""
+        spell = letters.__getitem__
+        return cls(
+            "".join(map(spell, skill.name)),
+            "".join(map(spell, skill.about)),
+            "".join(map(spell, skill.body)),
+            NAME_WEIGHT * word_count(skill.name) + word_count(skill.about),
+            word_count(skill.body),
+        )
 
-    @property
-    def every_about(self) -> set[str]:
-        """Each stem of what it says of itself."""
-        return {*self.name, *self.about}
+    @classmethod
+    def unpacked(cls, name: bytes, about: bytes, body: bytes, about_length: int, length: int) -> Words:
+        """Words as they lie in the file."""
+        try:
+            return cls(name.decode(), about.decode(), body.decode(), int(about_length), int(length))
+        except (ValueError, AttributeError, TypeError) as error:
+            raise Damaged(str(error)) from None
 
-    @property
-    def every_body(self) -> set[str]:
-        """Each stem of the body."""
-        return {stem for group in self.tally for stem in group.split()}
+    def packed(self) -> tuple[bytes, bytes, bytes, int, int]:
+        """Words as they lie in the file."""
+        return self.name.encode(), self.about.encode(), self.body.encode(), self.about_length, self.length
+
+    def counted(self) -> tuple[Counter[str], Counter[str]]:
+        """How often each letter stands in what it says of itself, and in the body."""
+        about = Counter(letters_in(self.about))
+        for letter in letters_in(self.name):
+            about[letter] += NAME_WEIGHT
+        return about, Counter(letters_in(self.body))
 
 
-def words_of(text: SkillText) -> tuple[Words, list[str]]:
-    """The words of a skill, and those of its body in order."""
-    body = stems(text.body[:MAX_TEXT])
-    groups: list[list[str]] = [[] for _ in range(MOST_COUNTED)]
-    for stem, count in Counter(body).items():
-        groups[count - 1 if count < MOST_COUNTED else -1].append(stem)
-    tally = [" ".join(group) for group in groups]
-    return Words(split_stems(text.name), split_stems(text.about[:MAX_TEXT]), tally, word_count(body)), body
-
-
-def postings(words: Words) -> list[str]:
-    """The stems of a skill, each marked with its field and how much the skill has of it."""
-    counts = Counter(words.about)
-    for stem in words.name:
-        counts[stem] += NAME_WEIGHT
+def postings(words: Words, about: Mapping[str, int], body: Mapping[str, int]) -> set[str]:
+    """The letters of a skill, each marked with its field and how much the skill has of it."""
     norm = length_norm(words.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
-    marked = [stem + level_of(count, norm).about for stem, count in counts.items()]
+    marks = {count: level_of(count, norm).about for count in set(about.values())}
+    marked = {letter + marks[count] for letter, count in about.items()}
     norm = length_norm(words.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
-    for times, group in enumerate(words.tally, 1):
-        mark = level_of(times, norm).body
-        marked.extend([stem + mark for stem in group.split()])
+    marks = {count: level_of(count, norm).body for count in set(body.values())}
+    marked.update([letter + marks[count] for letter, count in body.items()])
     return marked
-
-
-def deflated(text: str) -> bytes:
-    """A text as the index keeps it when it is long."""
-    return zlib.compress(text.encode(), 1)
-
-
-def inflated(packed: bytes) -> str:
-    """The text again; raises `Damaged` for anything else."""
-    try:
-        return zlib.decompress(packed).decode()
-    except (zlib.error, ValueError, TypeError) as error:
-        raise Damaged(str(error)) from None
-
-
-def unpacked(about: str, tally: str, length: int) -> Words:
-    """The words of a skill as the index keeps them."""
-    try:
-        name, rest = about.split("\n")
-        return Words(name.split(), rest.split(), tally.split("\n"), int(length))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise Damaged(str(error)) from None

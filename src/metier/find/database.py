@@ -11,7 +11,7 @@ import stat
 import threading
 import unicodedata
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import Stemmer
 
@@ -19,22 +19,26 @@ from metier._version import __version__
 from metier.errors import SearchUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _log = logging.getLogger("metier.find")
 
-_FORMAT = 1
+Item = TypeVar("Item")
+
+_FORMAT = 2
+_AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 _LOCK_SECONDS = 5.0
 """How long to wait for another process that writes: many times what a batch takes. Reading never waits."""
 
-# `posting` holds only which skill has which stem, where, and how much of it; the rest is computed from the `skill`
-# table, for the few skills that come into question. That keeps it a tenth of the size of the text.
+# Every stem has a number, and is kept as the letter of that number. `posting` holds only which skill has which letter,
+# where, and how much of it; the rest is computed from the `skill` table, for the few skills that come into question.
 _SCHEMA = """
-CREATE TABLE made_by (kind TEXT NOT NULL);
+CREATE TABLE made_by (kind TEXT NOT NULL, numbers INTEGER NOT NULL);
 CREATE TABLE skill (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, name TEXT NOT NULL, scope INTEGER NOT NULL,
     unlisted INTEGER NOT NULL, needs TEXT NOT NULL,
-    about TEXT NOT NULL, tally TEXT NOT NULL, length INTEGER NOT NULL, body BLOB NOT NULL
+    name_letters BLOB NOT NULL, about BLOB NOT NULL, body BLOB NOT NULL,
+    about_length INTEGER NOT NULL, length INTEGER NOT NULL
 );
 CREATE INDEX skill_name ON skill (name);
 CREATE INDEX skill_scope ON skill (scope);
@@ -43,15 +47,17 @@ CREATE TABLE scope (
     id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE, skills INTEGER NOT NULL, about INTEGER NOT NULL,
     body INTEGER NOT NULL
 );
-CREATE TABLE stem (
-    stem TEXT NOT NULL, scope INTEGER NOT NULL, about INTEGER NOT NULL, body INTEGER NOT NULL,
-    PRIMARY KEY (stem, scope)
+CREATE TABLE stem (stem TEXT PRIMARY KEY, letter TEXT NOT NULL UNIQUE, spelled INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE spread (
+    letter TEXT NOT NULL, scope INTEGER NOT NULL, about INTEGER NOT NULL, body INTEGER NOT NULL,
+    PRIMARY KEY (letter, scope)
 ) WITHOUT ROWID;
+CREATE TABLE recent (scope INTEGER NOT NULL, sign INTEGER NOT NULL, about BLOB NOT NULL, body BLOB NOT NULL);
 CREATE TABLE tag (tag TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (tag, id)) WITHOUT ROWID;
 CREATE INDEX tag_id ON tag (id);
 CREATE TABLE spelling (variant TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (variant, stem)) WITHOUT ROWID;
 CREATE TABLE vector (id INTEGER NOT NULL, model TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, model));
-CREATE VIRTUAL TABLE posting USING fts5(stems, content='', detail=none, columnsize=0, tokenize=ascii);
+CREATE VIRTUAL TABLE posting USING fts5(letters, content='', detail=none, columnsize=0, tokenize=ascii);
 """
 
 
@@ -182,7 +188,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
         if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             for statement in _SCHEMA.split(";\n"):
                 connection.execute(statement)
-            connection.execute("INSERT INTO made_by VALUES (?)", (kind,))
+            connection.execute("INSERT INTO made_by VALUES (?, 0)", (kind,))
         connection.execute("COMMIT")
     if connection.execute("SELECT kind FROM made_by").fetchone() != (kind,):
         raise Damaged("it was made by another version")
@@ -206,6 +212,12 @@ def told(error: Exception) -> Exception:
         if not text.startswith(("no such table", "no such column", "malformed", "vtable", "Could not decode")):
             return OSError(5, text)
     return Damaged(text)
+
+
+def portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """As many items at once as one statement can take."""
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]
 
 
 def _require_own_file(path: str) -> None:

@@ -9,21 +9,20 @@ import itertools
 import sqlite3
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from metier.find.content import inflated, unpacked, words_of
-from metier.find.database import Damaged, Database, told
-from metier.find.spelling import variants
+from metier.find import counting, lexicon
+from metier.find.content import Words, stems_of
+from metier.find.database import Damaged, Database, portions, told
 from metier.find.weights import LEVELS
-from metier.find.writing import Counts, put_in, take_out
+from metier.find.writing import put_in, take_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from metier.find.content import SkillText, Words
+    from metier.find.content import SkillText
 
 Field: TypeAlias = Literal["about", "body"]
 
 _ROWS_AT_ONCE = 32
-_AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 
 
 class Row(NamedTuple):
@@ -59,16 +58,23 @@ class Index:
 
     def update(self, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
-        prepared = [(text, *words_of(text)) for text in texts]
+        prepared = [(text, stems_of(text)) for text in texts]
         try:
             with self.database.transaction() as connection:
-                counts = Counts()
+                counts = counting.Counts()
                 for key in gone:
                     take_out(connection, key, counts)
-                for text, words, body in prepared:
-                    known = connection.execute("SELECT stamp FROM skill WHERE key = ?", (text.key,)).fetchone()
-                    if known != (text.stamp,):  # else another process was faster
-                        put_in(connection, text, words, body, counts)
+                known = "SELECT stamp FROM skill WHERE key = ?"
+                put_in(
+                    connection,
+                    [
+                        (text, stems)
+                        for text, stems in prepared
+                        # Else another process was faster.
+                        if connection.execute(known, (text.key,)).fetchone() != (text.stamp,)
+                    ],
+                    counts,
+                )
                 counts.save(connection)
         except sqlite3.Error as error:
             raise told(error) from None
@@ -87,23 +93,20 @@ class Index:
         mine = [row[1:] for row in rows if row[0] in scopes]
         return Totals(*map(sum, zip(*mine, strict=True))) if mine else Totals()
 
-    def counts(self, wanted: Sequence[str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
-        """How many of the skills in these scopes have each stem in what they say of themselves, and in the body."""
-        found: dict[str, tuple[int, int]] = {}
+    def letters(self, stems: Sequence[str]) -> dict[str, str]:
+        """The letters that stems are written with here, for those that are known."""
         with self._reading() as connection:
-            for some in _portions(wanted):
-                marks = ",".join("?" * len(some))
-                rows = connection.execute(f"SELECT stem, scope, about, body FROM stem WHERE stem IN ({marks})", some)
-                for stem, scope, about, body in rows:
-                    if scope in scopes:
-                        before = found.get(stem, (0, 0))
-                        found[stem] = (before[0] + about, before[1] + body)
-        return found
+            return lexicon.letters(connection, stems)
 
-    def having(self, field: Field, stem: str, level: int | None = None) -> list[int]:
-        """The ids of all skills that have a stem in a field, as much as the level says, or at all."""
+    def counts(self, letters: Mapping[str, str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
+        """How many of the skills in these scopes have each stem in what they say of themselves, and in the body."""
+        with self._reading() as connection:
+            return counting.counts(connection, letters, scopes)
+
+    def having(self, field: Field, letter: str, level: int | None = None) -> list[int]:
+        """The ids of all skills that have a letter in a field, as much as the level says, or at all."""
         levels = LEVELS if level is None else LEVELS[level : level + 1]
-        wanted = " OR ".join(f'"{stem}{getattr(one, field)}"' for one in levels)
+        wanted = " OR ".join(f'"{letter}{getattr(one, field)}"' for one in levels)
         with self._reading() as connection:
             rows = connection.execute("SELECT rowid FROM posting WHERE posting MATCH ?", (wanted,))
             return [row[0] for row in rows]
@@ -154,34 +157,22 @@ class Index:
             return list(connection.execute("SELECT tag.tag, skill.name, skill.key FROM tag JOIN skill USING (id)"))
 
     def words(self, ids: Sequence[int]) -> dict[int, Words]:
-        """The stems of skills."""
+        """The words of skills."""
         found = {}
         with self._reading() as connection:
-            for some in _portions(ids):
+            for some in portions(ids):
                 marks = ",".join("?" * len(some))
-                rows = connection.execute(f"SELECT id, about, tally, length FROM skill WHERE id IN ({marks})", some)
-                for id_, about, tally, length in rows:
-                    found[id_] = unpacked(about, tally, length)
-        return found
-
-    def bodies(self, ids: Sequence[int]) -> dict[int, str]:
-        """The stems of bodies in order, each between blanks of its own."""
-        found = {}
-        with self._reading() as connection:
-            for some in _portions(ids):
-                marks = ",".join("?" * len(some))
-                rows = connection.execute(f"SELECT id, body FROM skill WHERE id IN ({marks})", some)
-                for id_, packed in rows:
-                    found[id_] = inflated(packed)
+                rows = connection.execute(
+                    f"SELECT id, name_letters, about, body, about_length, length FROM skill WHERE id IN ({marks})", some
+                )
+                for row in rows:
+                    found[row[0]] = Words.unpacked(*row[1:])
         return found
 
     def spelled_like(self, stem: str) -> list[str]:
         """Stems of what skills say of themselves, now or once, that one typing mistake makes of this one."""
-        asked = sorted(variants(stem))
         with self._reading() as connection:
-            marks = ",".join("?" * len(asked))
-            rows = connection.execute(f"SELECT DISTINCT stem FROM spelling WHERE variant IN ({marks})", asked)
-            return sorted(row[0] for row in rows)
+            return lexicon.spelled_like(connection, stem)
 
     # --- vectors -----------------------------------------------------------------------------------------------------
 
@@ -239,8 +230,3 @@ class _Reading:
         self._database.lock.release()
         if isinstance(error, sqlite3.Error | UnicodeDecodeError):
             raise told(error) from None
-
-
-def _portions(items: Sequence[str] | Sequence[int]) -> Iterator[Sequence[str] | Sequence[int]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]

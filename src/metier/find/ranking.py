@@ -1,7 +1,7 @@
 """How well a skill fits a query: what it says of itself and its body, scored apart and added.
 
-Both are scored by BM25. For the best of them, pairs of words that stand together in the query and in the body count
-extra, and so does a name of which much was said. The weights were chosen on development queries that skill authors
+Both are scored by BM25. Pairs of words that stand together in the query and in the body count extra, and so does a name
+of which much was said. The weights were chosen on development queries that skill authors
 wrote; see `benchmarks/retrieval.py`.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from metier.find.letters import letters_in
 from metier.find.weights import ABOUT_LENGTH_MATTERS, BODY_LENGTH_MATTERS, NAME_WEIGHT, length_norm, saturated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from metier.find.content import Words
     from metier.find.index import Totals
@@ -26,8 +27,8 @@ PAIR_WEIGHT, NAME_COVERED_WEIGHT, PHRASE_WEIGHT = 1.0, 0.5, 1.0
 
 MOST_PAIRS = 64
 """How many pairs of a query are looked for: each costs a walk through every body in question."""
-MOST_SAID = 6
-"""How often a word of what a skill says of itself counts at most."""
+MOST_SAID, MOST_COUNTED = 6, 8
+"""How often a word of what a skill says of itself counts at most, and a word of its body."""
 
 
 class Rarity:
@@ -58,87 +59,99 @@ class Fit:
     nearness: float = 0.0
 
 
+class Asked(NamedTuple):
+    """A query in the letters of one index; what it does not know is left out."""
+
+    words: list[tuple[str, str, float, float]]
+    """Stem and letter, and what they are worth in what a skill says of itself and in its body."""
+    pairs: list[tuple[tuple[str, str], str]]
+    phrases: list[tuple[tuple[str, ...], str]]
+
+
 class Ranking:
     """Scores skills for one query."""
 
     def __init__(self, query: Query, rarity: Rarity) -> None:
         self._query = query
         self._rarity = rarity
-        self._asked = set(query.stems)
-        self._asked_of_body = self._asked - query.parts
         telling = rarity.body.get
         self._pairs = sorted(query.pairs, key=lambda pair: -telling(pair[0], 0.0) - telling(pair[1], 0.0))[:MOST_PAIRS]
-        self._mass = math.sqrt(sum(rarity.body.get(stem, rarity.unknown) for stem in self._asked))
+        self._mass = math.sqrt(sum(telling(stem, rarity.unknown) for stem in set(query.stems)))
 
-    @property
-    def needs_order(self) -> bool:
-        """Whether a skill is only found by the order of its words."""
-        return self._query.only_phrases
-
-    def by_words(self, words: Words) -> Fit:
-        """How well the words of a skill fit, in whatever order."""
-        rarity, asked = self._rarity, self._asked
-        fit = Fit(length=words.length)
-        counts: dict[str, int] = {}
-        for stem in words.name:
-            if stem in asked:
-                counts[stem] = counts.get(stem, 0) + NAME_WEIGHT
-        fit.in_name = set(counts)
-        for stem in words.about:
-            if stem in asked:
-                counts[stem] = counts.get(stem, 0) + 1
-        fit.in_about = counts.keys() - fit.in_name
-        norm = length_norm(words.about_length / rarity.about_mean, ABOUT_LENGTH_MATTERS)
-        score = sum(
-            rarity.about.get(stem, 0.0) * saturated(min(count, MOST_SAID), norm) for stem, count in counts.items()
+    def asked(self, letters: Mapping[str, str]) -> Asked:
+        """The query in the letters of an index."""
+        rarity, parts = self._rarity, self._query.parts
+        return Asked(
+            words=[
+                (stem, letters[stem], rarity.about.get(stem, 0.0), 0.0 if stem in parts else rarity.body.get(stem, 0.0))
+                for stem in self._query.stems
+                if stem in letters
+            ],
+            pairs=[(pair, _spelled(pair, letters)) for pair in self._pairs if letters.keys() >= set(pair)],
+            phrases=[
+                (phrase, _spelled(phrase, letters)) for phrase in self._query.phrases if letters.keys() >= set(phrase)
+            ],
         )
-        norm = length_norm(words.length / rarity.body_mean, BODY_LENGTH_MATTERS)
-        for times, group in enumerate(words.tally, 1):
-            found = self._asked_of_body.intersection(group.split())
-            if found:
-                score += saturated(times, norm) * sum(rarity.body.get(stem, 0.0) for stem in found)
-                fit.in_body |= found
-        if fit.in_name:
-            every = {stem: rarity.body.get(stem, rarity.unknown) for stem in set(words.name)}
-            covered = sum(every[stem] for stem in fit.in_name) / (sum(every.values()) or 1.0)
-            score += NAME_COVERED_WEIGHT * covered * self._mass
+
+    def by_words(self, skill: Words, asked: Asked) -> Fit:
+        """How well the words of a skill fit, in whatever order."""
+        rarity = self._rarity
+        fit = Fit(length=skill.length)
+        of_about = length_norm(skill.about_length / rarity.about_mean, ABOUT_LENGTH_MATTERS)
+        of_body = length_norm(skill.length / rarity.body_mean, BODY_LENGTH_MATTERS)
+        in_name, in_about, in_body = skill.name.count, skill.about.count, skill.body.count
+        score = 0.0
+        named: dict[str, float] = {}
+        for stem, letter, about, body in asked.words:
+            said = in_about(letter)
+            if times := in_name(letter):
+                named[letter] = rarity.body.get(stem, rarity.unknown)
+                fit.in_name.add(stem)
+                said += NAME_WEIGHT * times
+            elif said:
+                fit.in_about.add(stem)
+            if said:
+                score += about * saturated(min(said, MOST_SAID), of_about)
+            if body and (times := in_body(letter)):
+                score += body * saturated(min(times, MOST_COUNTED), of_body)
+                fit.in_body.add(stem)
+        if named:
+            every = sum(named.get(letter, rarity.unknown) for letter in set(letters_in(skill.name)))
+            score += NAME_COVERED_WEIGHT * sum(named.values()) / (every or 1.0) * self._mass
         fit.score = score
         return fit
 
-    def by_order(self, fits: Iterable[tuple[Fit, Words, str]]) -> None:
+    def by_order(self, fits: Sequence[tuple[Fit, Words, Asked]]) -> None:
         """Add what the order of words says: pairs and phrases of the query that stand together in the body.
 
         Pairs are weighed by how many of these skills have them: how common a pair is in the whole library is not
         known, and it is these that must be told apart.
         """
-        fits = list(fits)
-        pairs = [self._pairs_in(fit, body) for fit, _, body in fits]
-        spread: dict[str, int] = {}
+        pairs = [_pairs_in(*each) for each in fits]
+        spread: dict[tuple[str, str], int] = {}
         for found in pairs:
             for pair in found:
                 spread[pair] = spread.get(pair, 0) + 1
         worth = {pair: _idf(count, len(fits)) for pair, count in spread.items()}
-        for (fit, words, body), found in zip(fits, pairs, strict=True):
-            norm = length_norm(fit.length / self._rarity.body_mean, PAIR_LENGTH_MATTERS)
+        rarity = self._rarity
+        for (fit, skill, asked), found in zip(fits, pairs, strict=True):
+            norm = length_norm(fit.length / rarity.body_mean, PAIR_LENGTH_MATTERS)
             fit.score += PAIR_WEIGHT * sum(worth[pair] * saturated(count, norm) for pair, count in found.items())
-            for phrase in self._query.phrases:
-                if _has(words, body, phrase):
+            for phrase, letters in asked.phrases:
+                if letters in skill.body or letters in skill.name or letters in skill.about:
                     fit.phrases.append(phrase)
-                    rarity = self._rarity
                     fit.score += PHRASE_WEIGHT * sum(rarity.body.get(stem, rarity.unknown) for stem in phrase)
 
-    def _pairs_in(self, fit: Fit, body: str) -> dict[str, int]:
-        found = {}
-        for one, other in self._pairs:
-            if one in fit.in_body and other in fit.in_body:
-                pair = f" {one}  {other} "
-                count = body.count(pair)
-                if count:
-                    found[pair] = count
-        return found
+
+def _spelled(stems: Iterable[str], letters: Mapping[str, str]) -> str:
+    return "".join(letters[stem] for stem in stems)
 
 
-def _has(words: Words, body: str, phrase: tuple[str, ...]) -> bool:
-    """Whether the words of a phrase stand together somewhere."""
-    wanted = f" {'  '.join(phrase)} "
-    return wanted in body or wanted in f" {'  '.join(words.name)} " or wanted in f" {'  '.join(words.about)} "
+def _pairs_in(fit: Fit, skill: Words, asked: Asked) -> dict[tuple[str, str], int]:
+    """How often pairs of the query stand in a body."""
+    here = fit.in_body
+    return {
+        pair: count
+        for pair, letters in asked.pairs
+        if pair[0] in here and pair[1] in here and (count := skill.body.count(letters))
+    }

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.find.candidates import Candidate
-    from metier.find.content import Words
     from metier.find.index import Row
     from metier.find.listed import Listed
     from metier.find.query import Query
@@ -48,8 +47,6 @@ _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
 _WORDS_SHOWN = 5
 _NEAR_ENOUGH_TO_SAY = 0.5
-_LOOKED_INTO = 50
-"""How many of the best are looked into for the order of their words."""
 
 
 Found = TypeVar("Found")
@@ -238,13 +235,15 @@ class Finder:
         view = snapshot.view(caller)
         indexes = {number: index for number, index in self._indexes.items() if number < len(snapshot.places)}
         scopes = {number: _seen_scopes(index, caller) for number, index in indexes.items()}
-        counts = _counts(query.stems, indexes, scopes)
+        letters = {number: index.letters(query.stems) for number, index in indexes.items()}
+        counts = _counts(letters, indexes, scopes)
         totals = [index.totals(scopes[number]) for number, index in indexes.items()]
         rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))) if totals else Totals())
         corrected = _corrected(query, counts, indexes, scopes)
         if corrected is not query:
             query = corrected
-            counts = _counts(query.stems, indexes, scopes)
+            letters = {number: index.letters(query.stems) for number, index in indexes.items()}
+            counts = _counts(letters, indexes, scopes)
             rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))))
         if query.layers:
             indexes = {n: index for n, index in indexes.items() if snapshot.places[n].layer in query.layers}
@@ -258,8 +257,8 @@ class Finder:
             return True
 
         near = self._nearness(query, scopes)
-        chosen = candidates(query, indexes, counts, rarity, scopes, admit, near, k)
-        fits = _ranked(Ranking(query, rarity), indexes, chosen)
+        chosen = candidates(query, indexes, letters, counts, rarity, scopes, admit, near, k)
+        fits = _ranked(Ranking(query, rarity), indexes, letters, chosen)
         if near is not None and self.embedder is not None:
             _fuse(fits, near, self.embedder.weight)
         fits.sort(key=lambda item: (entries[item[0]].name not in query.names, -item[1].score, entries[item[0]].name))
@@ -292,23 +291,19 @@ def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness, weight: f
 
 
 def _ranked(
-    ranking: Ranking, indexes: Mapping[int, Index], chosen: Sequence[Candidate]
+    ranking: Ranking,
+    indexes: Mapping[int, Index],
+    letters: Mapping[int, Mapping[str, str]],
+    chosen: Sequence[Candidate],
 ) -> list[tuple[tuple[int, int], Fit]]:
-    """The candidates with their fit, the best first; only the best are looked at for the order of their words."""
-    words: dict[tuple[int, int], Words] = {}
+    """The candidates with their fit."""
+    fits = []
     for place, index in indexes.items():
-        found = index.words([one.row.id for one in chosen if one.place == place])
-        words.update({(place, id_): have for id_, have in found.items()})
-    fits = sorted(
-        ((where, ranking.by_words(have)) for where, have in words.items()), key=lambda item: (-item[1].score, item[0])
-    )
-    best = fits if ranking.needs_order else fits[:_LOOKED_INTO]
-    bodies: dict[tuple[int, int], str] = {}
-    for place, index in indexes.items():
-        texts = index.bodies([id_ for (number, id_), _ in best if number == place])
-        bodies.update({(place, id_): text for id_, text in texts.items()})
-    ranking.by_order((fit, words[where], bodies[where]) for where, fit in best if where in bodies)
-    return fits
+        asked = ranking.asked(letters[place])
+        for id_, skill in index.words([one.row.id for one in chosen if one.place == place]).items():
+            fits.append(((place, id_), ranking.by_words(skill, asked), skill, asked))
+    ranking.by_order([each[1:] for each in fits])
+    return [each[:2] for each in fits]
 
 
 def _seen_scopes(index: Index, caller: Caller) -> set[int]:
@@ -319,11 +314,11 @@ def _seen_scopes(index: Index, caller: Caller) -> set[int]:
 
 
 def _counts(
-    stems: Sequence[str], indexes: Mapping[int, Index], scopes: Mapping[int, set[int]]
+    letters: Mapping[int, Mapping[str, str]], indexes: Mapping[int, Index], scopes: Mapping[int, set[int]]
 ) -> dict[str, tuple[int, int]]:
     total: dict[str, tuple[int, int]] = {}
     for number, index in indexes.items():
-        for stem, (about, body) in index.counts(stems, scopes[number]).items():
+        for stem, (about, body) in index.counts(letters[number], scopes[number]).items():
             before = total.get(stem, (0, 0))
             total[stem] = (before[0] + about, before[1] + body)
     return total
@@ -348,7 +343,7 @@ def _corrected(
         for number, index in indexes.items():
             close = [one for word in typed for one in index.spelled_like(word) if is_one_slip(word, one)]
             # A word that only hidden skills say of themselves is no word here.
-            said = index.counts(close, scopes[number])
+            said = index.counts(index.letters(close), scopes[number])
             added.update({meant: written for meant, (about, _) in sorted(said.items()) if about})
     if not added:
         return query

@@ -14,10 +14,7 @@ K1 = 1.2
 
 
 class Level(NamedTuple):
-    """How much a skill has of a word. Each word is posted once for each field, with the mark of its level.
-
-    Marks are letters that no word contains once it is folded, and that the tokenizer takes for a part of one.
-    """
+    """How much a skill has of a word. Each word is posted once for each field, with the mark of its level."""
 
     about: str
     body: str
@@ -26,9 +23,9 @@ class Level(NamedTuple):
 
 
 LEVELS = (
-    Level("\u00bd", "\u00b3", 1.4, 1.7),
-    Level("\u00bc", "\u00b2", 0.9, 1.1),
-    Level("\u00b9", "", 0.0, 0.6),
+    Level("1", "4", 1.4, 1.7),
+    Level("2", "5", 0.9, 1.1),
+    Level("3", "6", 0.0, 0.6),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import unicodedata
@@ -45,7 +46,7 @@ def stems(text: str) -> list[str]:
     known = _known_stems()
     text = _lower(_spelled_out(text))
     words = _PLAIN_WORDS(text) if text.isascii() else _WORDS(text)
-    return [stem for word in words for stem in known[word]]
+    return list(itertools.chain.from_iterable(map(known.__getitem__, words)))
 
 
 def split_stems(text: str) -> list[str]:
