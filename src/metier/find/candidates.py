@@ -6,7 +6,6 @@ says little. So the cost of a search is bounded whatever the number of skills.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
 POSTINGS = 5_000
 """How many occurrences are looked at in each field, unless a single word has more."""
-BEST_OF_EACH = 20
+BEST_OF_EACH = 40
 """How many of the likeliest go on by what they say of themselves, and as many by their bodies."""
-BEST_OF_BOTH = 45
+BEST_OF_BOTH = 150
 _SHARE = (0.15, 0.3, 0.55)
 """About how many of the skills with a word have it at each level."""
 MOST_CHECKED = 2_000
@@ -91,8 +90,8 @@ def candidates(
             )  # fmt: skip
         for scores in (about, body):
             take({place: _best(each, BEST_OF_EACH) for place, each in scores.items()}, BEST_OF_EACH)
-        both = {place: _sum(about[place], body[place], 4 * max(BEST_OF_BOTH, k)) for place in indexes}
         most = max(BEST_OF_BOTH, k)
+        both = {place: _sum(about[place], body[place], 2 * most) for place in indexes}
         take({place: _best(each, most) for place, each in both.items()}, most)
     elif allowed is not None:
         take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
@@ -171,17 +170,14 @@ def _sum(one: Mapping[int, float], other: Mapping[int, float], wide: int) -> dic
 
 def _best(scores: Mapping[int, float], most: int) -> Iterable[int]:
     """The likeliest first, the same order for the same scores; the rest is sorted only when somebody asks for it."""
-
     if len(scores) > most * 4:
-        # Sorting thousands costs more than finding out that nearly all of them are not needed.
-        enough = heapq.nlargest(most * 2, scores.values())[-1]
-        likely = [item for item in scores.items() if item[1] >= enough]
-        yield from _in_order(likely)
-        yield from _in_order([item for item in scores.items() if item[1] < enough])
+        # Sorting thousands by two keys costs more than finding out that nearly all of them are not needed.
+        enough = sorted(scores.values())[-2 * most]
+        yield from _in_order((-score, id_) for id_, score in scores.items() if score >= enough)
+        yield from _in_order((-score, id_) for id_, score in scores.items() if score < enough)
     else:
-        yield from _in_order(list(scores.items()))
+        yield from _in_order((-score, id_) for id_, score in scores.items())
 
 
-def _in_order(items: list[tuple[int, float]]) -> Iterable[int]:
-    items.sort(key=lambda item: (-item[1], item[0]))
-    return (id_ for id_, _ in items)
+def _in_order(items: Iterable[tuple[float, int]]) -> Iterable[int]:
+    return (id_ for _, id_ in sorted(items))

@@ -103,14 +103,12 @@ class Ranking:
         score = 0.0
         named: dict[str, float] = {}
         for stem, letter, about, body in asked.words:
-            said = in_about(letter)
-            if times := in_name(letter):
-                named[letter] = rarity.body.get(stem, rarity.unknown)
-                fit.in_name.add(stem)
-                said += NAME_WEIGHT * times
-            elif said:
-                fit.in_about.add(stem)
-            if said:
+            if about and (said := in_about(letter) + NAME_WEIGHT * (times := in_name(letter))):
+                if times:
+                    named[letter] = rarity.body.get(stem, rarity.unknown)
+                    fit.in_name.add(stem)
+                else:
+                    fit.in_about.add(stem)
                 score += about * saturated(min(said, MOST_SAID), of_about)
             if body and (times := in_body(letter)):
                 score += body * saturated(min(times, MOST_COUNTED), of_body)

@@ -31,7 +31,7 @@ MAX_EMBEDDED = 4_096
 """How many letters of a text are embedded."""
 FAR = 60
 """A skill than which so many of those in question are nearer gains nothing."""
-NEAREST = 30
+NEAREST = 50
 """How many of the nearest skills go on to the ranking, whatever their words."""
 
 
