@@ -12,7 +12,6 @@ Scale: search, build and update at sizes made by resampling that collection. Tim
 from __future__ import annotations
 
 import argparse
-import functools
 import gzip
 import json
 import math
@@ -29,10 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import metier.find.index as indexing
 from metier import Caller, Library
 from metier.find import Finder, Query, WordVectors
-from metier.find.content import SkillText, stems_of
+from metier.find.content import SkillText
 from metier.find.index import Index
 from metier.library.snapshot import Snapshot
 from metier.skill import Skill, slug
@@ -313,8 +311,6 @@ def many(data: Collection, count: int, letters: int) -> Iterator[SkillText]:
     if count <= POOL:
         yield from (text._replace(body=text.body[:letters]) for text in resampled(data, count))
         return
-    # Taking the same text apart again would only measure that once more: its words are remembered.
-    vars(indexing)["stems_of"] = functools.cache(stems_of)
     pool = list(many(data, POOL // 2, letters))
     for number in range(count):
         text = pool[number % len(pool)]
