@@ -14,8 +14,12 @@ from pathlib import Path
 import pytest
 
 import metier.library.library
+import metier.library.refresh
 from metier import Library
 from metier.library.cache import default_cache_folder
+from metier.library.reading import Unreadable, read_file
+from metier.skill import Diagnostic, Identity
+from metier.source import Source
 
 Write = Callable[..., Path]
 State = list[tuple[str, str, str, str, str, tuple[str, ...]]]
@@ -73,6 +77,42 @@ def fresh(skills: Path) -> Library:
 def test_a_start_from_the_cache_equals_a_fresh_scan(skills: Path, cache: Path) -> None:
     expected = state(fresh(skills))
     assert state(cached(skills, cache)) == expected
+    assert state(cached(skills, cache)) == expected
+
+
+BROKEN_YAML = "---\nname: odd\ndescription: Does it.\nmetadata:\n  x:\n    tags:\n  - y\n    source: z\n---\nBody.\n"
+
+
+def test_what_had_to_be_repaired_is_not_repaired_again(
+    skills: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (skills / "odd").mkdir()
+    (skills / "odd" / "SKILL.md").write_text(BROKEN_YAML)
+    expected = state(cached(skills, cache))
+    monkeypatch.setattr("metier.skill.block.parse_yaml", None)
+    assert state(cached(skills, cache)) == expected
+
+
+def test_a_file_that_goes_while_the_index_is_written_is_not_kept_as_broken(
+    skills: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (skills / "odd").mkdir()
+    (skills / "odd" / "SKILL.md").write_text(BROKEN_YAML)
+    expected = state(fresh(skills))
+
+    read: list[str] = []
+    real = read_file
+
+    def fails_the_second_time(source: Source, key: str) -> tuple[bytes, Identity]:
+        read.append(key)
+        if read.count(key) > 1:
+            raise Unreadable(Diagnostic("file-unreadable", None, (key, "out of descriptors")))
+        return real(source, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metier.library.refresh, "read_file", fails_the_second_time)
+        cached(skills, cache)
+    assert read.count("odd/SKILL.md") == 2
     assert state(cached(skills, cache)) == expected
 
 

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from metier.library.shelf import STALE, Columns, Shelf, encode_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from metier.skill import Draft, Header, IdentityRow
 
 _MAGIC = b"metier-index "
-_FORMAT = 1
+_FORMAT = 2
 _MAX_HEADER = 32_768
 _READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
@@ -71,12 +71,12 @@ class IndexCache:
         except (ValueError, KeyError, TypeError, RecursionError, MemoryError):
             return None  # damaged, or of another version: as good as none
 
-    def save(self, source: str, shelf: Shelf) -> bool:
-        """Keep a shelf; False when that is not possible here."""
+    def save(self, source: str, shelf: Shelf, read_again: Callable[[str], Draft]) -> bool:
+        """Keep a shelf, reading again what was not read to the end; False when that is not possible here."""
         path = self.path(source)
         beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            data = _encode(shelf.columns, source, self._version)
+            data = _encode(shelf.columns, source, self._version, read_again)
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             try:
@@ -183,11 +183,11 @@ def _without_stale(columns: Columns) -> Columns:
     return kept
 
 
-def _encode(columns: Columns, source: str, version: str) -> bytes:
+def _encode(columns: Columns, source: str, version: str, read_again: Callable[[str], Draft]) -> bytes:
     columns = _without_stale(columns)
     count = len(columns.keys)
     rows = b"\n".join(
-        row if isinstance(row, bytes) else encode_row(row, key)
+        row if isinstance(row, bytes) else encode_row(row, key, read_again)
         for row, key in zip(columns.rows, columns.keys, strict=True)
     )
     parts = (

@@ -24,6 +24,8 @@ from metier.skill import (
 from metier.source import Finding, Scan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metier.library.cache import IndexCache
     from metier.library.layers import Caller, Place
     from metier.library.snapshot import Snapshot
@@ -55,9 +57,21 @@ def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Sh
     fresh, read = _read_changed(place.source, scan, shelf)
     key = place.source.cache_key()
     worth_saving = fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh)
-    if cache is not None and key is not None and worth_saving and cache.save(key, fresh):
+    if cache is not None and key is not None and worth_saving and cache.save(key, fresh, _reader(place.source)):
         fresh.unsaved = 0
     return fresh, read
+
+
+def _reader(source: Source) -> Callable[[str], Draft]:
+    """Reads a file to its end; raises ValueError when it cannot be read any more, and then nothing is to be kept."""
+
+    def read(key: str) -> Draft:
+        try:
+            return read_draft(read_file(source, key)[0])
+        except Unreadable as problem:
+            raise ValueError(problem.diagnostic.message) from None
+
+    return read
 
 
 def _scan(source: Source) -> Scan:

@@ -6,7 +6,6 @@ identities and marks are read at once, everything else of a row only when somebo
 
 from __future__ import annotations
 
-import contextlib
 import json
 import zlib
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from metier.skill import Diagnostic, Draft, Header, draft_of_header
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from metier.skill import IdentityRow, Scope
     from metier.source import Finding
@@ -77,7 +76,7 @@ class Shelf:
         """The draft of a row; raises ValueError when only the file itself can tell, or the cache was damaged."""
         row = self.columns.rows[index]
         if isinstance(row, bytes):
-            row = decode_row(row, self.columns.keys[index], self.columns.names[index])
+            return decode_row(row, self.columns.keys[index])
         return draft_of_header(row) if isinstance(row, Header) else row
 
     def remember(self, index: int, draft: Draft) -> None:
@@ -134,34 +133,34 @@ def stale_draft(good: Draft, problem: Diagnostic) -> Draft:
     return good._replace(notes=(*notes, Diagnostic("stale", problem.line, (problem.message,))))
 
 
-def encode_row(row: Draft | Header, key: str) -> bytes:
-    """A row as one line: a checksum over it and its key, and JSON. A header's name stands in the column of names."""
-    if isinstance(row, Header):
-        # Whoever starts from the cache should not have to parse YAML again.
-        with contextlib.suppress(ValueError):
-            row = draft_of_header(row)
-    if isinstance(row, Header):
-        data = json.dumps(row[1:], separators=(",", ":")).encode()
-    else:
-        notes = [[note.code, note.line, note.values] for note in row.notes]
-        data = json.dumps([row.mapping, row.lines, notes, *row[3:]], separators=(",", ":")).encode()
+def encode_row(row: Draft | Header, key: str, read_again: Callable[[str], Draft]) -> bytes:
+    """A row as one line: a checksum over it and its key, and JSON."""
+    # Whoever starts from the cache should not have to parse YAML again, least of all what needs repair.
+    draft = row if isinstance(row, Draft) else _drafted(row, key, read_again)
+    notes = [[note.code, note.line, note.values] for note in draft.notes]
+    data = json.dumps([draft.mapping, draft.lines, notes, *draft[3:]], separators=(",", ":")).encode()
     return b"%08x%b" % (_row_check(data, key), data)
+
+
+def _drafted(header: Header, key: str, read_again: Callable[[str], Draft]) -> Draft:
+    try:
+        return draft_of_header(header)
+    except ValueError:
+        return read_again(key)
 
 
 def _row_check(data: bytes, key: str) -> int:
     return zlib.crc32(data, zlib.crc32(key.encode(errors="surrogateescape")))
 
 
-def decode_row(row: bytes, key: str, name: str) -> Draft | Header:
+def decode_row(row: bytes, key: str) -> Draft:
     """The row of one line; raises ValueError for anything else."""
     if _row_check(row[8:], key) != int(row[:8], 16):
         raise ValueError("damaged row")
     try:
-        first, *rest = json.loads(row[8:])
-        if isinstance(first, str):
-            return Header(name, first, *rest)
-        lines, notes, *facts = rest
-        return Draft(first, lines, tuple(Diagnostic(code, line, tuple(values)) for code, line, values in notes), *facts)
+        mapping, lines, notes, *facts = json.loads(row[8:])
+        told = tuple(Diagnostic(code, line, tuple(values)) for code, line, values in notes)
+        return Draft(mapping, lines, told, *facts)
     except (TypeError, KeyError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
