@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import math
 import os
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -38,7 +39,8 @@ from metier.skill import Skill, slug
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "retrieval"
 BUDGETS = (1_024, 4_096)
 QUERIES_AT_SCALE = 200
-UPDATES = 30
+QUERIES_OF_BASELINE = 30
+UPDATES = 50
 BATCH = 500
 POOL = 100_000
 
@@ -117,29 +119,38 @@ def quality(label: str, search: Search, data: Collection) -> list[str]:
     return [label, *figures, f"{percentile(times, 50) * 1e3:.1f}", f"{percentile(times, 99) * 1e3:.1f}"]
 
 
-def plain_full_text(data: Collection, columns: str, weights: str) -> Search:
+class PlainFullText:
     """What SQLite alone does: its stemmer, its BM25, every word of the query."""
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE VIRTUAL TABLE skill USING fts5(name, description, body, tokenize='porter unicode61')")
-    database.executemany(
-        "INSERT INTO skill VALUES (?, ?, ?)",
-        [
-            (name.replace("-", " "), row["description"], row["body"])
-            for row, name in zip(data.rows, data.names, strict=True)
-        ],
-    )
 
-    def search(query: str) -> list[str]:
+    def __init__(self, path: str = ":memory:") -> None:
+        self.database = sqlite3.connect(path, isolation_level=None)
+        self.database.execute("PRAGMA journal_mode = WAL")
+        self.database.execute(
+            "CREATE VIRTUAL TABLE skill USING fts5(name, description, body, content='', tokenize='porter unicode61')"
+        )
+
+    def add(self, skills: Iterable[tuple[str, str, str]]) -> None:
+        self.database.execute("BEGIN")
+        self.database.executemany(
+            "INSERT INTO skill (name, description, body) VALUES (?, ?, ?)",
+            [(name.replace("-", " "), about, body) for name, about, body in skills],
+        )
+        self.database.execute("COMMIT")
+
+    def search(self, query: str, columns: str = "name description body", weights: str = "4, 2, 1") -> list[int]:
+        """The ten best, by the order in which they were added."""
         words = dict.fromkeys("".join(c if c.isalnum() else " " for c in query).split())
         if not words:
             return []
         matched = f"{{{columns}}} : (" + " OR ".join(f'"{word}"' for word in words) + ")"
-        rows = database.execute(
-            f"SELECT rowid FROM skill WHERE skill MATCH ? ORDER BY bm25(skill, {weights}) LIMIT 10", (matched,)
-        )
-        return [data.names[row[0] - 1] for row in rows]
+        statement = f"SELECT rowid FROM skill WHERE skill MATCH ? ORDER BY bm25(skill, {weights}) LIMIT 10"
+        return [row[0] - 1 for row in self.database.execute(statement, (matched,))]
 
-    return search
+
+def plain_full_text(data: Collection, columns: str, weights: str) -> Search:
+    plain = PlainFullText()
+    plain.add((name, row["description"], row["body"]) for row, name in zip(data.rows, data.names, strict=True))
+    return lambda query: [data.names[at] for at in plain.search(query, columns, weights)]
 
 
 def vectors_alone(data: Collection) -> Search:
@@ -242,6 +253,11 @@ def is_valid(text: str, form: str) -> bool:
     return form != "markdown" or all(line.startswith("- ") for line in text.splitlines()[2:])
 
 
+SCALE_HEAD = (
+    "skills", "search p50 ms", "p99 ms", "plain FTS5 p50 ms", "ratio", "build s", "ms a skill", "MiB",
+    "one edit ms", "one new ms",
+)  # fmt: skip
+
 # --- scale -----------------------------------------------------------------------------------------------------------
 
 
@@ -319,52 +335,63 @@ def many(data: Collection, count: int, letters: int) -> Iterator[SkillText]:
 
 def scale_row(data: Collection, count: int, letters: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="metier-bench-") as folder:
-        path = f"{folder}/search.db"
-        index = Index(path)
+        index = Index(f"{folder}/search.db")
+        plain = PlainFullText(f"{folder}/plain") if count <= POOL else None
         spent = 0.0
-        batch: list[SkillText] = []
-        for text in many(data, count, letters):
-            batch.append(text)
-            if len(batch) == BATCH:
-                start = time.process_time()
-                index.update(batch)
-                spent += time.process_time() - start
-                batch = []
-                if sys.stderr.isatty():
-                    print(f"\rindexing {count:,}: {text.key.partition('/')[0]}", end="", file=sys.stderr)
-        start = time.process_time()
-        index.update(batch)
-        spent += time.process_time() - start
-        edits, additions = [], []
-        for number, (text, other) in enumerate(zip(resampled(data, UPDATES), resampled(data, UPDATES, 1), strict=True)):
-            edited = text._replace(stamp="2", about=other.about, body=f"{text.body}\n\n{other.body[:500]}")
+        for batch in batches(many(data, count, letters)):
             start = time.process_time()
-            index.update([edited])
-            edits.append(time.process_time() - start)
-            start = time.process_time()
-            index.update([other._replace(key=f"new-{number}")])
-            additions.append(time.process_time() - start)
-        size = sum(os.path.getsize(file.path) for file in os.scandir(folder))
+            index.update(batch)
+            spent += time.process_time() - start
+            if plain is not None:
+                plain.add((text.name, text.about, text.body) for text in batch)
+            if sys.stderr.isatty():
+                print(f"\rindexing {count:,}: {batch[-1].key.partition('/')[0]}", end="", file=sys.stderr)
+        edits, additions = updates(data, index)
+        size = sum(os.path.getsize(file.path) for file in os.scandir(folder) if file.name.startswith("search"))
         finder = Finder(None)
         standing = _Standing()
         finder._indexes[0] = index
         finder._current[0] = cast("Any", standing)
-        times = []
-        for query in data.queries[:QUERIES_AT_SCALE]:
-            start = time.process_time()
+
+        def search(query: str) -> None:
             finder.search(cast("Snapshot", standing), Caller(), Query.read(query), 10, lambda _, __: True)
-            times.append(time.process_time() - start)
+
+        times = [cpu(search, query) for query in data.queries[:QUERIES_AT_SCALE]]
+        baseline = [cpu(plain.search, query) for query in data.queries[:QUERIES_OF_BASELINE]] if plain else []
         index.database.close()
     return [
         f"{count:,}",
         f"{percentile(times, 50) * 1e3:.1f}",
         f"{percentile(times, 99) * 1e3:.1f}",
+        f"{percentile(baseline, 50) * 1e3:.1f}" if baseline else "",
+        f"{percentile(baseline, 50) / percentile(times, 50):.1f}x" if baseline else "",
         f"{spent:.1f}",
         f"{spent / count * 1e3:.2f}",
         f"{size / 2**20:,.0f}",
         f"{percentile(edits, 50) * 1e3:.1f}",
         f"{percentile(additions, 50) * 1e3:.1f}",
     ]
+
+
+def batches(texts: Iterator[SkillText]) -> Iterator[list[SkillText]]:
+    while batch := list(itertools.islice(texts, BATCH)):
+        yield batch
+
+
+def updates(data: Collection, index: Index) -> tuple[list[float], list[float]]:
+    """What writing one skill costs: one that is there with other words, and one that is new."""
+    edits, additions = [], []
+    for number, (text, other) in enumerate(zip(resampled(data, UPDATES), resampled(data, UPDATES, 1), strict=True)):
+        edited = text._replace(stamp="2", about=other.about, body=f"{text.body}\n\n{other.body[:500]}")
+        edits.append(cpu(index.update, [edited]))
+        additions.append(cpu(index.update, [other._replace(key=f"new-{number}")]))
+    return edits, additions
+
+
+def cpu(call: Callable[[Any], object], argument: object) -> float:
+    start = time.process_time()
+    call(argument)
+    return time.process_time() - start
 
 
 # --- printing --------------------------------------------------------------------------------------------------------
@@ -424,7 +451,7 @@ def main() -> int:
         ),
         "scale": (
             "scale, by resampling",
-            ("skills", "search p50 ms", "p99 ms", "build s", "ms a skill", "MiB", "one edit ms", "one new ms"),
+            SCALE_HEAD,
             lambda: [scale_row(data, int(size), options.letters) for size in options.sizes.split(",")],
         ),
     }
