@@ -26,12 +26,6 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference/json.md"
 ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-@pytest.fixture(autouse=True)
-def by_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same results whether or not the extra for searching by meaning is installed."""
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 @pytest.fixture
 def skills(write_skill: Write, tmp_path: Path) -> Path:
     """Three skills that have little in common."""

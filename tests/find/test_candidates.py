@@ -9,11 +9,6 @@ from metier import Library
 CROWD = 300
 
 
-@pytest.fixture(autouse=True)
-def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 def skill(name: str, description: str = "Does it.", body: str = "Do it.", more: str = "") -> dict[str, str]:
     return {"SKILL.md": f"---\nname: {name}\ndescription: {description}\n{more}---\n{body}\n"}
 

@@ -47,11 +47,6 @@ any_format = pytest.mark.parametrize("format", FORMATS)
 any_budget = pytest.mark.parametrize("budget", [PLENTY, LITTLE])
 
 
-@pytest.fixture(autouse=True)
-def words_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 def quoted(text: str) -> str:
     """Text as YAML that means exactly it."""
     return '"' + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08x}" for c in text) + '"'

@@ -28,11 +28,6 @@ WORDS = ("apple", "bread", "chair", "dough", "fruit", "knife", "oven", "wood")
 pytestmark = pytest.mark.usefixtures("settled")
 
 
-@pytest.fixture(autouse=True)
-def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 @pytest.fixture
 def skills(tmp_path: Path, write_skill: Write) -> Path:
     chance = random.Random(7)
@@ -428,7 +423,7 @@ def test_a_search_goes_on_with_what_is_indexed_while_another_process_writes(
 
 
 def test_an_index_that_another_process_keeps_to_itself_ends_no_search(
-    skills: Path, cache: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+    skills: Path, cache: Path, file: Path, expected: list[Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
     file.unlink()
@@ -436,7 +431,7 @@ def test_an_index_that_another_process_keeps_to_itself_ends_no_search(
     other.execute("BEGIN EXCLUSIVE")
     other.execute("CREATE TABLE theirs (x)")
     try:
-        opened(skills, cache).search("fruit")
+        assert found(opened(skills, cache)) == expected
     finally:
         other.close()
 

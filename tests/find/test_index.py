@@ -23,11 +23,6 @@ Write = Callable[..., Path]
 Found = list[tuple[str, float, str]]
 
 
-@pytest.fixture(autouse=True)
-def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 @pytest.fixture
 def skills(tmp_path: Path, write_skill: Write) -> Path:
     folder = tmp_path / "skills"

@@ -72,8 +72,6 @@ QUERIES = ("fill forms", '"fill in"', "pdfForms", "kubernets", "the report of a 
 
 @pytest.mark.parametrize("already", [1_780, 55_030, 980_710, 1_046_260])
 def test_the_same_is_found_whatever_letters_the_words_have(already: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
     def found() -> list[list[tuple[str, float, str]]]:
         library = Library.from_files(*SKILLS)
         return [[(one.name, one.score, one.why) for one in library.search(query)] for query in QUERIES]

@@ -20,11 +20,6 @@ fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=300
 TOTALS = Totals(skills=100, about=3_000, body=50_000)
 
 
-@pytest.fixture(autouse=True)
-def words_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 KNOWN = "fill form tax pdf other deploy ship it server tool kit cart shoppingcart syntax"
 LETTERS = {word: letter_of(number) for number, word in enumerate(KNOWN.split())}
 

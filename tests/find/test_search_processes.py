@@ -89,11 +89,6 @@ if moment == "after a search":
 pytestmark = pytest.mark.usefixtures("settled")
 
 
-@pytest.fixture(autouse=True)
-def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METIER_VECTORS", "off")
-
-
 @pytest.fixture(scope="module")
 def skills(tmp_path_factory: pytest.TempPathFactory, write_skill: Write) -> Path:
     folder = tmp_path_factory.mktemp("skills")

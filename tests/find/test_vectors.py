@@ -48,6 +48,11 @@ class Colours:
         return rows
 
 
+@pytest.fixture(autouse=True)
+def not_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("METIER_VECTORS")
+
+
 def skill(name: str, description: str = "Does it.", body: str = "Do it.", more: str = "") -> dict[str, str]:
     return {"SKILL.md": f"---\nname: {name}\ndescription: {description}\n{more}---\n{body}\n"}
 
