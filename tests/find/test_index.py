@@ -368,3 +368,24 @@ def test_every_text_is_forgotten_as_it_was_learned(bodies: list[str]) -> None:
     index.update([], gone=["a"])
     assert index.totals(set(index.scopes())) == (0, 0, 0)
     assert index.stamps() == {}
+
+
+@pytest.mark.parametrize("path", [None, "index.db"])
+def test_what_is_hidden_is_known_anew_once_somebody_wrote(tmp_path: Path, path: str | None) -> None:
+    index = Index(None if path is None else str(tmp_path / path))
+    writer = index if path is None else Index(str(tmp_path / path))
+    scoped = '[["x"],null,null]'
+    index.update([text("a"), text("b", scope=scoped)])
+    (open_to_all,) = (number for number, value in index.scopes().items() if value == "")
+    ids = {row.key: row.id for row in index.rows(range(10))}
+    assert index.hidden({open_to_all}) == {ids["b"]} == index.hidden({open_to_all})
+    assert index.hidden(set(index.scopes())) == set()
+    writer.update([text("a", "2", scope=scoped)])
+    assert index.hidden({open_to_all}) == set(ids.values())
+    writer.update([], gone=["b"])
+    assert index.hidden({open_to_all}) == {ids["a"]}
+    for number in range(20):
+        writer.update([text(f"more-{number}", scope=f'[["{number}"],null,null]')])
+    scopes = index.scopes()
+    for number in scopes:
+        assert len(index.hidden({number})) == 20 + (number == open_to_all)

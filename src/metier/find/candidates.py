@@ -14,7 +14,7 @@ from metier.find.vectors import NEAREST
 from metier.find.weights import LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
     from metier.find.index import Field, Index, Row
     from metier.find.query import Query
@@ -77,7 +77,7 @@ def candidates(
         take({place: _with_all(index, query.stems, letters[place]) for place, index in indexes.items()}, MOST_CHECKED)
     elif query.stems:
         # What the caller may not see must not use up what a search may look at.
-        hidden = {place: set(index.ids(index.scopes().keys() - scopes[place])) for place, index in indexes.items()}
+        hidden = {place: index.hidden(scopes[place]) for place, index in indexes.items()}
         of_about = {stem: count[0] for stem, count in counts.items()}
         about = _likely(query, indexes, letters, "about", of_about, rarity.about, hidden)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
@@ -123,7 +123,7 @@ def _likely(
     field: Field,
     counts: Mapping[str, int],
     rarity: Mapping[str, float],
-    hidden: Mapping[int, set[int]],
+    hidden: Mapping[int, Set[int]],
 ) -> dict[int, dict[int, float]]:
     """How much of the query each skill may have, judged by the most telling words and by who has most of them."""
     scores: dict[int, dict[int, float]] = {place: {} for place in indexes}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier.find import counting, lexicon
@@ -16,13 +17,14 @@ from metier.find.weights import LEVELS
 from metier.find.writing import put_in, take_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
     from metier.find.content import SkillText
 
 Field: TypeAlias = Literal["about", "body"]
 
 _ROWS_AT_ONCE = 32
+_HIDDEN_KEPT = 8
 
 
 class Row(NamedTuple):
@@ -48,6 +50,7 @@ class Index:
 
     def __init__(self, path: str | None = None) -> None:
         self.database = Database(path)
+        self._hidden = _Hidden()
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -76,6 +79,7 @@ class Index:
                     counts,
                 )
                 counts.save(connection)
+                self._hidden = _Hidden()
         except sqlite3.Error as error:
             raise told(error) from None
 
@@ -138,12 +142,25 @@ class Index:
 
     def ids(self, scopes: Collection[int]) -> list[int]:
         """The ids of all skills in some scopes, by name."""
-        if not scopes:
-            return []
-        marks = ",".join("?" * len(scopes))
-        statement = f"SELECT id FROM skill WHERE scope IN ({marks}) ORDER BY name"
         with self._reading() as connection:
-            return [row[0] for row in connection.execute(statement, [*scopes])]
+            return _ids(connection, scopes, "ORDER BY name")
+
+    def hidden(self, scopes: Collection[int]) -> Set[int]:
+        """The ids of all skills in other scopes than these."""
+        others = self.scopes().keys() - scopes
+        if not others:
+            return frozenset()
+        with self._reading() as connection:
+            # With many tenants most skills are hidden from each, and they are asked for with every search.
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            if self._hidden.connection is not connection or self._hidden.version != version:
+                self._hidden = _Hidden(connection, version)
+            known, which = self._hidden.ids, frozenset(others)
+            if which not in known:
+                if len(known) >= _HIDDEN_KEPT:
+                    known.clear()
+                known[which] = frozenset(_ids(connection, others))
+            return known[which]
 
     def special_rows(self) -> list[Row]:
         """The few skills that are not for models, or that need something."""
@@ -210,6 +227,24 @@ class Index:
 
     def _reading(self) -> _Reading:
         return _Reading(self.database)
+
+
+@dataclass
+class _Hidden:
+    """What was found hidden in a state of the file: until somebody writes, it stays so."""
+
+    connection: sqlite3.Connection | None = None
+    version: int = 0
+    ids: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+
+
+def _ids(connection: sqlite3.Connection, scopes: Collection[int], order: str = "") -> list[int]:
+    found: list[int] = []
+    for some in portions(list(scopes)):
+        marks = ",".join("?" * len(some))
+        statement = f"SELECT id FROM skill WHERE scope IN ({marks}) {order}"
+        found.extend(row[0] for row in connection.execute(statement, some))
+    return found
 
 
 class _Reading:
