@@ -350,8 +350,8 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
         size = sum(os.path.getsize(file.path) for file in os.scandir(folder) if file.name.startswith("search"))
         finder = Finder(None)
         standing = _Standing()
-        finder._indexes[0] = index
-        finder._current[0] = cast("Any", standing)
+        finder.indexes.all[0] = index
+        finder.indexes.current[0] = cast("Any", standing)
 
         def search(query: str) -> None:
             finder.search(cast("Snapshot", standing), Caller(), Query.read(query), 10, lambda _, __: True)

@@ -129,11 +129,11 @@ class Library(room.Library):
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Bring the search index up to date, which a search does by itself; says how far it is as it goes."""
-        return self._finder().update(self.snapshot, progress)
+        return self._finder().indexes.update(self.snapshot, progress)
 
     def embed_with(self, embedder: Embedder | None) -> None:
         """Search by meaning too; None for words alone. Without a call, `metier[vectors]` is used where installed."""
-        self._finder().use(embedder)
+        self._finder().indexes.use(embedder)
 
     def _for(self, agent: str | None) -> Library:
         if agent is None:

@@ -14,7 +14,8 @@ from metier.skill.side_file import SIDE_FILE
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
-    from metier.library import Entry
+    from metier.library import Entry, Place
+    from metier.library.snapshot import View
     from metier.skill import Skill
 
 _SEARCHED_EXTRAS = ("category", "title", "summary", "short-description", "short_description")
@@ -94,3 +95,9 @@ def scope_of(text: str) -> Scope | None:
         return None
     agents, tenants, environments = (None if part is None else tuple(part) for part in json.loads(text))
     return Scope(agents=agents, tenants=tenants, environments=environments)
+
+
+def meant(view: View, place: Place, name: str, key: str) -> Entry | None:
+    """The skill that a row of an index stands for, if it is the one that answers to its name for the caller."""
+    entry = view.active.get(name)
+    return entry if entry is not None and entry.place is place and key_of(entry) == key else None

@@ -200,13 +200,14 @@ class Nearness:
         vector: Matrix,
         meanings: Mapping[int, Meanings],
         scopes: Mapping[int, Collection[int]],
-        unrelated: float,
+        embedder: Embedder,
     ) -> None:
         import numpy
 
+        self.weight = embedder.weight
         self._near: dict[int, Matrix] = {}
         self._meanings = meanings
-        self._unrelated = unrelated
+        self._unrelated = embedder.unrelated
         for place, meaning in meanings.items():
             if meaning.ids and meaning.rows.shape[1] == vector.shape[0]:
                 # What the caller may not see is near to nothing.

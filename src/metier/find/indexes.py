@@ -1,0 +1,156 @@
+"""The search indexes of a library's places: opened, kept current, and made again when something is wrong with them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from metier.find.database import Busy, Damaged
+from metier.find.index import Index
+from metier.find.upkeep import bring_up_to_date, embed_what_is_new
+from metier.find.vectors import Meanings, Nearness, checked, embedded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from metier.find.query import Query
+    from metier.find.vectors import Embedder
+    from metier.library import Place
+    from metier.library.shelf import Shelf
+    from metier.library.snapshot import Snapshot
+
+_log = logging.getLogger("metier.find")
+
+Found = TypeVar("Found")
+
+
+class Indexes:
+    """An index for each place of a library, current whenever it is read."""
+
+    def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
+        self._folder = folder
+        self._process = os.getpid()
+        self.embedder = embedder
+        self._meanings: dict[int, Meanings] = {}
+        self.all: dict[int, Index] = {}
+        """By the number of their place."""
+        self.current: dict[int, Shelf] = {}
+        """The shelf that each place's index holds."""
+        self._in_memory: set[int] = set()
+        """Places whose files cannot be used."""
+        self._updating = threading.Lock()
+
+    def update(self, snapshot: Snapshot, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Index what is new or changed; False when another process kept the index busy and something is missing."""
+        if self._process != os.getpid():
+            self._forget()
+        if self._is_current(snapshot):
+            return True
+        # Whoever finds an index that was complete once does not wait for somebody else to bring it up to date.
+        if not self._updating.acquire(blocking=len(self.current) < len(snapshot.places)):
+            return False
+        try:
+            complete = True
+            for number, (place, shelf) in enumerate(zip(snapshot.places, snapshot.shelves, strict=True)):
+                if self.current.get(number) is not shelf:
+                    complete &= self._update_place(number, place, shelf, progress)
+            return complete
+        finally:
+            self._updating.release()
+
+    def _forget(self) -> None:
+        """After a fork nothing that is open may be used, and what was in memory is not shared."""
+        self._process = os.getpid()
+        self._updating = threading.Lock()
+        self.all, self.current, self._meanings = {}, {}, {}
+
+    def _is_current(self, snapshot: Snapshot) -> bool:
+        return all(self.current.get(number) is shelf for number, shelf in enumerate(snapshot.shelves))
+
+    def _update_place(
+        self, number: int, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None
+    ) -> bool:
+        index = self.all.get(number)
+        path = self._path(place) if number not in self._in_memory else None
+        # Most default places are empty or absent, and need no file.
+        is_needed = path is not None and (len(shelf) > 0 or os.path.exists(path))
+        if index is None or (is_needed and index.database.path is None):
+            index = self.all[number] = Index(path if is_needed else None)
+        for last_try in (False, True):
+            try:
+                bring_up_to_date(index, place, shelf, progress)
+                if self.embedder is not None:
+                    embed_what_is_new(index, place, shelf, self.embedder)
+                    self._meanings[number] = Meanings(index, self.embedder.name)
+            except Busy:
+                _log.warning(
+                    "Another process keeps the search index of %s busy; some skills may be missing.", place.name
+                )
+                return False
+            except Damaged as damaged:
+                if last_try:
+                    raise
+                index.database.start_over(str(damaged))
+            except OSError as error:
+                if last_try or index.database.path is None:
+                    raise
+                _log.warning("The search index of %s is kept in memory only: %s", place.name, error.strerror or error)
+                index = self.all[number] = Index(None)
+                self._in_memory.add(number)
+            else:
+                break
+        self.current[number] = shelf
+        return True
+
+    def _path(self, place: Place) -> str | None:
+        key = place.source.cache_key()
+        if self._folder is None or key is None:
+            return None
+        return f"{self._folder}/search-{hashlib.sha256(key.encode(errors='surrogateescape')).hexdigest()[:24]}.db"
+
+    def surely(self, snapshot: Snapshot, read: Callable[[], Found]) -> Found:
+        """Read from indexes that are current; when one is damaged or locked, make it again, at last in memory."""
+        for _ in range(2):
+            self.update(snapshot)
+            try:
+                return read()
+            except Damaged as damaged:
+                self._start_over(str(damaged))
+            except Busy:
+                self._leave_files()
+        self._leave_files()
+        self.update(snapshot)
+        return read()
+
+    def _leave_files(self) -> None:
+        """Go on in memory: somebody keeps the files to themselves."""
+        _log.warning("The search index cannot be read; it is made again in memory.")
+        with self._updating:
+            self.all = {number: Index(None) for number in self.all}
+            self._in_memory.update(self.all)
+            self.current.clear()
+
+    def _start_over(self, reason: str) -> None:
+        with self._updating:
+            for index in self.all.values():
+                index.database.start_over(reason)
+            self.current.clear()
+
+    def use(self, embedder: Embedder | None) -> None:
+        """Search by meaning with this embedder, or by words alone."""
+        with self._updating:
+            self.embedder = None if embedder is None else checked(embedder)
+            self._meanings.clear()
+            if embedder is not None:
+                self.current.clear()
+
+    def nearness(self, query: Query, scopes: Mapping[int, set[int]]) -> Nearness | None:
+        """How near skills are to a query in meaning, when there is an embedder and something to embed."""
+        embedder = self.embedder
+        if embedder is None or not query.stems or query.only_phrases:
+            return None
+        rows = embedded(embedder, [query.text])
+        return None if rows is None else Nearness(rows[0], dict(self._meanings), scopes, embedder)

@@ -1,0 +1,63 @@
+"""How many skills there are for a caller, and in which groups: what a catalog says of those it has no room for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from metier.find.groups import groups
+from metier.find.text import meant
+
+if TYPE_CHECKING:
+    from metier.find.indexes import Indexes
+    from metier.find.listed import Listed
+    from metier.library import Caller, Entry
+    from metier.library.snapshot import Snapshot, View
+
+_KEPT = 16
+
+
+class Overviews:
+    """Counts the skills of a library, and remembers the counts for as long as it does not change."""
+
+    def __init__(self, indexes: Indexes) -> None:
+        self._indexes = indexes
+        self._known: WeakKeyDictionary[View, dict[Any, tuple[int, list[tuple[str, int]], list[Entry]]]] = (
+            WeakKeyDictionary()
+        )
+
+    def of(self, snapshot: Snapshot, caller: Caller, listed: Listed) -> tuple[int, list[tuple[str, int]]]:
+        """How many skills may be listed for a caller, and in which groups they are."""
+        view = snapshot.view(caller)
+        withheld = set()
+        for number, index in self._indexes.all.items():
+            for row in index.special_rows():
+                entry = meant(view, snapshot.places[number], row.name, row.key)
+                if entry is None or (listed.only is not None and entry.name not in listed.only):
+                    continue
+                if not listed(entry, row):
+                    withheld.add(entry.name)
+        known = self._known.setdefault(view, {})
+        which = (listed.only, frozenset(withheld))
+        if which not in known:
+            if len(known) >= _KEPT:
+                known.clear()
+            known[which] = self._count(snapshot, view, listed.only, withheld)
+        total, found, undescribed = known[which]
+        for entry in undescribed:
+            listed(entry)
+        return total, found
+
+    def _count(
+        self, snapshot: Snapshot, view: View, only: frozenset[str] | None, withheld: set[str]
+    ) -> tuple[int, list[tuple[str, int]], list[Entry]]:
+        names = {name for name in view.active if name not in withheld and (only is None or name in only)}
+        undescribed = [view.active[name] for name in names if view.active[name].is_undescribed_and_hidden]
+        names.difference_update(entry.name for entry in undescribed)
+        tags: Counter[str] = Counter()
+        for number, index in self._indexes.all.items():
+            for tag, name, key in index.tags():
+                if name in names and meant(view, snapshot.places[number], name, key) is not None:
+                    tags[tag] += 1
+        return len(names), groups(names, tags.items()), undescribed

@@ -1,0 +1,79 @@
+"""Why a skill was found: what of the query stands where, in the words of whoever asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.find.result import Result
+from metier.find.words import split_stems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.find.query import Query
+    from metier.find.ranking import Fit
+    from metier.library import Entry
+
+_WORDS_SHOWN = 5
+_NEAR_ENOUGH_TO_SAY = 0.5
+
+
+def result_of(entry: Entry, fit: Fit, query: Query) -> Result | None:
+    """A skill with its score and reasons; None when it does not fit after all."""
+    if query.only_phrases and len(fit.phrases) < len(query.phrases):
+        return None
+    if entry.name in query.names:
+        exact = entry.name == query.names[0]
+        return Result(
+            name=entry.name, score=1.0 if exact else 0.99, why=_why(fit, query, entry, named=True), entry=entry
+        )
+    if not query.stems:
+        # Nothing but filters, and they all hold.
+        return Result(name=entry.name, score=1.0, why=_why(fit, query, entry, named=False), entry=entry)
+    if fit.score <= 0:
+        return None
+    why = _why(fit, query, entry, named=False)
+    return Result(name=entry.name, score=round(fit.score / (fit.score + 20), 4), why=why, entry=entry)
+
+
+def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
+    """What was found where, in the words of the query, or of the name for what was meant by a mistyped one."""
+    own = {stem: word for word in entry.name.split("-") for stem in split_stems(word)}
+    parts = ["asked for by name"] if named else []
+    parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
+    in_body = fit.in_body - fit.in_name - fit.in_about
+    for label, found in (("name", fit.in_name), *_parts_of_about(entry, fit.in_about), ("body", in_body)):
+        words = list(dict.fromkeys(_said(stem, query, own) for stem in query.stems if stem in found))
+        if words:
+            more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
+            parts.append(f"{label}: {', '.join(words[:_WORDS_SHOWN])}{more}")
+    parts.extend(f"tag: {tag}" for tag in query.tags[:_WORDS_SHOWN])
+    parts.extend(f"layer: {layer}" for layer in query.layers)
+    if fit.nearness >= _NEAR_ENOUGH_TO_SAY or not parts:
+        parts.append("similar meaning")
+    return "; ".join(parts)
+
+
+def _said(stem: str, query: Query, own: Mapping[str, str]) -> str:
+    """A word of the query, or the word that was meant by a mistyped one."""
+    if stem in query.meant:
+        return f"{own.get(stem, stem)} (for {query.meant[stem]})"
+    return query.written.get(stem, stem)
+
+
+def _parts_of_about(entry: Entry, found: set[str]) -> list[tuple[str, set[str]]]:
+    """Which of the words stand in the description, and which only in other fields."""
+    skill = entry.skill
+    parts: list[tuple[str, set[str]]] = []
+    fields = (
+        ("description", skill.description),
+        ("when to use", skill.when_to_use or ""),
+        ("tags", "\n".join(skill.tags)),
+        ("triggers", "\n".join(skill.triggers)),
+    )
+    for label, text in fields:
+        here = found.intersection(split_stems(text)) if found and text else set()
+        found = found - here
+        parts.append((label, here))
+    parts.append(("fields", found))
+    return parts
