@@ -79,7 +79,7 @@ def indexed_keys(file: Path) -> list[str]:
 def alter(file: Path, *statements: str) -> None:
     connection = sqlite3.connect(file)
     for statement in statements:
-        connection.execute(statement)
+        connection.executescript(statement)
     connection.commit()
     connection.close()
 
@@ -156,6 +156,14 @@ def test_an_index_of_another_release_is_rebuilt(
         "DELETE FROM posting_data", "UPDATE recent SET about = x'ff'", "UPDATE recent SET body = 5",
         "ALTER TABLE skill RENAME COLUMN stamp TO mark",
         "UPDATE skill SET body = x'ff'", "UPDATE skill SET body = 'text'", "UPDATE skill SET length = 'long'",
+        "UPDATE skill SET length = -1", "UPDATE skill SET about_length = 9e999", "UPDATE scope SET skills = -4",
+        "UPDATE scope SET body = 'many'", "UPDATE stem SET letter = '' WHERE stem = 'knife'",
+        "UPDATE stem SET letter = '\"' WHERE stem = 'knife'",
+        "UPDATE stem SET letter = CAST(letter AS BLOB)", "UPDATE recent SET sign = -1000",
+        "UPDATE recent SET scope = 'x'", "INSERT INTO spread SELECT letter, 1, -500, 0 FROM stem",
+        "INSERT INTO spread SELECT letter, 1, 'x', 0 FROM stem",
+        "INSERT INTO spread SELECT letter, 'x', 1, 1 FROM stem",
+        "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'fts5', 'fts9')",
         "UPDATE skill SET about = 5", "UPDATE scope SET value = '{'", "UPDATE scope SET value = '[1, 2]'",
         "UPDATE scope SET value = '[1, 2, 3]'",
     ],
@@ -444,3 +452,105 @@ def test_a_database_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     assert isinstance(metier.find.database.told(sqlite3.DatabaseError("file is not a database")), Damaged)
     assert isinstance(metier.find.database.told(sqlite3.OperationalError("disk I/O error")), OSError)
     assert isinstance(metier.find.database.told(sqlite3.OperationalError("database is locked")), Busy)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE made_by SET numbers = 'x'", "UPDATE made_by SET numbers = 1.5", "UPDATE made_by SET numbers = -3",
+        "UPDATE skill SET length = -1", "UPDATE skill SET body = 7", "UPDATE recent SET scope = 'x'",
+        "UPDATE stem SET letter = CAST(letter AS BLOB)",
+    ],
+)  # fmt: skip
+def test_damage_that_is_met_while_writing_is_mended(
+    skills: Path, cache: Path, file: Path, statement: str, caplog: pytest.LogCaptureFixture, write_skill: Write
+) -> None:
+    alter(file, statement)
+    for number in range(40):
+        write_skill(skills / f"s{number:02d}", description="Zebras and fruit.", body="New words.")
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        mended = found(opened(skills, cache))
+    assert mended == found(Library.from_folder(skills, cache=False))
+    assert "is rebuilt" in caplog.text
+
+
+# --- what other processes do to it -----------------------------------------------------------------------------------
+
+
+def in_another_process(skills: Path, cache: Path) -> None:
+    """What one that is started, searches once and ends does to the index."""
+    opened(skills, cache).search("fruit")
+    gc.collect()
+
+
+def test_a_folder_that_was_elsewhere_for_a_moment_is_found_again(
+    skills: Path, cache: Path, expected: list[Found]
+) -> None:
+    library = opened(skills, cache)
+    assert found(library) == expected
+    for number in (1, 2, 3):
+        (skills / f"s{number:02d}").rename(skills.parent / f"s{number:02d}")
+    in_another_process(skills, cache)
+    for number in (1, 2, 3):
+        (skills.parent / f"s{number:02d}").rename(skills / f"s{number:02d}")
+    library.refresh()
+    assert found(library) == expected
+
+
+def test_a_link_that_pointed_elsewhere_for_a_moment_does_no_harm(
+    tmp_path: Path, cache: Path, write_skill: Write
+) -> None:
+    for version, words in (("v1", "peel fruit"), ("v2", "bake bread")):
+        write_skill(tmp_path / version / "same", description=words)
+        write_skill(tmp_path / version / f"only-{version}", description=words)
+    link = tmp_path / "skills"
+    link.symlink_to("v1")
+    library = opened(link, cache)
+    before = found(library)
+    link.unlink()
+    link.symlink_to("v2")
+    in_another_process(link, cache)
+    link.unlink()
+    link.symlink_to("v1")
+    library.refresh()
+    assert found(library) == before != []
+
+
+def test_a_stale_skill_is_found_whatever_others_make_of_its_file(
+    skills: Path, cache: Path, write_skill: Write, next_tick: Callable[[Path], None]
+) -> None:
+    file = write_skill(skills / "zebra", description="Zebras.", body="Stripes.")
+    library = opened(skills, cache)
+    before = found(library), [one.name for one in library.search("stripes")]
+    assert before[1] == ["zebra"]
+    next_tick(file)
+    file.write_bytes(b"\xff\xfe\0\0")
+    library.refresh()
+    in_another_process(skills, cache)
+    library.refresh()
+    assert (found(library), [one.name for one in library.search("stripes")]) == before
+
+
+def test_two_processes_that_looked_at_different_moments_do_not_write_against_one_another(
+    skills: Path, cache: Path, next_tick: Callable[[Path], None], write_skill: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = opened(skills, cache)
+    old.search("fruit")
+    next_tick(skills / "s07" / "SKILL.md")
+    write_skill(skills / "s07", description="Zebras.")
+    write_skill(skills / "new", description="Zebras.")
+    new = opened(skills, cache)
+    assert {one.name for one in new.search("zebras")} == {"s07", "new"}
+    written: list[str] = []
+    real = Index.update
+
+    def watched(self: Index, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+        texts = list(texts)
+        written.extend(text.key for text in texts)
+        real(self, texts, gone)
+
+    monkeypatch.setattr(Index, "update", watched)
+    for _ in range(3):
+        old.search("fruit")
+        assert {one.name for one in new.search("zebras")} == {"s07", "new"}
+    assert written == []

@@ -191,7 +191,7 @@ def test_neighbours_are_pairs_in_order() -> None:
 
 def test_parts_of_an_identifier_are_told_from_words() -> None:
     query = Query.read("ShoppingCart checkout")
-    assert query.stems == ("shoppingcart", "shop", "cart", "checkout")
+    assert query.stems == ("shoppingcart", "checkout", "shop", "cart")
     assert query.parts == {"shop", "cart"}
 
 

@@ -516,3 +516,22 @@ def test_the_same_skills_from_folders_and_from_memory_are_found_alike() -> None:
         folder, memory = Library.from_folder(name, cache=False), Library.from_files(*VISIBLE)
         for query in QUERIES:
             assert found(folder, query) == found(memory, query)
+
+
+@pytest.mark.parametrize("query", ['"GitHub Actions"', '"github actions"', '"GITHUB ACTIONS"'])
+def test_a_phrase_of_identifiers_is_found_in_descriptions_and_bodies(query: str) -> None:
+    library = Library.from_files(
+        skill("runners", "Deploy with GitHub Actions runners."),
+        skill("notes", "Writes notes.", body="Then open GitHub Actions."),
+        skill("apart", "GitHub starts Actions."),
+    )
+    assert {one.name for one in library.search(query)} == {"runners", "notes"}
+
+
+def test_what_a_hidden_skill_says_corrects_no_word() -> None:
+    far = skill("far", " ".join(f"word{number}" for number in range(150)) + " zanzibar")
+    hidden = skill("hidden", "About zanzibar.", more="scope: {agents: [bob]}\n")
+    alone, both = Library.from_files(far), Library.from_files(far, hidden)
+    for query in ("zanzibra", "zanzibar"):
+        assert [one.name for one in both.search(query, agent="alice")] == ["far"]
+        assert [one.name for one in alone.search(query, agent="alice")] == ["far"]

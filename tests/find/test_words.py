@@ -162,3 +162,8 @@ def test_splitting_only_adds_words(text: str) -> None:
 def test_the_same_text_gives_the_same_words(text: str) -> None:
     assert stems(text) == stems(text)
     assert split_stems(text) == split_stems(text)
+
+
+@pytest.mark.parametrize("text", ["ΟΔΟΣ.Αθήνα", "ΟΔΟΣ", "οδος Αθήνα", "ΟΔΌΣ: ΑΘΉΝΑ"])
+def test_a_sigma_is_the_same_letter_wherever_it_stands(text: str) -> None:
+    assert stems(text)[0] == split_stems(text)[0] == "οδοσ"

@@ -74,7 +74,8 @@ def candidates(
     if query.names:
         take({place: index.named(query.names) for place, index in indexes.items()}, len(query.names) * 4)
     if query.only_phrases:
-        take({place: _with_all(index, query.stems, letters[place]) for place, index in indexes.items()}, MOST_CHECKED)
+        every = tuple(dict.fromkeys(stem for phrase in query.phrases for stem in phrase))
+        take({place: _with_all(index, every, letters[place]) for place, index in indexes.items()}, MOST_CHECKED)
     elif query.stems:
         # What the caller may not see must not use up what a search may look at.
         hidden = {place: index.hidden(scopes[place]) for place, index in indexes.items()}
@@ -148,18 +149,9 @@ def _likely(
             for id_ in ids:
                 mine[id_] = mine.get(id_, 0.0) - weight
     for stem, number in seen.items():
-        if not number:
-            _require_posted(indexes, field, stem)
+        if not number and not all(index.is_sound(field, stem) for index in indexes.values()):
+            raise Damaged(f"skills should have {stem!r}, and none is listed")
     return scores
-
-
-def _require_posted(indexes: Mapping[int, Index], field: Field, stem: str) -> None:
-    """A word that is counted must be posted, unless its last skill went a moment ago."""
-    for index in indexes.values():
-        letters = index.letters([stem])
-        count = index.counts(letters, index.scopes()).get(stem, (0, 0))[field == "body"]
-        if count and not index.having(field, letters[stem]):
-            raise Damaged(f"{count} skills should have {stem!r}, and none is listed")
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float], wide: int) -> dict[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.find.database import Damaged
+from metier.find.database import checked_count
 from metier.find.letters import letters_in
 from metier.find.weights import (
     ABOUT_LENGTH_MATTERS,
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 64 * 1024
 """How much of a body is indexed; 99 in 100 are shorter than half of it."""
+MAX_ABOUT = 8 * 1024
+"""How much of what a skill says of itself is; descriptions may have a thousand letters."""
 _USUAL_ABOUT, _USUAL_BODY = 60, 650
 """How many words there usually are; the true means are not known while they are being counted."""
 
@@ -55,7 +57,7 @@ class Stems(NamedTuple):
 
 def stems_of(text: SkillText) -> Stems:
     """The stems of a skill."""
-    return Stems(split_stems(text.name), split_stems(text.about[:MAX_TEXT]), stems(text.body[:MAX_TEXT]))
+    return Stems(split_stems(text.name), split_stems(text.about[:MAX_ABOUT]), stems(text.body[:MAX_TEXT]))
 
 
 class Words(NamedTuple):
@@ -84,10 +86,7 @@ class Words(NamedTuple):
     @classmethod
     def unpacked(cls, name: bytes, about: bytes, body: bytes, about_length: int, length: int) -> Words:
         """Words as they lie in the file."""
-        try:
-            return cls(name.decode(), about.decode(), body.decode(), int(about_length), int(length))
-        except (ValueError, AttributeError, TypeError) as error:
-            raise Damaged(str(error)) from None
+        return cls(name.decode(), about.decode(), body.decode(), checked_count(about_length), checked_count(length))
 
     def packed(self) -> tuple[bytes, bytes, bytes, int, int]:
         """Words as they lie in the file."""

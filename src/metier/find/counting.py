@@ -6,16 +6,17 @@ that came or went are kept as they are, and counted in when there are enough of 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.find.database import Damaged, portions
+from metier.find.database import Damaged, checked_count
 from metier.find.letters import letters_in
 from metier.find.lexicon import forget
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from metier.find.content import Words
 
@@ -30,6 +31,13 @@ class _Change(NamedTuple):
     sign: int
     about: str
     body: str
+
+    @classmethod
+    def read(cls, scope: int, sign: int, about: bytes, body: bytes) -> _Change:
+        """A change as it lies in the file."""
+        if type(scope) is not int or sign not in (-1, 1):
+            raise Damaged(f"{sign!r} in scope {scope!r} is no change")
+        return cls(scope, sign, about.decode(), body.decode())
 
 
 class Counts:
@@ -54,11 +62,12 @@ class Counts:
         )
         waiting = connection.execute("SELECT count(*) FROM recent").fetchone()[0]
         if waiting + len(self._changes) > _MOST_RECENT:
-            _count_in(connection, [*_recent(connection), *self._changes])
+            rows = connection.execute("SELECT scope, sign, about, body FROM recent")
+            _count_in(connection, [*(_Change.read(*row) for row in rows), *self._changes])
             connection.execute("DELETE FROM recent")
         else:
-            rows = [(scope, sign, about.encode(), body.encode()) for scope, sign, about, body in self._changes]
-            connection.executemany("INSERT INTO recent VALUES (?, ?, ?, ?)", rows)
+            packed = [(scope, sign, about.encode(), body.encode()) for scope, sign, about, body in self._changes]
+            connection.executemany("INSERT INTO recent VALUES (?, ?, ?, ?)", packed)
 
 
 def counts(
@@ -67,29 +76,30 @@ def counts(
     """How many of the skills in these scopes have each stem, whose letter is given."""
     found = dict.fromkeys(letters, (0, 0))
     stems = {letter: stem for stem, letter in letters.items()}
-    for some in portions(list(stems)):
-        marks = ",".join("?" * len(some))
-        rows = connection.execute(f"SELECT letter, scope, about, body FROM spread WHERE letter IN ({marks})", some)
-        for letter, scope, about, body in rows:
-            if scope in scopes:
-                before = found[stems[letter]]
-                found[stems[letter]] = (before[0] + about, before[1] + body)
-    for change in _recent(connection):
-        if change.scope in scopes:
-            for stem, letter in letters.items():
-                before = found[stem]
-                about, body = letter in change.about, letter in change.body
-                if about or body:
-                    found[stem] = (before[0] + change.sign * about, before[1] + change.sign * body)
-    return {stem: count for stem, count in found.items() if count[0] > 0 or count[1] > 0}
-
-
-def _recent(connection: sqlite3.Connection) -> Iterator[_Change]:
-    for scope, sign, about, body in connection.execute("SELECT scope, sign, about, body FROM recent"):
-        try:
-            yield _Change(scope, int(sign), about.decode(), body.decode())
-        except (ValueError, AttributeError, TypeError) as error:
-            raise Damaged(str(error)) from None
+    # One statement, because between two of them what is recent may be counted in.
+    rows = connection.execute(
+        "SELECT letter, scope, 0, about, body FROM json_each(?) CROSS JOIN spread ON letter = value"
+        " UNION ALL SELECT NULL, scope, sign, about, body FROM recent",
+        (json.dumps(list(stems)),),
+    )
+    for letter, scope, sign, about, body in rows:
+        if type(scope) is not int:
+            raise Damaged(f"{scope!r} where a scope should be")
+        if scope not in scopes:
+            continue
+        if letter is not None:
+            before = found[stems[letter]]
+            found[stems[letter]] = (before[0] + checked_count(about), before[1] + checked_count(body))
+            continue
+        change = _Change.read(scope, sign, about, body)
+        for stem, one in letters.items():
+            before = found[stem]
+            in_about, in_body = one in change.about, one in change.body
+            if in_about or in_body:
+                found[stem] = (before[0] + change.sign * in_about, before[1] + change.sign * in_body)
+    if any(min(count) < 0 for count in found.values()):
+        raise Damaged("fewer than no skills have a stem")
+    return {stem: count for stem, count in found.items() if any(count)}
 
 
 def _count_in(connection: sqlite3.Connection, changes: Collection[_Change]) -> None:

@@ -69,6 +69,17 @@ class Busy(Exception):
     """Another process is writing."""
 
 
+UNEXPECTED = (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
+"""What may be raised where values of a file are used: by SQLite, or because they are not what was written."""
+
+
+def checked_count(value: object) -> int:
+    """A number that counts something; raises `Damaged` for anything else."""
+    if type(value) is not int or value < 0:
+        raise Damaged(f"{value!r} where a count should be")
+    return value
+
+
 class Database:
     """A SQLite file with one connection to read and one to write, for all threads of a process.
 
@@ -84,13 +95,16 @@ class Database:
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._writing = threading.Lock()
+        self._openings = 0
 
     def reader(self) -> sqlite3.Connection:
         """The connection to read with; hold `lock` meanwhile."""
         self._forget_if_forked()
         if self._reader is None:
+            before = _identity(self.path)
             self._reader = self._open()
-            self._opened = _identity(self.path)
+            # Of a file that was replaced meanwhile, the old identity: so it is noticed.
+            self._opened = before or _identity(self.path)
         return self._reader
 
     def _forget_if_forked(self) -> None:
@@ -102,11 +116,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; raises `Busy` when another process or thread is writing for longer than a moment."""
-        with self.lock:
-            self._forget_if_forked()
-            connection = self._writer or self.reader()
-            if self.path is not None and self._writer is None:
-                connection = self._writer = self._open()
+        connection = self._for_writing()
         if not self._writing.acquire(timeout=_LOCK_SECONDS):
             raise Busy
         try:
@@ -125,6 +135,24 @@ class Database:
                     raise
         finally:
             self._writing.release()
+
+    def _for_writing(self) -> sqlite3.Connection:
+        with self.lock:
+            self._forget_if_forked()
+            if self.path is None:
+                return self.reader()
+            if self._writer is None:
+                self._writer = self._open()
+            return self._writer
+
+    def state(self) -> tuple[int, int]:
+        """Another one after anybody else has written."""
+        with self.lock:
+            try:
+                version = self._for_writing().execute("PRAGMA data_version").fetchone()[0]
+            except UNEXPECTED as error:
+                raise told(error) from None
+            return self._openings, version
 
     def follow(self) -> None:
         """Let go of a file that was deleted or replaced since it was opened."""
@@ -161,6 +189,7 @@ class Database:
             return self._connect(self.path)
 
     def _connect(self, path: str) -> sqlite3.Connection:
+        self._openings += 1
         connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         weakref.finalize(self, _close, connection, os.getpid())
         try:
@@ -169,7 +198,7 @@ class Database:
             # Text of strangers lies in it: no schema tricks of a prepared file.
             connection.execute("PRAGMA trusted_schema = OFF")
             _prepare(connection)
-        except (sqlite3.Error, UnicodeDecodeError, Damaged) as error:
+        except (*UNEXPECTED, Damaged) as error:
             connection.close()
             raise told(error) from None
         return connection
@@ -197,21 +226,36 @@ def _prepare(connection: sqlite3.Connection) -> None:
 def told(error: Exception) -> Exception:
     """What an error of SQLite means for us: somebody else is writing, the file is damaged, or the system failed."""
     text = str(error)
-    if isinstance(error, UnicodeDecodeError):
-        return Damaged(text)
-    if not isinstance(error, sqlite3.Error):
+    if not isinstance(error, UNEXPECTED):
         return error
     if isinstance(error, sqlite3.OperationalError):
         if "locked" in text or "busy" in text:
             return Busy(text)
-        if "no such module" in text:
+        if "no such module" in text and not _has_full_text():
             return SearchUnavailable(
                 "This Python's SQLite was built without full-text search (FTS5).",
                 hint="Use a Python from python.org, your system or uv; `metier list TEXT` works without it.",
             )
-        if not text.startswith(("no such table", "no such column", "malformed", "vtable", "Could not decode")):
+        if text.startswith(_OF_THE_SYSTEM):
             return OSError(5, text)
     return Damaged(text)
+
+
+_OF_THE_SYSTEM = (
+    "disk I/O",
+    "unable to open",
+    "database or disk is full",
+    "attempt to write",
+    "out of memory",
+    "file i",
+)
+
+
+def _has_full_text() -> bool:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection, contextlib.suppress(sqlite3.Error):
+        connection.execute("CREATE VIRTUAL TABLE probe USING fts5(word)")
+        return True
+    return False
 
 
 def portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
@@ -243,6 +287,7 @@ def _identity(path: str | None) -> tuple[int, int] | None:
 
 
 def _remove(path: str) -> None:
-    for suffix in ("", "-wal", "-shm"):
+    # The file itself last: whoever makes it anew must not lose what they write beside it.
+    for suffix in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + suffix)

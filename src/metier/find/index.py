@@ -6,17 +6,17 @@ Derived from the skills and always rebuildable. A changed skill is written again
 from __future__ import annotations
 
 import itertools
-import sqlite3
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier.find import counting, lexicon
 from metier.find.content import Words, stems_of
-from metier.find.database import Damaged, Database, portions, told
+from metier.find.database import UNEXPECTED, Damaged, Database, checked_count, portions, told
 from metier.find.weights import LEVELS
 from metier.find.writing import put_in, take_out
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
     from metier.find.content import SkillText
@@ -80,7 +80,7 @@ class Index:
                 )
                 counts.save(connection)
                 self._hidden = _Hidden()
-        except sqlite3.Error as error:
+        except UNEXPECTED as error:
             raise told(error) from None
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Index:
         """The size of what a caller of these scopes may see."""
         with self._reading() as connection:
             rows = connection.execute("SELECT id, skills, about, body FROM scope").fetchall()
-        mine = [row[1:] for row in rows if row[0] in scopes]
+        mine = [tuple(map(checked_count, row[1:])) for row in rows if row[0] in scopes]
         return Totals(*map(sum, zip(*mine, strict=True))) if mine else Totals()
 
     def letters(self, stems: Sequence[str]) -> dict[str, str]:
@@ -116,6 +116,18 @@ class Index:
             statement = "SELECT group_concat(rowid) FROM posting WHERE posting MATCH ?"
             found = connection.execute(statement, (wanted,)).fetchone()[0]
             return [] if found is None else list(map(int, found.split(",")))
+
+    def is_sound(self, field: Field, stem: str) -> bool:
+        """Whether a stem that is counted is also posted."""
+        with self._reading() as connection:
+            # In one transaction: between two statements its last skill may go, or its first come.
+            connection.execute("BEGIN")
+            try:
+                letters = self.letters([stem])
+                count = self.counts(letters, self.scopes()).get(stem, (0, 0))[field == "body"]
+                return not count or bool(self.having(field, letters[stem]))
+            finally:
+                connection.execute("COMMIT")
 
     def tagged(self, tag: str) -> set[int]:
         """The ids of all skills with a tag."""
@@ -211,7 +223,7 @@ class Index:
                     "INSERT OR REPLACE INTO vector SELECT id, ?, ? FROM skill WHERE key = ?",
                     [(model, data, key) for key, data in vectors],
                 )
-        except sqlite3.Error as error:
+        except UNEXPECTED as error:
             raise told(error) from None
 
     def vectors(self, model: str) -> tuple[list[int], list[int], bytes]:
@@ -265,5 +277,5 @@ class _Reading:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._database.lock.release()
-        if isinstance(error, sqlite3.Error | UnicodeDecodeError):
+        if isinstance(error, UNEXPECTED):
             raise told(error) from None

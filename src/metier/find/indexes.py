@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from metier.find.database import Busy, Damaged
 from metier.find.index import Index
-from metier.find.upkeep import bring_up_to_date, embed_what_is_new
+from metier.find.upkeep import bring_up_to_date, embed_what_is_new, restore
 from metier.find.vectors import Meanings, Nearness, checked, embedded
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Indexes:
         """By the number of their place."""
         self.current: dict[int, Shelf] = {}
         """The shelf that each place's index holds."""
+        self._states: dict[int, tuple[int, int]] = {}
+        """In which state each index held it: another process may have brought it up to date with another folder."""
         self._in_memory: set[int] = set()
         """Places whose files cannot be used."""
         self._updating = threading.Lock()
@@ -55,7 +57,7 @@ class Indexes:
         try:
             complete = True
             for number, (place, shelf) in enumerate(zip(snapshot.places, snapshot.shelves, strict=True)):
-                if self.current.get(number) is not shelf:
+                if not self._holds(number, shelf):
                     complete &= self._update_place(number, place, shelf, progress)
             return complete
         finally:
@@ -65,10 +67,16 @@ class Indexes:
         """After a fork nothing that is open may be used, and what was in memory is not shared."""
         self._process = os.getpid()
         self._updating = threading.Lock()
-        self.all, self.current, self._meanings = {}, {}, {}
+        self.all, self.current, self._states, self._meanings = {}, {}, {}, {}
 
     def _is_current(self, snapshot: Snapshot) -> bool:
-        return all(self.current.get(number) is shelf for number, shelf in enumerate(snapshot.shelves))
+        return all(self._holds(number, shelf) for number, shelf in enumerate(snapshot.shelves))
+
+    def _holds(self, number: int, shelf: Shelf) -> bool:
+        try:
+            return self.current.get(number) is shelf and self._states.get(number) == self.all[number].database.state()
+        except (Busy, Damaged, OSError):
+            return False  # whoever brings it up to date will deal with that
 
     def _update_place(
         self, number: int, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None
@@ -81,10 +89,15 @@ class Indexes:
             index = self.all[number] = Index(path if is_needed else None)
         for last_try in (False, True):
             try:
-                bring_up_to_date(index, place, shelf, progress)
+                state = index.database.state()
+                if self.current.get(number) is shelf:
+                    restore(index, place, shelf)
+                else:
+                    bring_up_to_date(index, place, shelf, progress)
                 if self.embedder is not None:
                     embed_what_is_new(index, place, shelf, self.embedder)
                     self._meanings[number] = Meanings(index, self.embedder.name)
+                self._states[number] = state
             except Busy:
                 _log.warning(
                     "Another process keeps the search index of %s busy; some skills may be missing.", place.name
@@ -94,12 +107,14 @@ class Indexes:
                 if last_try:
                     raise
                 index.database.start_over(str(damaged))
+                self.current.pop(number, None)
             except OSError as error:
                 if last_try or index.database.path is None:
                     raise
                 _log.warning("The search index of %s is kept in memory only: %s", place.name, error.strerror or error)
                 index = self.all[number] = Index(None)
                 self._in_memory.add(number)
+                self.current.pop(number, None)
             else:
                 break
         self.current[number] = shelf
@@ -119,7 +134,7 @@ class Indexes:
                 return read()
             except Damaged as damaged:
                 self._start_over(str(damaged))
-            except Busy:
+            except (Busy, OSError):
                 self._leave_files()
         self._leave_files()
         self.update(snapshot)

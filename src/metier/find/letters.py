@@ -37,6 +37,13 @@ def letter_of(number: int) -> str:
     return chr(_LEAD + lead) + chr(_TRAIL + trail)
 
 
+def checked_letter(text: object) -> str:
+    """A text that can be one letter; raises `Damaged` for anything else."""
+    if not isinstance(text, str) or not 1 <= len(text) <= 2 or text[0] < chr(_FIRST):
+        raise Damaged(f"{text!r} where a letter should be")
+    return text
+
+
 def letters_in(text: str) -> list[str]:
     """The letters of a text, in order."""
     return list(text) if not text or max(text) < chr(_LEAD) else _LETTER.findall(text)

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from metier.find.letters import letter_of
+from metier.find.database import checked_count
+from metier.find.letters import checked_letter, letter_of
 from metier.find.spelling import variants
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
     from metier.find.content import Stems
 
-_SPELLED_OF_EACH = 100
-"""How many words of what a skill says of itself can be meant by a mistyped one."""
-
 
 # A list in one variable: looking up hundreds of stems is then one statement, and always the same.
 _KNOWN = "SELECT stem, letter, spelled FROM json_each(?) CROSS JOIN stem ON stem = value"
@@ -25,7 +23,7 @@ _KNOWN = "SELECT stem, letter, spelled FROM json_each(?) CROSS JOIN stem ON stem
 
 def letters(connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, str]:
     """The letters of those stems that are known, in the order of the stems."""
-    found = {stem: letter for stem, letter, _ in connection.execute(_KNOWN, (json.dumps(stems),))}
+    found = {stem: checked_letter(letter) for stem, letter, _ in connection.execute(_KNOWN, (json.dumps(stems),))}
     return {stem: found[stem] for stem in stems if stem in found}
 
 
@@ -35,9 +33,9 @@ def learn(connection: sqlite3.Connection, skills: Sequence[Stems]) -> dict[str, 
     said: set[str] = set()
     for skill in skills:
         every.update(skill.name, skill.about, skill.body)
-        said.update(skill.name, skill.about[:_SPELLED_OF_EACH])
+        said.update(skill.name, skill.about)
     rows = connection.execute(_KNOWN, (json.dumps(sorted(every)),)).fetchall()
-    known = {row[0]: row[1] for row in rows}
+    known = {row[0]: checked_letter(row[1]) for row in rows}
     new = every.difference(known)
     if new:
         counts = Counter(stem for skill in skills for stem in skill.body if stem in new)
@@ -53,7 +51,7 @@ def learn(connection: sqlite3.Connection, skills: Sequence[Stems]) -> dict[str, 
 def _lettered(connection: sqlite3.Connection, new: Sequence[str]) -> dict[str, str]:
     """Letters for new stems; those of the first are the shortest."""
     # No number is given twice, so that whoever reads meanwhile does not take one stem for another.
-    first = connection.execute("SELECT numbers FROM made_by").fetchone()[0]
+    first = checked_count(connection.execute("SELECT numbers FROM made_by").fetchone()[0])
     connection.execute("UPDATE made_by SET numbers = ?", (first + len(new),))
     given = {stem: letter_of(number) for number, stem in enumerate(new, first)}
     connection.executemany("INSERT INTO stem VALUES (?, ?, 0)", sorted(given.items()))

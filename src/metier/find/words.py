@@ -54,21 +54,22 @@ def stems(text: str) -> list[str]:
 
 
 def split_stems(text: str) -> list[str]:
-    """The same, with identifiers also taken apart: `pdfForms` is searched for as itself, as `pdf` and as `forms`.
+    """The same, and after them the parts of identifiers: `pdfForms` is also searched for as `pdf` and as `forms`.
 
-    >>> split_stems("fillPdfForms")
-    ['fillpdfform', 'fill', 'pdf', 'form']
+    >>> split_stems("fillPdfForms well")
+    ['fillpdfform', 'well', 'fill', 'pdf', 'form']
     """
     known = _known_stems()
     found: list[str] = []
+    parts: list[str] = []
     for word in _WORDS(_composed(_signs_spelled_out(text))):
         found.extend(known[_bytes(word.lower())])
         if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
-            parts = _HUMPS.split(word)
-            if len(parts) > 1:
-                for part in parts:
-                    found.extend(known[_bytes(part.lower())])
-    return found
+            humps = _HUMPS.split(word)
+            if len(humps) > 1:
+                for hump in humps:
+                    parts.extend(known[_bytes(hump.lower())])
+    return found + parts
 
 
 def _signs_spelled_out(text: str) -> str:
@@ -91,7 +92,8 @@ def _bytes(text: str) -> bytes:
 
 def _folded(word: str) -> str:
     """One form of each letter, without accents."""
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", word))).lower()
+    folded = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", word))).lower()
+    return folded.replace("\u03c2", "\u03c3")  # a sigma is another letter at the end of a word
 
 
 class _Stems(dict[bytes, tuple[str, ...]]):
