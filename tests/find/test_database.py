@@ -164,7 +164,8 @@ def test_an_index_of_another_release_is_rebuilt(
         "INSERT INTO spread SELECT letter, 1, 'x', 0 FROM stem",
         "INSERT INTO spread SELECT letter, 'x', 1, 1 FROM stem",
         "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'fts5', 'fts9')",
-        "UPDATE skill SET about = 5", "UPDATE scope SET value = '{'", "UPDATE scope SET value = '[1, 2]'",
+        "UPDATE skill SET name = x'ff00'", "UPDATE skill SET about = 5",
+        "UPDATE scope SET value = '{'", "UPDATE scope SET value = '[1, 2]'",
         "UPDATE scope SET value = '[1, 2, 3]'",
     ],
 )  # fmt: skip

@@ -149,8 +149,10 @@ class Index:
                 rows = connection.execute(
                     f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})", some
                 ).fetchall()
-            found = {row[0]: row for row in rows}
-            yield from (Row(*found[id_]) for id_ in some if id_ in found)
+            found = {row[0]: Row(*row) for row in rows}
+            if not all(isinstance(part, str) for row in found.values() for part in (row.key, row.name, row.needs)):
+                raise Damaged("a skill whose name is no text")
+            yield from (found[id_] for id_ in some if id_ in found)
 
     def ids(self, scopes: Collection[int]) -> list[int]:
         """The ids of all skills in some scopes, by name."""
