@@ -293,6 +293,14 @@ def test_of_many_skills_that_fit_alike_a_kept_index_finds_the_same_as_a_new_one(
     assert names(library, "common fruit") == names(opened(root, False), "common fruit")
 
 
+@pytest.mark.usefixtures("settled")
+def test_a_second_search_compares_nothing(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = opened(skills, tmp_path / "cache")
+    assert names(library, "fruit") == ["apple"]
+    monkeypatch.setattr(Index, "stamps", None)
+    assert names(library, "fruit") == ["apple"]
+
+
 # --- the index itself ------------------------------------------------------------------------------------------------
 
 

@@ -143,6 +143,7 @@ class Database:
                 return self.reader()
             if self._writer is None:
                 self._writer = self._open()
+                self._openings += 1  # of another file perhaps, whose versions are numbered alike
             return self._writer
 
     def state(self) -> tuple[int, int]:
@@ -189,7 +190,6 @@ class Database:
             return self._connect(self.path)
 
     def _connect(self, path: str) -> sqlite3.Connection:
-        self._openings += 1
         connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         weakref.finalize(self, _close, connection, os.getpid())
         try:
