@@ -253,12 +253,12 @@ def is_valid(text: str, form: str) -> bool:
     return form != "markdown" or all(line.startswith("- ") for line in text.splitlines()[2:])
 
 
+# --- scale -----------------------------------------------------------------------------------------------------------
+
 SCALE_HEAD = (
     "skills", "search p50 ms", "p99 ms", "plain FTS5 p50 ms", "ratio", "build s", "ms a skill", "MiB",
     "one edit ms", "one new ms",
 )  # fmt: skip
-
-# --- scale -----------------------------------------------------------------------------------------------------------
 
 
 def resampled(data: Collection, count: int, seed: int = 0) -> Iterator[SkillText]:

@@ -241,14 +241,7 @@ def told(error: Exception) -> Exception:
     return Damaged(text)
 
 
-_OF_THE_SYSTEM = (
-    "disk I/O",
-    "unable to open",
-    "database or disk is full",
-    "attempt to write",
-    "out of memory",
-    "file i",
-)
+_OF_THE_SYSTEM = ("disk I/O", "unable to open", "database or disk is full", "attempt to write", "out of memory")
 
 
 def _has_full_text() -> bool:
