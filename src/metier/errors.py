@@ -13,15 +13,19 @@
     ├── PackageTooLarge         more files or bytes than a package may have
     ├── SourceUnavailable       a place skills come from cannot be read
     ├── ArchiveRefused          an archive that is damaged, too large or hostile
-    └── SearchUnavailable       a part that searching needs is missing here
+    ├── SearchUnavailable       a part that searching needs is missing here
+    ├── Refused                 the guard did not allow it; its code is that of the decision
+    ├── ActivationFailed        a skill cannot be activated now: a cycle, too deep, a hook that failed
+    ├── SkillNotActive          the session has not loaded that skill
+    ├── SessionNotFound         there is no such session, or it was closed
+    ├── ScriptUnsupported       a script that nothing here can run
+    └── AuditUnavailable        the audit log that was asked for cannot be written
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
 `context` with the values behind the message.
 """
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 
 class MetierError(Exception):
@@ -35,7 +39,7 @@ class MetierError(Exception):
     source-unavailable
     """
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
 
     def __init__(self, message: str, *, hint: str = "", **context: object) -> None:
         super().__init__(message)
@@ -48,12 +52,13 @@ class MetierError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default rebuilds from `args` alone and would lose the hint and context between processes.
-        return (_rebuild, (type(self), self.message, self.hint, self.context))
+        return (_rebuild, (type(self), self.code, self.message, self.hint, self.context))
 
 
-def _rebuild(kind: type[MetierError], message: str, hint: str, context: dict[str, object]) -> MetierError:
+def _rebuild(kind: type[MetierError], code: str, message: str, hint: str, context: dict[str, object]) -> MetierError:
     error = kind.__new__(kind)
     MetierError.__init__(error, message, hint=hint, **context)
+    error.code = code
     return error
 
 
@@ -133,3 +138,39 @@ class SearchUnavailable(MetierError):
     """A part that searching needs is missing here."""
 
     code = "search-unavailable"
+
+
+class Refused(MetierError):
+    """The guard did not allow it. The code is that of the decision, which `context["decision"]` holds."""
+
+    code = "refused"
+
+
+class ActivationFailed(MetierError):
+    """A skill cannot be activated now: a cycle, too deep, or a hook that failed."""
+
+    code = "activation-failed"
+
+
+class SkillNotActive(MetierError):
+    """The session has not loaded that skill."""
+
+    code = "skill-not-active"
+
+
+class SessionNotFound(MetierError):
+    """There is no such session, or it was closed."""
+
+    code = "session-not-found"
+
+
+class ScriptUnsupported(MetierError):
+    """A script that nothing here can run."""
+
+    code = "script-unsupported"
+
+
+class AuditUnavailable(MetierError):
+    """The audit log that was asked for cannot be written."""
+
+    code = "audit-unavailable"

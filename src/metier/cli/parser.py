@@ -16,6 +16,8 @@ examples:
   metier catalog --budget 1024           what a model is shown of them
   metier show csv-analyst                what one skill says of itself
   metier validate ./my-skill --strict    what the specification has against it
+  metier session csv-analyst             load it as a model would, and see what the model sees
+  metier explain --rules "Bash(git:*)" --command "git push"   whether a call is allowed, and why
   metier new my-skill                    a skill to begin with
   metier doctor                          what is found where, what is wrong, what to do
 
@@ -136,6 +138,44 @@ def make_parser() -> argparse.ArgumentParser:
     added.add_argument("name", metavar="NAME", help="lower-case letters, digits and single hyphens")
     added.add_argument("--into", metavar="DIR", default=".", help="the folder to put it in (default: here)")
     added.add_argument("--description", metavar="TEXT", help="what it does and when to use it")
+
+    added = command(
+        "session",
+        "load, read and run skills as a model would, and see what it is told",
+        'echo "instructions" | metier session csv-analyst',
+        library=True,
+    )
+    loaded: Any = added.add_argument("names", metavar="NAME", nargs="*", help="skills to begin with")
+    loaded.completer = _complete_names
+    added.add_argument(
+        "--dialect", choices=("runtime", "registry", "tool", "sandbox"), default="runtime", help="(default: runtime)"
+    )
+    added.add_argument(
+        "--delivery",
+        choices=("result", "instructions"),
+        default="result",
+        help="where a skill's instructions go: into the result of loading it (default), or to the top level",
+    )
+    added.add_argument("--budget", metavar="BYTES", type=_number, default=4_096, help="of the catalog (default: 4096)")
+    added.add_argument("--workspace", metavar="DIR", help="where scripts work (default: here)")
+    added.add_argument("--unsandboxed", action="store_true", help="let scripts run with all that you may do yourself")
+    _json(added)
+
+    added = command(
+        "explain",
+        "say whether a tool call is allowed, and by which rule",
+        """metier explain --rules "Bash(git:*) Read" --tool Bash --args '{"command": "git status"}'""",
+        library=True,
+    )
+    skill: Any = added.add_argument("name", metavar="NAME", nargs="?", help="a skill, whose rules count")
+    skill.completer = _complete_names
+    added.add_argument("--rules", metavar="RULES", help="rules to allow by, as allowed-tools are written")
+    added.add_argument("--deny", metavar="RULES", help="rules to refuse by, as disallowed-tools are written")
+    added.add_argument("--tool", metavar="TOOL", help="the tool that is called")
+    added.add_argument("--args", metavar="JSON", help="its arguments, a JSON object")
+    added.add_argument("--command", metavar="TEXT", dest="shell", help="short for --tool Bash with this command")
+    added.add_argument("--workspace", metavar="DIR", help="where relative paths start (default: here)")
+    _json(added)
 
     added = command("trust", "trust the skills of a project", "metier trust .")
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")

@@ -6,6 +6,7 @@ the prompt, with what else there is by group, and the tool that finds it.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -75,12 +76,20 @@ class Catalog:
 class Writer:
     """Lines within a budget, for one format."""
 
-    def __init__(self, format: Format, budget: int, tool: str | None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        format: Format,  # noqa: A002
+        budget: int,
+        tool: str | None,
+        *,
+        locations: bool = False,
+    ) -> None:
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise InvalidArgument(f"A budget of {budget!r} bytes cannot be.", hint="Give a number of bytes.")
         self._renderer: Renderer = renderer(format)
         self.budget = budget
         self.tool = one_line(tool or "")
+        self._locations = locations
 
     def whole(self, lines: Iterable[str]) -> str:
         """The text of all lines."""
@@ -108,7 +117,7 @@ class Writer:
             if card.short and size(card.description) > most:
                 brief = shortened(card.short, most, size)
                 description = brief if size(card.short) <= most or not description else description
-        return self._renderer.record(card.name, description)
+        return self._renderer.record(card.name, description, card.location if self._locations else "")
 
     def rest(self, total: int, groups: Groups, most: int) -> str:
         """The line on what else there is, with as many groups as fit into so many bytes."""
@@ -137,6 +146,8 @@ class Card:
     short: str = ""
     is_cut: bool = False
     """Whether the description is longer than any catalog shows."""
+    location: str = ""
+    """The folder that its files are in."""
 
     @classmethod
     def of(cls, entry: Entry) -> Card:
@@ -149,7 +160,11 @@ class Card:
         if not isinstance(short, str):
             short = entry.side_file.short_description
         return cls(
-            entry.name, shortened(text, MAX_DESCRIPTION, len), one_line(short), is_cut=len(text) > MAX_DESCRIPTION
+            entry.name,
+            shortened(text, MAX_DESCRIPTION, len),
+            one_line(short),
+            is_cut=len(text) > MAX_DESCRIPTION,
+            location=one_line(os.path.dirname(entry.location)),
         )
 
 

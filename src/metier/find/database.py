@@ -25,7 +25,7 @@ _log = logging.getLogger("metier.find")
 
 Item = TypeVar("Item")
 
-_FORMAT = 2
+_FORMAT = 3
 _AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 _LOCK_SECONDS = 5.0
 """How long to wait for another process that writes: many times what a batch takes. Reading never waits."""

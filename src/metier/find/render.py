@@ -22,14 +22,15 @@ Groups: TypeAlias = "Sequence[tuple[str, int]]"
 _NO_LIMIT = 1 << 30
 # Letters that count as printable and print nothing. One selector after an emoji is how it is written; more hide text.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u2800\u3164\uffa0\U000e0100-\U000e01ef]|[\ufe00-\ufe0f]{2,}")
+MARKDOWN_HEADING = "## Available skills\n\n"
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
 class Renderer(Protocol):
     """One format. Each method gives whole lines without the last line feed, or nothing."""
 
-    def record(self, name: str, description: str) -> str:
-        """One skill."""
+    def record(self, name: str, description: str, location: str = "") -> str:
+        """One skill, with the folder that its files are in where that is wanted."""
 
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is, by group, and the tool that finds it."""
@@ -50,9 +51,10 @@ def one_line(text: str) -> str:
 class Xml:
     """`<available_skills>` as the format's own guide writes it, a record to a line."""
 
-    def record(self, name: str, description: str) -> str:
+    def record(self, name: str, description: str, location: str = "") -> str:
         """One skill."""
-        return f"<skill><name>{_xml(name)}</name><description>{_xml(description)}</description></skill>"
+        where = f"<location>{_xml(location)}</location>" if location else ""
+        return f"<skill><name>{_xml(name)}</name><description>{_xml(description)}</description>{where}</skill>"
 
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is."""
@@ -71,9 +73,10 @@ class Xml:
 class Markdown:
     """A list, a record to a line."""
 
-    def record(self, name: str, description: str) -> str:
+    def record(self, name: str, description: str, location: str = "") -> str:
         """One skill."""
-        return f"- `{name}`: {_markdown(description)}" if description else f"- `{name}`"
+        where = f" ({_markdown(location)})" if location else ""
+        return f"- `{name}`{where}: {_markdown(description)}" if description else f"- `{name}`{where}"
 
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is."""
@@ -86,15 +89,15 @@ class Markdown:
 
     def whole(self, lines: Iterable[str]) -> str:
         """The block."""
-        return "\n".join(("## Available skills", "", *lines))
+        return MARKDOWN_HEADING + "\n".join(lines)
 
 
 class JsonLines:
     """An object to a line: `name` and `description` for a skill, `count`, `groups` and `search` for the rest."""
 
-    def record(self, name: str, description: str) -> str:
+    def record(self, name: str, description: str, location: str = "") -> str:
         """One skill."""
-        return _json({"name": name, "description": description})
+        return _json({"name": name, "description": description} | ({"location": location} if location else {}))
 
     def rest(self, total: int, groups: Groups, tool: str) -> str:
         """What else there is."""

@@ -113,10 +113,12 @@ class Entry:
 
     @property
     def is_hidden_from_models(self) -> bool:
-        """Whether models are not shown it: asked for by its author, or undescribed in a place nobody trusts."""
+        """Whether models are not shown it: its author says so, or it is undescribed in a place nobody trusts."""
         if self.is_undescribed_and_hidden:
             return True
-        return self.skill.disable_model_invocation or self.side_file.is_for_people_only
+        skill = self.skill
+        # What is inserted as a message of the user's is not a model's to load.
+        return skill.disable_model_invocation or skill.insert == "user-message" or self.side_file.is_for_people_only
 
     @property
     def is_undescribed_and_hidden(self) -> bool:

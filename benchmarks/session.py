@@ -1,0 +1,180 @@
+"""What sessions and the guard cost: for each tool call, for each model call, for each load.
+
+    python benchmarks/session.py [--skills 1000] [--json] [--check]
+
+CPU time in microseconds, the median over many calls, with eight skills active that all restrict tools. The baseline is
+the same tool call without a session, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+
+from _workload import make_skills
+from metier import Guard, Library, Policy, Session
+from metier.dialect import definitions
+from metier.guard import FileLog
+from metier.tools import Executor, FunctionTool, ToolRegistry
+
+LIMIT_US = 200.0
+ACTIVE = 8
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    us: float
+    limit: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        return None if self.limit is None else self.us <= self.limit
+
+
+def median_us(work: Callable[[], object], calls: int = 400) -> float:
+    """The median CPU time of one call."""
+    times = []
+    for _ in range(calls):
+        start = time.process_time_ns()
+        work()
+        times.append(time.process_time_ns() - start)
+    return statistics.median(times) / 1_000
+
+
+def make_active(root: Path) -> list[str]:
+    """Skills that each allow a few tools, so that all of their rules are looked at for every call."""
+    names = [f"active-{number}" for number in range(ACTIVE)]
+    for name in names:
+        (root / name).mkdir(parents=True)
+        (root / name / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: Works on a repository.\n"
+            f"allowed-tools: Read, Grep, echo_back, Bash(git:*), Bash(ls:*), Write(docs/**)\n---\n" + "Do it.\n" * 400
+        )
+    return names
+
+
+async def call_median(
+    executor: Executor, name: str, arguments: Callable[[], dict[str, str]], calls: int = 400
+) -> float:
+    """The median CPU time of one call through an executor, inside one event loop."""
+    times = []
+    for _ in range(calls):
+        given = arguments()
+        start = time.process_time_ns()
+        result = await executor.execute(name, given)
+        times.append(time.process_time_ns() - start)
+        assert result.success, result.error
+    return statistics.median(times) / 1_000
+
+
+async def echo_back(command: str) -> str:
+    """Give the command back.
+
+    Args:
+        command: What to give back.
+    """
+    return command
+
+
+def calls(session: Session) -> list[Row]:
+    """A tool call, with and without a session around it."""
+    plain = FunctionTool(echo_back, name="echo_back")
+    shell = FunctionTool(echo_back, name="Bash")
+    bare = Executor(ToolRegistry([plain]))
+    guarded = Executor(ToolRegistry([plain, shell]), session)
+    number = itertools.count()
+
+    def same() -> dict[str, str]:
+        return {"command": "git status"}
+
+    def new() -> dict[str, str]:
+        return {"command": f"git log --oneline -n {next(number)} && git diff --stat | git apply --check"}
+
+    async def measure() -> tuple[float, float, float, float]:
+        return (
+            await call_median(bare, "echo_back", same),
+            await call_median(guarded, "echo_back", same),
+            await call_median(guarded, "Bash", same),
+            await call_median(guarded, "Bash", new),
+        )
+
+    without, named, known, fresh = anyio.run(measure)
+    return [
+        Row("a tool call without a session (baseline)", without),
+        Row("guard per call: a tool that rules name", named - without, LIMIT_US),
+        Row("guard per call: Bash, a command seen before", known - without, LIMIT_US),
+        Row("guard per call: Bash, three new commands in one", fresh - without),
+    ]
+
+
+def texts(session: Session, others: list[str]) -> list[Row]:
+    """What happens before every model call, and at a load."""
+    switching = itertools.cycle(others)
+
+    def after_a_load() -> str:
+        session.load([next(switching)], "add")
+        session.unload([session.active[-1].name])
+        return session.instructions()
+
+    def listed() -> object:
+        return definitions(session.tools(), "openai")
+
+    return [
+        Row("instructions(), nothing changed", median_us(session.instructions), LIMIT_US),
+        Row("tools(), nothing changed", median_us(session.tools), LIMIT_US),
+        Row("tools() as definitions for a provider", median_us(listed), LIMIT_US),
+        Row(
+            "catalog in the tool's description (tool dialect)", median_us(lambda: session.tools("tool")[0].description)
+        ),
+        Row("load one skill, unload it, instructions()", median_us(after_a_load, 60)),
+    ]
+
+
+def main() -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--skills", type=int, default=1_000)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        make_skills(root / "many", options.skills, plain=True)
+        names = make_active(root / "active")
+        library = Library.from_folder(root / "active", root / "many", cache=root / "cache")
+        guard = Guard(Policy(deny="Bash(curl:*), WebFetch"), audit=FileLog(root / "audit.jsonl"))
+        for delivery in ("result", "instructions"):
+            session = library.session(
+                skills=names[: ACTIVE - 1], guard=guard, max_active=ACTIVE + 1, delivery=delivery, workspace=root
+            )
+            session.load([names[-1]], "add")
+            if not rows:
+                rows.extend(calls(session))
+            others = [entry.name for entry in library if entry.name not in names][:5]
+            suffix = "" if delivery == "result" else " [bodies at the top level]"
+            rows.extend(Row(row.what + suffix, row.us, row.limit) for row in texts(session, others))
+    if options.json:
+        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
+    else:
+        print(f"{options.skills:,} skills in the library, {ACTIVE} active; CPU microseconds, medians")
+        for row in rows:
+            limit = "" if row.limit is None else f"  limit {row.limit:,.0f}{'' if row.holds else '  NOT MET'}"
+            print(f"  {row.what:<72} {row.us:>9,.1f}{limit}")
+    return 1 if options.check and any(row.holds is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""`metier.Session`: a session, with the tools that a dialect makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+from metier.guard import Action, refused
+from metier.session import session as room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from metier.dialect import Dialect, DialectName, SkillTool, Spawn
+    from metier.tools import Executor, Tool
+
+
+class Session(room.Session):
+    """What one conversation has loaded, and the tools by which a model uses it.
+
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
+    >>> session = library.session()
+    >>> [tool.name for tool in session.tools()]
+    ['skills_load', 'skills_unload', 'skills_read', 'skills_run', 'skills_search']
+    """
+
+    def tools(self, dialect: DialectName | Dialect = "runtime", *, spawn: Spawn | None = None) -> list[SkillTool]:
+        """The tools by which a model uses skills: name, description, JSON schema and async call.
+
+        `spawn` starts an agent for a skill that asks for one of its own (`context: fork`).
+        """
+        return _dialect(dialect).tools(self, spawn)
+
+    def executor(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        dialect: DialectName | Dialect = "runtime",
+        builtin: Sequence[str] = (),
+        spawn: Spawn | None = None,
+    ) -> Executor:
+        """What calls tools under this session's rules: those of the dialect, an agent's own, and built-in ones.
+
+        `builtin` names those of Read, Write, Edit, Glob, Grep and Bash that the agent is to have; they work in the
+        session's workspace.
+        """
+        from metier.tools import Executor, ToolRegistry
+
+        given = [*self.tools(dialect, spawn=spawn), *tools, *self._built_in(builtin)]
+        return Executor(ToolRegistry(given), self)
+
+    def _built_in(self, names: Sequence[str]) -> list[Tool]:
+        from metier.tools import Workspace, builtin_tools
+
+        if not names:
+            return []
+        # The files of loaded skills can be read too, wherever they lie; they cannot be written.
+        workspace = Workspace(self.workspace, readable=lambda: tuple(one.root for one in self.active))
+        runner = None
+        if "Bash" in names:
+            runner = self.runner
+            isolated = runner.capabilities().isolates_files
+            action = Action(point="run", command="Bash", by="host", isolated=isolated)
+            decision = self.guard.decide(action)
+            if not decision.is_allowed:
+                raise refused(decision)
+        known = {tool.name: tool for tool in builtin_tools(workspace, runner)}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise InvalidArgument(
+                f"There is no built-in tool {unknown[0]!r}.", hint=f"They are {', '.join((*known, 'Bash'))}."
+            )
+        return [known[name] for name in names]
+
+    def instructions(self, prompt: str | None = None, *, dialect: DialectName | Dialect = "runtime") -> str:
+        """The top-level text for the next model call; empty when there is nothing to say.
+
+        `prompt` is what the user asks for: where the library is larger than the catalog, what fits it comes in.
+        """
+        return _dialect(dialect).instructions(self, prompt)
+
+
+def _dialect(chosen: DialectName | Dialect) -> Dialect:
+    from metier.dialect import dialect
+
+    return dialect(chosen) if isinstance(chosen, str) else chosen

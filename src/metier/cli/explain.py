@@ -1,0 +1,76 @@
+"""`metier explain`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.library import library_of
+from metier.cli.output import Style, print_json
+from metier.errors import InvalidArgument
+from metier.guard import Action, Ceiling, Guard, MemoryLog, parse_rules
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.guard import Decision
+
+
+def run(options: argparse.Namespace) -> int:
+    tool, arguments = _call(options)
+    action = Action(
+        point="call",
+        tool=tool,
+        arguments=arguments,
+        ceilings=(_ceiling(options),),
+        workspace=os.path.abspath(options.workspace or "."),
+    )
+    # What would be decided; nothing happens, so nothing is recorded.
+    decision = Guard(audit=MemoryLog()).decide(action)
+    if options.json:
+        print_json({"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule})
+    else:
+        _tell(decision, tool, arguments)
+    return 0
+
+
+def _call(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    if options.shell is not None:
+        if options.args is not None or options.tool is not None:
+            raise InvalidArgument("--command stands for --tool and --args.", hint="Give it alone.")
+        return "Bash", {"command": options.shell}
+    if not options.tool:
+        raise InvalidArgument("No tool is named.", hint='Add --tool Bash, or --command "git status".')
+    try:
+        arguments = json.loads(options.args) if options.args is not None else {}
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise InvalidArgument("--args is no JSON object.", hint="""Write --args '{"command": "git status"}'.""")
+    return options.tool, arguments
+
+
+def _ceiling(options: argparse.Namespace) -> Ceiling:
+    if options.name is None:
+        if options.rules is None and options.deny is None:
+            raise InvalidArgument("No rules are given.", hint='Name a skill, or add --rules "Bash(git:*) Read".')
+        allowed = None if options.rules is None else parse_rules(options.rules)
+        return Ceiling(owner="", allowed=allowed, disallowed=parse_rules(options.deny))
+    if options.rules is not None or options.deny is not None:
+        raise InvalidArgument("A skill has rules of its own.", hint="Give a skill or rules, not both.")
+    with library_of(options).session(guard=Guard(audit=MemoryLog()), workspace=options.workspace) as session:
+        session.load(options.name)
+        return session.one().ceiling
+
+
+def _tell(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
+    style = Style(sys.stdout)
+    paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}[decision.outcome]
+    asked = arguments.get("command") if isinstance(arguments.get("command"), str) else json.dumps(arguments)
+    print(f"{paint(decision.outcome)}  {style.strong(Style.text(tool))} {Style.text(str(asked), 2_000)}")
+    print(Style.text(decision.reason, 2_000))
+    print(f"{style.dim('rule')}: {Style.text(decision.rule, 1_000)}")
+    if decision.hint:
+        print(f"{style.dim('hint')}: {Style.text(decision.hint, 1_000)}")

@@ -1,0 +1,265 @@
+"""`metier session`: a small shell in which a person does what a model would."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from metier import Guard, Policy
+from metier.cli.library import indexed, library_of
+from metier.cli.output import Style, table
+from metier.dialect import as_text, definitions, dialect
+from metier.errors import MetierError
+from metier.skill import estimate_tokens
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable
+
+    from metier import Event, Session
+
+_HELP = """\
+  load NAME...        load skills instead of the loaded ones     add NAME...         beside them
+  unload NAME...      unload some; `unload` alone unloads all    active              what is loaded
+  read PATH [SKILL]   a file of a loaded skill                   files [SKILL]       its files
+  run SCRIPT [ARG...] a script of the last loaded skill          search WORDS        skills that fit
+  instructions [ASK]  the top-level text for a model             tools               what a model can call
+  call TOOL [JSON]    a tool call, as a model makes it           /NAME [ARGS]        a skill as a person invokes it
+  save                the session as JSON                        help, quit"""
+
+
+def run(options: argparse.Namespace) -> int:
+    library = library_of(options)
+    policy = Policy(unsandboxed="allow") if options.unsandboxed else Policy()
+    session = library.session(
+        guard=Guard(policy),
+        delivery=options.delivery,
+        budget=options.budget,
+        workspace=options.workspace,
+    )
+    shell = Shell(session, options.dialect, options.json)
+    with session:
+        if options.names:
+            shell.do(shlex.join(["load", *options.names]))
+        shell.talk()
+    return 1 if shell.failed and not shell.is_interactive else 0
+
+
+def _print(value: object) -> None:
+    """A line of JSON for each command, so that a program can read them as they come."""
+    print(json.dumps(value), flush=True)
+
+
+class Shell:
+    """Reads lines, does what they say, and shows what comes of it."""
+
+    def __init__(self, session: Session, dialect_name: str, as_json: bool) -> None:
+        self._session = session
+        self._dialect = dialect(dialect_name)
+        self._json = as_json
+        self._style = Style(sys.stdout)
+        self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
+        self.failed = False
+        if not as_json:
+            session.listen(self._tell)
+
+    def talk(self) -> None:
+        """Until the input ends or somebody says quit."""
+        if self.is_interactive:
+            self._prepare_terminal()
+            print(f"{len(self._session.library):,} skills. `help` shows what you can do.")
+        for line in self._lines():
+            if line in ("quit", "exit"):
+                return
+            self.do(line)
+
+    def do(self, line: str) -> None:
+        """One line; what goes wrong is said, and the next line is read."""
+        try:
+            if line.startswith("/"):
+                self._invoke(line)
+                return
+            verb, _, rest = line.partition(" ")
+            doing: Callable[[str], None] | None = getattr(self, f"_{verb}", None) if verb in _VERBS else None
+            if doing is None:
+                self._fail("unknown-command", f"There is no command {verb!r}.", "`help` shows them.")
+            else:
+                doing(rest.strip())
+        except MetierError as error:
+            self._fail(error.code, str(error), error.hint)
+        except ValueError as error:
+            self._fail("invalid-argument", f"That cannot be read: {error}.", "Check the quotes.")
+
+    def _lines(self) -> Iterable[str]:
+        while True:
+            try:
+                line = input("metier> " if self.is_interactive else "")
+            except EOFError:
+                return
+            if line.strip() and not line.lstrip().startswith("#"):
+                yield line.strip()
+
+    def _prepare_terminal(self) -> None:
+        with contextlib.suppress(ImportError):
+            import readline
+
+            names = [entry.name for entry in self._session.library]
+            words = sorted({*_VERBS, *names, *(f"/{name}" for name in names)})
+
+            def complete(text: str, state: int) -> str | None:
+                return next(iter([word for word in words if word.startswith(text)][state:]), None)
+
+            readline.set_completer_delims(" ")
+            readline.set_completer(complete)
+            readline.parse_and_bind("tab: complete")
+
+    # --- the commands -------------------------------------------------------------------------------------------
+
+    def _help(self, _: str) -> None:
+        print(_HELP)
+
+    def _load(self, rest: str) -> None:
+        self._loaded(shlex.split(rest), "replace")
+
+    def _add(self, rest: str) -> None:
+        self._loaded(shlex.split(rest), "add")
+
+    def _loaded(self, names: list[str], mode: Any) -> None:
+        receipt = self._session.load(names, mode)
+        words = self._dialect.words
+        texts = {name: self._session.content(name, words=words) for name in receipt.changed}
+        if self._json:
+            _print({**receipt.as_dict(), "content": texts})
+            return
+        for text in texts.values():
+            self._text(text)
+
+    def _unload(self, rest: str) -> None:
+        names = shlex.split(rest)
+        receipt = self._session.unload(names, all=not names)
+        self._show(receipt.as_dict())
+
+    def _active(self, _: str) -> None:
+        if self._json:
+            _print(self._session.receipt().as_dict())
+            return
+        rows = [(one.name, one.digest[:19], "stale" if one.is_stale else "", one.root) for one in self._session.active]
+        print(table(self._style, ("NAME", "DIGEST", "STATE", "ROOT"), rows) if rows else "No skill is loaded.")
+
+    def _files(self, rest: str) -> None:
+        listing = self._session.files(rest or None)
+        if self._json:
+            _print([{"path": file.path, "size": file.size, "kind": file.kind} for file in listing.files])
+            return
+        print(table(self._style, ("PATH", "KIND", "BYTES"), [(f.path, f.kind, f"{f.size:,}") for f in listing.files]))
+
+    def _read(self, rest: str) -> None:
+        path, *skill = shlex.split(rest) or [""]
+        resource = self._session.read(path, skill[0] if skill else None)
+        if self._json:
+            _print(resource.as_dict())
+            return
+        self._text(resource.content)
+        if resource.truncated:
+            print(self._style.warn(f"truncated: the file has {resource.size:,} bytes"))
+
+    def _run(self, rest: str) -> None:
+        script, *arguments = shlex.split(rest) or [""]
+        outcome = self._session.run_blocking(script, arguments)
+        if self._json:
+            _print({"exit_code": outcome.exit_code, "stdout": outcome.stdout, "stderr": outcome.stderr})
+            return
+        for text in (outcome.stdout, outcome.stderr):
+            if text:
+                self._lines_of(text)
+        self.failed |= not outcome.is_success
+
+    def _search(self, rest: str) -> None:
+        indexed(self._session.library)
+        found = self._session.search(rest)
+        if self._json:
+            _print([{"name": result.name, "score": result.score} for result in found])
+            return
+        rows = [(result.name, f"{result.score:.2f}", " ".join(result.description.split())) for result in found]
+        print(table(self._style, ("NAME", "SCORE", "DESCRIPTION"), rows) if rows else "Nothing fits.")
+
+    def _instructions(self, rest: str) -> None:
+        self._text(self._session.instructions(rest or None, dialect=self._dialect), key="instructions")
+
+    def _tools(self, _: str) -> None:
+        tools = self._session.tools(self._dialect)
+        if self._json:
+            _print(definitions(tools, "mcp"))
+            return
+        rows = []
+        for tool in tools:
+            size = len(json.dumps(definitions([tool], "openai")))
+            rows.append((tool.name, f"{size:,}", f"{estimate_tokens(tool.description):,}", tool.description))
+        print(table(self._style, ("TOOL", "BYTES", "TOKENS", "DESCRIPTION"), rows) if rows else "No tools.")
+
+    def _call(self, rest: str) -> None:
+        name, _, arguments = rest.partition(" ")
+        result = self._session.executor(dialect=self._dialect).execute_blocking(name, arguments or None)
+        self.failed |= not result.success
+        if self._json:
+            shape = {"success": result.success, "result": result.result, "error": result.error, "code": result.code}
+            _print({**shape, "hint": result.hint, "duration_ms": result.duration_ms})
+            return
+        self._text(as_text(result))
+
+    def _save(self, _: str) -> None:
+        _print(self._session.save())
+
+    def _invoke(self, line: str) -> None:
+        found = self._session.invoke(line, words=self._dialect.words)
+        if found is None:
+            self._fail("invalid-argument", "That is no /name.", "`search WORDS` finds skills.")
+        elif self._json:
+            _print({"name": found.name, "text": found.text, "is_user_message": found.is_user_message})
+        else:
+            self._text(found.text)
+
+    # --- showing ------------------------------------------------------------------------------------------------
+
+    def _show(self, value: dict[str, Any]) -> None:
+        if self._json:
+            _print(value)
+        else:
+            names = [item["name"] for item in value["active"]]
+            print(f"Loaded: {', '.join(names) or 'nothing'}.")
+
+    def _text(self, text: str, key: str = "text") -> None:
+        size, tokens = len(text.encode(errors="replace")), estimate_tokens(text)
+        if self._json:
+            _print({key: text, "bytes": size, "tokens": tokens})
+            return
+        self._lines_of(text)
+        print(self._style.dim(f"({size:,} bytes, about {tokens:,} tokens)"))
+
+    def _lines_of(self, text: str) -> None:
+        for line in text.splitlines():
+            print("\t".join(Style.text(part, 100_000) for part in line.split("\t")))
+
+    def _tell(self, event: Event) -> None:
+        paint = self._style.bad if event.kind == "refused" else self._style.dim
+        print(paint(f"· {event.kind} {Style.text(event.skill or event.tool)}"), file=sys.stderr)
+
+    def _fail(self, code: str, message: str, hint: str) -> None:
+        self.failed = True
+        if self._json:
+            _print({"error": {"code": code, "message": message, "hint": hint}})
+            return
+        print(f"{self._style.bad('error')} [{code}]: {Style.text(message, 2_000)}", file=sys.stderr)
+        if hint:
+            print(f"{self._style.dim('hint')}: {Style.text(hint, 2_000)}", file=sys.stderr)
+
+
+_VERBS = frozenset(
+    [
+        *("help", "load", "add", "unload", "active", "files", "read", "run", "search"),
+        *("instructions", "tools", "call", "save"),
+    ]
+)

@@ -1,0 +1,63 @@
+"""How a model sees skills: four sets of tools and texts over the same session, in the shape of each provider's API.
+
+A dialect translates and never decides. This room imports everything below it, up to `session`.
+"""
+
+from __future__ import annotations
+
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier.dialect.context import ContextProvider, SkillContext, enriched_prompt, joined_context
+    from metier.dialect.dialect import Dialect, DialectName, dialect
+    from metier.dialect.operations import Spawn
+    from metier.dialect.providers import PROVIDERS, Provider, answer, as_text, definitions
+    from metier.dialect.registry import RegistryDialect
+    from metier.dialect.runtime import RuntimeDialect
+    from metier.dialect.sandbox import SandboxDialect
+    from metier.dialect.skill_tool import SkillTool
+    from metier.dialect.tool import ToolDialect
+
+_NAMES = {
+    "ContextProvider": "metier.dialect.context",
+    "Dialect": "metier.dialect.dialect",
+    "DialectName": "metier.dialect.dialect",
+    "PROVIDERS": "metier.dialect.providers",
+    "Provider": "metier.dialect.providers",
+    "RegistryDialect": "metier.dialect.registry",
+    "RuntimeDialect": "metier.dialect.runtime",
+    "SandboxDialect": "metier.dialect.sandbox",
+    "SkillContext": "metier.dialect.context",
+    "SkillTool": "metier.dialect.skill_tool",
+    "Spawn": "metier.dialect.operations",
+    "ToolDialect": "metier.dialect.tool",
+    "answer": "metier.dialect.providers",
+    "as_text": "metier.dialect.providers",
+    "definitions": "metier.dialect.providers",
+    "dialect": "metier.dialect.dialect",
+    "enriched_prompt": "metier.dialect.context",
+    "joined_context": "metier.dialect.context",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
+
+__all__ = [
+    "PROVIDERS",
+    "ContextProvider",
+    "Dialect",
+    "DialectName",
+    "Provider",
+    "RegistryDialect",
+    "RuntimeDialect",
+    "SandboxDialect",
+    "SkillContext",
+    "SkillTool",
+    "Spawn",
+    "ToolDialect",
+    "answer",
+    "as_text",
+    "definitions",
+    "dialect",
+    "enriched_prompt",
+    "joined_context",
+]

@@ -1,0 +1,144 @@
+"""What every dialect can ask of a session, with results that say how much was left out and what must be kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from metier.errors import InvalidArgument
+from metier.skill import estimate_tokens
+from metier.tools import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from metier.find import Result
+    from metier.library import Entry
+    from metier.run import Outcome
+    from metier.session import ActiveSkill, Receipt, Resource, Session, Vocabulary
+
+    Spawn = Callable[["ActiveSkill", str, Session], Awaitable[str]]
+    """Runs a skill in an agent of its own: the skill, what it is to do, and the session that agent has."""
+
+
+class Operations:
+    """One session as a model uses it. All decisions are the session's and the guard's."""
+
+    def __init__(self, session: Session, words: Vocabulary, spawn: Spawn | None = None) -> None:
+        self.session = session
+        self.words = words
+        self._spawn = spawn
+
+    async def load(self, names: Sequence[str], mode: Literal["replace", "add"], args: str = "") -> Loaded:
+        """Load skills; one with `context: fork` is run in an agent of its own where the host can start one."""
+        session = self.session
+        if self._spawn is not None and len(names) == 1 and session.find(names[0]).skill.context == "fork":
+            return await self._forked(names[0], args)
+        receipt = await _in_thread_if(session.may_start_programs, session.load, names, mode, args=args, by="model")
+        texts = {name: session.content(name, words=self.words) for name in receipt.changed}
+        return Loaded(receipt, texts, session)
+
+    async def unload(self, names: Sequence[str], all_of_them: bool) -> Receipt:
+        """Unload skills."""
+        session = self.session
+        if not names and not all_of_them:
+            raise InvalidArgument("Nothing was named to unload.", hint="Name skills, or say all.")
+        return await _in_thread_if(
+            session.may_start_programs, session.unload, tuple(names), all=all_of_them, by="model"
+        )
+
+    def read(self, path: str, skill: str | None, **options: Any) -> Resource:
+        """Read a file of a loaded skill."""
+        return self.session.read(path, skill or None, by="model", words=self.words, **options)
+
+    async def run(self, script: str, args: Sequence[str], skill: str | None, **options: Any) -> Outcome:
+        """Run a script of a loaded skill."""
+        return await self.session.run(script, args, skill or None, by="model", **options)
+
+    async def execute(self, command: str, **options: Any) -> Outcome:
+        """Run a shell command where the skills' files are."""
+        return await self.session.execute(command, by="model", **options)
+
+    def search(self, query: str, k: int = 10) -> list[Result]:
+        """The skills that fit."""
+        return self.session.search(query, k)
+
+    def listed(self, part: str = "") -> list[Entry]:
+        """The skills that may be loaded, by name; with `part`, those whose name or a tag contains it."""
+        return self.session.listed(part)
+
+    async def _forked(self, name: str, args: str) -> Loaded:
+        assert self._spawn is not None
+        child = self.session.fork(name)
+        try:
+            output = await self._spawn(child.one(), args, child)
+        finally:
+            child.close()
+        return Loaded(self.session.receipt(), {}, self.session, output=str(output))
+
+
+class Loaded:
+    """What a load gave: the receipt, and for each skill the text that a model is to read."""
+
+    def __init__(self, receipt: Receipt, texts: Mapping[str, str], session: Session, output: str | None = None) -> None:
+        self.receipt = receipt
+        self.texts = texts
+        self.output = output
+        """What a skill gave that was run in an agent of its own."""
+        self._session = session
+
+    def one(self) -> ActiveSkill:
+        """The skill that was loaded last."""
+        return self._session.one(self.receipt.changed[-1])
+
+    def result(self, value: Any) -> ToolResult:
+        """A result that hosts should keep whole when they compact a history."""
+        shown = value if isinstance(value, str) else "\n".join(self.texts.values())
+        return ToolResult(
+            success=True,
+            result=value,
+            keep=bool(self.texts),
+            tokens_used=estimate_tokens(shown),
+            data={"receipt": self.receipt.as_dict()},
+        )
+
+
+def resource_result(resource: Resource, value: Any) -> ToolResult:
+    """The result of reading a file."""
+    return ToolResult(success=True, result=value, truncated=resource.truncated, data=resource.as_dict())
+
+
+def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
+    """The result of running something: a failure when it did not end well, with what it wrote in either case."""
+    found = {
+        "exit_code": outcome.exit_code,
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        "truncated": outcome.is_truncated,
+        "timed_out": outcome.timed_out,
+        "runner": outcome.runner,
+        "duration_ms": round(outcome.duration_ms, 1),
+    }
+    result = found if value is None else value
+    if outcome.is_success:
+        return ToolResult(success=True, result=result, truncated=outcome.is_truncated, data=found)
+    reason = "It timed out." if outcome.timed_out else f"It failed with exit code {outcome.exit_code}."
+    return ToolResult(
+        success=False,
+        result=result,
+        error=reason,
+        code="timed-out" if outcome.timed_out else "exit-code",
+        hint="Read what it wrote, and correct the call.",
+        truncated=outcome.is_truncated,
+        data=found,
+    )
+
+
+async def _in_thread_if(needed: bool, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call what may start a program without holding up the event loop; anything else at once."""
+    if not needed:
+        return function(*args, **options)
+    import functools
+
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(functools.partial(function, *args, **options))

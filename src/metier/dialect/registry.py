@@ -1,0 +1,96 @@
+"""The `registry` dialect: `list_skills`, `read_skill`, `read_skill_resource`, and the catalog as context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from metier.dialect.dialect import has_skills
+from metier.dialect.operations import Operations, resource_result
+from metier.dialect.skill_tool import SkillTool, schema, text
+from metier.find.render import MARKDOWN_HEADING, one_line
+from metier.session import Vocabulary
+from metier.session.instructions import active_block, compose
+from metier.skill import estimate_tokens
+from metier.tools import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.dialect.operations import Spawn
+    from metier.session import Session
+
+HEADING = "[Available skills]"
+
+LIST = schema((), query=text("Only skills whose name or a tag contains this, or that fit it."))
+READ = schema(
+    ("skill_id",),
+    skill_id=text("The id of a skill, as listed."),
+    args=text("What the skill is to work on, if its instructions ask for arguments."),
+)
+RESOURCE = schema(
+    ("skill_id", "path"),
+    skill_id=text("The id of a skill that was read."),
+    path=text("The path of the file, relative to the skill's folder."),
+)
+
+
+class RegistryDialect:
+    """A registry that a model reads from: what is listed, one skill, one file of it."""
+
+    name = "registry"
+    words = Vocabulary(load="read_skill", read="read_skill_resource", search="list_skills")
+
+    def instructions(self, session: Session, prompt: str | None = None) -> str:
+        """The catalog: a heading, a bullet for each skill, and how to read one."""
+        catalog = session.catalog(prompt, words=self.words, format="markdown")
+        listed = ""
+        if catalog:
+            bullets = catalog.removeprefix(MARKDOWN_HEADING).strip("\n")
+            listed = f"{HEADING}\n{bullets}\n\nRead a skill with `read_skill` before you begin a task that it fits."
+        with_bodies = session.options.delivery == "instructions"
+        return compose(listed, active_block(session.active, self.words, with_bodies=True) if with_bodies else "")
+
+    def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
+        """The three tools; none where there are no skills."""
+        if not has_skills(session):
+            return []
+        do = _Calls(Operations(session, self.words, spawn))
+
+        def tool(name: str, about: str, parameters: Mapping[str, Any], call: Any) -> SkillTool:
+            return SkillTool(name, lambda: about, parameters, call, timeout=None)
+
+        return [
+            tool("list_skills", "List the skills that there are, with id and description.", LIST, do.list_skills),
+            tool("read_skill", "Read the instructions of a skill, which you then follow.", READ, do.read_skill),
+            tool("read_skill_resource", "Read a file of a skill that you have read.", RESOURCE, do.read_resource),
+        ]
+
+
+class _Calls:
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    async def list_skills(self, arguments: Mapping[str, Any]) -> ToolResult:
+        query = arguments.get("query", "")
+        entries = self._do.listed(query)
+        found = [{"id": entry.name, "description": one_line(entry.description)} for entry in entries]
+        return ToolResult(success=True, result={"skills": found, "total": len(found)})
+
+    async def read_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
+        loaded = await self._do.load([arguments["skill_id"]], "add", arguments.get("args", ""))
+        if loaded.output is not None:
+            return loaded.result({"id": arguments["skill_id"], "output": loaded.output})
+        one = loaded.one()
+        found: dict[str, Any] = {
+            "id": one.name,
+            "content": loaded.texts[one.name],
+            "approximate_tokens": estimate_tokens(one.body),
+        }
+        if one.skill.requires:
+            found["requires"] = list(one.skill.requires)
+            found["hint"] = f"It builds on {', '.join(one.skill.requires)}: read those too."
+        return loaded.result(found)
+
+    async def read_resource(self, arguments: Mapping[str, Any]) -> ToolResult:
+        resource = self._do.read(arguments["path"], arguments["skill_id"])
+        return resource_result(resource, resource.as_dict())

@@ -1,0 +1,139 @@
+"""The `runtime` dialect: `skills_load`, `skills_unload`, `skills_read`, `skills_run`, `skills_search`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from metier.dialect.dialect import has_skills
+from metier.dialect.operations import Operations, outcome_result, resource_result
+from metier.dialect.skill_tool import SkillTool, choice, flag, number, schema, text, texts
+from metier.errors import InvalidArgument
+from metier.session import RUNTIME, contained
+from metier.tools import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.dialect.operations import Spawn
+    from metier.session import Session
+
+_SKILL = text("The name of a loaded skill; the one that was loaded last when left out.")
+
+LOAD = schema(
+    ("skills",),
+    skills=texts("Names of skills."),
+    mode=choice("replace: instead of the loaded ones (default). add: beside them.", "replace", "add"),
+    args=text("What the skill is to work on, if its instructions ask for arguments."),
+)
+UNLOAD = schema((), skills=texts("Names of loaded skills."), all=flag("Unload every skill."))
+READ = schema(
+    ("path",),
+    path=text("The path of the file, relative to the skill's root."),
+    skill=_SKILL,
+    encoding=choice("text (default), or base64 for what is no text.", "text", "base64"),
+    start=number("The first line to read, from 1."),
+    end=number("The line after the last one to read."),
+)
+RUN = schema(
+    ("script",),
+    script=text("The path of the script, relative to the skill's root, such as scripts/check.py."),
+    args=texts("Its arguments, one element each."),
+    skill=_SKILL,
+    env=texts('Environment variables for it, each as "NAME=value".'),
+    folder=text("The working folder, relative to the workspace."),
+    seconds=number("How long it may take, at most 600; 30 when left out."),
+)
+SEARCH = schema(
+    ("query",), query=text("What the skill should be good for."), k=number("How many at most; 10 when left out.")
+)
+
+
+class RuntimeDialect:
+    """Sessions as a model drives them: load, unload, read, run, search.
+
+    >>> RuntimeDialect().words.search
+    'skills_search'
+    """
+
+    name = "runtime"
+    words = RUNTIME
+
+    def instructions(self, session: Session, prompt: str | None = None) -> str:
+        """Rules, catalog and active skills."""
+        return session.composed(prompt, words=self.words)
+
+    def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
+        """The five tools; none where there are no skills."""
+        if not has_skills(session):
+            return []
+        do = _Calls(Operations(session, self.words, spawn))
+
+        def tool(name: str, about: str, parameters: Mapping[str, Any], call: Any, *tags: str) -> SkillTool:
+            return SkillTool(name, lambda: about, parameters, call, timeout=None, tags=tags)
+
+        return [
+            tool("skills_load", "Load skills: returns their instructions, which you then follow.", LOAD, do.load),
+            tool("skills_unload", "Unload skills that are no longer needed.", UNLOAD, do.unload),
+            tool("skills_read", "Read a reference, template or other file of a loaded skill.", READ, do.read),
+            tool("skills_run", "Run a script of a loaded skill and get what it prints.", RUN, do.run, "exec"),
+            tool("skills_search", "Find skills that fit a task, the best first.", SEARCH, do.search),
+        ]
+
+
+class _Calls:
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    async def load(self, arguments: Mapping[str, Any]) -> ToolResult:
+        loaded = await self._do.load(arguments["skills"], arguments.get("mode", "replace"), arguments.get("args", ""))
+        if loaded.output is not None:
+            return loaded.result(contained(loaded.output))
+        return loaded.result("\n\n".join((*loaded.texts.values(), _active(loaded.receipt.active))))
+
+    async def unload(self, arguments: Mapping[str, Any]) -> ToolResult:
+        receipt = await self._do.unload(arguments.get("skills", ()), arguments.get("all", False))
+        return ToolResult(success=True, result=_active(receipt.active), data={"receipt": receipt.as_dict()})
+
+    async def read(self, arguments: Mapping[str, Any]) -> ToolResult:
+        given = {key: arguments[key] for key in ("encoding", "start", "end") if key in arguments}
+        resource = self._do.read(arguments["path"], arguments.get("skill"), **given)
+        notes = []
+        if resource.encoding == "base64":
+            notes.append(f"base64 of {resource.size:,} bytes")
+        if resource.truncated:
+            notes.append(f"truncated: the file has {resource.size:,} bytes; ask for lines with start and end")
+        if resource.is_stale:
+            notes.append("the skill's files have changed since it was loaded")
+        return resource_result(resource, "\n".join((resource.content, *(f"[{note}]" for note in notes))))
+
+    async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
+        outcome = await self._do.run(
+            arguments["script"],
+            arguments.get("args", ()),
+            arguments.get("skill"),
+            env=_variables(arguments.get("env", ())),
+            folder=arguments.get("folder"),
+            seconds=arguments.get("seconds"),
+        )
+        return outcome_result(outcome)
+
+    async def search(self, arguments: Mapping[str, Any]) -> ToolResult:
+        results = self._do.search(arguments["query"], min(arguments.get("k", 10), 50))
+        found = [{"name": result.name, "description": result.entry.description} for result in results]
+        return ToolResult(success=True, result=json.dumps(found, ensure_ascii=False))
+
+
+def _active(items: Any) -> str:
+    names = ", ".join(item.name for item in items)
+    return f"Active skills, the last one loaded last: {names}." if names else "No skill is active."
+
+
+def _variables(pairs: Any) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidArgument(f"{pair[:40]!r} is no variable.", hint='Write "NAME=value".')
+        found[name] = value
+    return found

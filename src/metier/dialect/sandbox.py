@@ -1,0 +1,96 @@
+"""The `sandbox` dialect: `get_skill`, and `sandbox_execute` for everything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from metier.dialect.operations import Operations, outcome_result
+from metier.dialect.skill_tool import SkillTool, number, schema, text
+from metier.session import Vocabulary
+from metier.session.instructions import active_block
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.dialect.operations import Spawn
+    from metier.run import Outcome
+    from metier.session import Session
+    from metier.tools import ToolResult
+
+GET = schema(
+    ("skill_name",),
+    skill_name=text("The name of a skill, as listed."),
+    args=text("What the skill is to work on, if its instructions ask for arguments."),
+)
+EXECUTE = schema(
+    ("command",),
+    command=text("A command for bash. Files of a skill lie below its mountPath."),
+    seconds=number("How long it may take, at most 600; 30 when left out."),
+)
+
+
+class SandboxDialect:
+    """A shell that the skills are mounted in, and a tool that tells about one."""
+
+    name = "sandbox"
+    words = Vocabulary(load="get_skill", execute="sandbox_execute")
+
+    def instructions(self, session: Session, prompt: str | None = None) -> str:
+        """The active skills, where their instructions go there; the catalog is in the tool."""
+        if session.options.delivery != "instructions":
+            return ""
+        return active_block(session.active, self.words, with_bodies=True)
+
+    def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
+        """The two tools."""
+        do = _Calls(Operations(session, self.words, spawn))
+        about = "Run a command in a shell that has the files of the skills, and get what it prints."
+        return [
+            SkillTool("get_skill", lambda: self.description(session), GET, do.get_skill, timeout=None),
+            # It is a shell and no skill-control tool: what active skills and policy say of Bash counts for it.
+            SkillTool(
+                "sandbox_execute", lambda: about, EXECUTE, do.execute, timeout=None, is_control=False, tags=("exec",)
+            ),
+        ]
+
+    def description(self, session: Session) -> str:
+        """What `get_skill` does, with the catalog in it."""
+        catalog = session.catalog(words=self.words, locations=True)
+        listed = catalog or "No skills are currently available."
+        return f"Get the instructions of a skill, which you then follow with sandbox_execute.\n\n{listed}"
+
+
+class _Calls:
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    async def get_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
+        loaded = await self._do.load([arguments["skill_name"]], "add", arguments.get("args", ""))
+        if loaded.output is not None:
+            return loaded.result({"name": arguments["skill_name"], "output": loaded.output})
+        one = loaded.one()
+        return loaded.result(
+            {
+                "name": one.name,
+                "description": one.skill.description,
+                "mountPath": one.root,
+                "instructions": loaded.texts[one.name],
+            }
+        )
+
+    async def execute(self, arguments: Mapping[str, Any]) -> ToolResult:
+        outcome = await self._do.execute(arguments["command"], seconds=arguments.get("seconds"))
+        return outcome_result(outcome, _response(outcome))
+
+
+def _response(outcome: Outcome) -> dict[str, Any]:
+    output = outcome.stdout + outcome.stderr
+    if outcome.is_truncated:
+        output += "\n[Output truncated]"
+    how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
+    return {
+        "success": outcome.is_success,
+        "message": f"The command {how}.",
+        "output": output,
+        "exit_code": outcome.exit_code,
+    }

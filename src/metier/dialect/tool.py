@@ -1,0 +1,128 @@
+"""The `tool` dialect: one `skill` tool whose description is the catalog."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from metier.dialect.operations import Operations, outcome_result, resource_result
+from metier.dialect.skill_tool import SkillTool, choice, schema, text
+from metier.errors import ActivationFailed, InvalidArgument, MetierError, SkillNotFound
+from metier.session import Vocabulary
+from metier.session.instructions import active_block
+from metier.tools import DEFAULT_TIMEOUT, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.dialect.operations import Spawn
+    from metier.session import Session
+
+SKILL = schema(
+    ("skill_name",),
+    skill_name=text("The name of the skill, as listed."),
+    args=text("For load: what the skill is to work on. For read: a path. For run: a script and its arguments."),
+    action=choice(
+        "load (default): get its instructions. read: get a file of it. run: run a script of it. unload: end it.",
+        "load",
+        "read",
+        "run",
+        "unload",
+    ),
+)
+
+_USAGE = """\
+## Usage
+- When a skill fits the task, call this tool with its name before you begin, and follow what it says.
+- Load a skill once; its instructions stay in the conversation.
+- Where two loaded skills contradict each other, the one that was loaded last counts.
+
+## What a skill costs
+Only names and descriptions are listed. Instructions are loaded when you ask for them, files when they point to them.
+
+## Paths
+Relative paths in a skill start at its base_path. `action: read` gets a file, `action: run` runs a script and returns
+what it prints; do not read scripts."""
+
+
+class ToolDialect:
+    """One tool, `skill`, that does everything; its description lists the skills and is always current."""
+
+    name = "tool"
+    words = Vocabulary(load="skill", unload="skill", read="skill action=read", run="skill action=run")
+
+    def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self.timeout = timeout
+
+    def instructions(self, session: Session, prompt: str | None = None) -> str:
+        """The active skills, where their instructions go there; the catalog is in the tool."""
+        if session.options.delivery != "instructions":
+            return ""
+        return active_block(session.active, self.words, with_bodies=True)
+
+    def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
+        """The one tool."""
+        do = _Calls(Operations(session, self.words, spawn))
+        describe = lambda: self.description(session)  # noqa: E731
+        return [SkillTool("skill", describe, SKILL, do.skill, timeout=self.timeout, tags=("exec",))]
+
+    def description(self, session: Session) -> str:
+        """What the tool does, with the catalog in it."""
+        listed = session.catalog(words=self.words, format="markdown") or "No skills currently available."
+        return f"Use a skill: instructions and files for a kind of task.\n\n{listed}\n\n{_USAGE}"
+
+
+class _Calls:
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    async def skill(self, arguments: Mapping[str, Any]) -> ToolResult:
+        name, args = arguments["skill_name"].strip(), arguments.get("args", "")
+        if not name:
+            raise InvalidArgument("skill_name is required.", hint="Name one of the listed skills.")
+        action = arguments.get("action", "load")
+        if action == "unload":
+            receipt = await self._do.unload([name], False)
+            return ToolResult(success=True, result={"skill_name": name, "unloaded": name in receipt.changed})
+        if action == "read":
+            resource = self._do.read(args, name)
+            return resource_result(resource, resource.as_dict())
+        if action == "run":
+            script, *rest = _words(args)
+            return outcome_result(await self._do.run(script, rest, name))
+        return await self._load(name, args)
+
+    async def _load(self, name: str, args: str) -> ToolResult:
+        try:
+            loaded = await self._do.load([name], "add", args)
+        except SkillNotFound:
+            raise
+        except MetierError as error:
+            if type(error) in (InvalidArgument,) or hasattr(error, "decision"):
+                raise
+            failed = ActivationFailed(f"Failed to load skill {name!r}: {error}", hint=error.hint)
+            failed.code = error.code
+            raise failed from None
+        if loaded.output is not None:
+            return loaded.result({"skill_name": name, "output": loaded.output})
+        one = loaded.one()
+        found: dict[str, Any] = {
+            "skill_name": one.name,
+            "base_path": one.root,
+            "content": loaded.texts[one.name],
+        }
+        if one.skill.allowed_tools is not None:
+            found["allowed_tools"] = list(one.skill.allowed_tools)
+        if args:
+            found["args"] = args
+        return loaded.result(found)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        raise InvalidArgument("The quotes in args do not close.", hint='Write "scripts/x.py --all".') from None
+    if not words:
+        raise InvalidArgument("No script was named.", hint='Write args="scripts/x.py --all".')
+    return words

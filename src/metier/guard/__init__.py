@@ -1,0 +1,71 @@
+"""What may happen: policy, tool rules and the audit trail, behind one decision point.
+
+This room decides and records; it carries nothing out. It imports `skill`, `source` and `library`.
+"""
+
+from __future__ import annotations
+
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier.guard.audit import AuditLog, AuditRecord, FileLog, MemoryLog, default_audit_file
+    from metier.guard.ceiling import Ceiling
+    from metier.guard.decision import Action, Actor, Decision, Subject
+    from metier.guard.guard import Guard, Passage, current_user, refused
+    from metier.guard.matching import Match, forbids, permits
+    from metier.guard.names import canonical_tool
+    from metier.guard.policy import Policy
+    from metier.guard.redaction import redact
+    from metier.guard.rules import Rule, parse_rules
+
+_NAMES = {
+    "Action": "metier.guard.decision",
+    "Actor": "metier.guard.decision",
+    "AuditLog": "metier.guard.audit",
+    "AuditRecord": "metier.guard.audit",
+    "Ceiling": "metier.guard.ceiling",
+    "Decision": "metier.guard.decision",
+    "FileLog": "metier.guard.audit",
+    "Guard": "metier.guard.guard",
+    "Match": "metier.guard.matching",
+    "MemoryLog": "metier.guard.audit",
+    "Passage": "metier.guard.guard",
+    "Policy": "metier.guard.policy",
+    "Rule": "metier.guard.rules",
+    "Subject": "metier.guard.decision",
+    "canonical_tool": "metier.guard.names",
+    "current_user": "metier.guard.guard",
+    "default_audit_file": "metier.guard.audit",
+    "forbids": "metier.guard.matching",
+    "parse_rules": "metier.guard.rules",
+    "permits": "metier.guard.matching",
+    "redact": "metier.guard.redaction",
+    "refused": "metier.guard.guard",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
+
+__all__ = [
+    "Action",
+    "Actor",
+    "AuditLog",
+    "AuditRecord",
+    "Ceiling",
+    "Decision",
+    "FileLog",
+    "Guard",
+    "Match",
+    "MemoryLog",
+    "Passage",
+    "Policy",
+    "Rule",
+    "Subject",
+    "canonical_tool",
+    "current_user",
+    "default_audit_file",
+    "forbids",
+    "parse_rules",
+    "permits",
+    "redact",
+    "refused",
+]

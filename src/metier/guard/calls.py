@@ -1,0 +1,152 @@
+"""Deciding about tool calls: policy first, then the ceiling of every active skill."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from metier.guard.decision import Decision
+from metier.guard.matching import forbids, permits
+from metier.guard.names import canonical_tool
+from metier.guard.rules import parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.guard.ceiling import Ceiling
+    from metier.guard.decision import Action
+    from metier.guard.matching import Match
+    from metier.guard.policy import Policy
+    from metier.guard.rules import Rule
+
+_CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
+_FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
+_KEPT = 256
+_MAX_KEPT_COMMAND = 1_000
+_PATHS = ("file_path", "path", "filename", "file", "notebook_path", "target_file", "absolute_path")
+
+
+class Calls:
+    """The rules for tool calls that a policy gives, ready to be matched."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._allow = None if policy.allow is None else parse_rules(policy.allow)
+        self._ask = parse_rules(policy.ask)
+        self._deny = parse_rules(policy.deny)
+        self._script_reads = policy.script_reads
+        self._kept: dict[tuple[object, ...], tuple[Decision, tuple[Ceiling, ...]]] = {}
+
+    def decide(self, action: Action) -> Decision:
+        """Allowed only inside every ceiling and inside the policy."""
+        if action.is_control:
+            return _CONTROL
+        command = _lasting(action)
+        if command is None:
+            return self._decide(action)
+        key = (action.tool, command, *map(id, action.ceilings))
+        kept = self._kept.get(key)
+        if kept is None:
+            # The ceilings are kept with it: as long as they live, nothing else can have their ids.
+            kept = self._kept[key] = (self._decide(action), action.ceilings)
+            while len(self._kept) > _KEPT:
+                self._kept.pop(next(iter(self._kept)), None)
+        return kept[0]
+
+    def _decide(self, action: Action) -> Decision:
+        found = _forbidden(self._deny, action)
+        if found is not None:
+            return _denied(f"By policy, nobody can use tool {action.tool!r} so. {found.reason}", "policy: deny", found)
+        granted = _FREE
+        for ceiling in action.ceilings:
+            decision = self._inside(ceiling, action)
+            if not decision.is_allowed:
+                return decision
+            granted = decision if decision is not _FREE else granted
+        if self._allow is not None:
+            match = permits(self._allow, action.tool, action.arguments, workspace=action.workspace)
+            if not match.allowed:
+                reason = f"By policy, nobody can use tool {action.tool!r} so. {_outside(self._allow, match)}"
+                return _denied(reason, "policy: allow")
+            granted = _granted("policy: allow", match) if granted is _FREE else granted
+        found = _forbidden(self._ask, action)
+        if found is not None:
+            return Decision(
+                outcome="ask",
+                reason=f"Somebody has to agree to this use of tool {action.tool!r}. {found.reason}",
+                rule=_rule("policy: ask", found),
+                code="approval-needed",
+                hint="Ask the user, or do it another way.",
+            )
+        return granted
+
+    def _inside(self, ceiling: Ceiling, action: Action) -> Decision:
+        tool, owner = action.tool, ceiling.owner
+        whose = f"Skill {owner!r} cannot use tool {tool!r}" if owner else f"Tool {tool!r} cannot be used"
+        prefix = f"{owner}: " if owner else ""
+        found = _forbidden(ceiling.disallowed, action)
+        if found is not None:
+            return _denied(f"{whose} so. {found.reason}", f"{prefix}disallowed-tools", found)
+        granted = _FREE
+        if ceiling.allowed is not None:
+            match = permits(ceiling.allowed, tool, action.arguments, workspace=action.workspace)
+            if not match.allowed:
+                return _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
+            granted = _granted(f"{prefix}allowed-tools", match)
+        if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) == "read":
+            script = _script(action.arguments, action.workspace, ceiling.scripts)
+            if script is not None:
+                return Decision(
+                    outcome=self._script_reads,
+                    reason=f"{script} is a script of skill {owner!r}: run it instead of reading it.",
+                    rule=f"policy: script_reads {self._script_reads}",
+                    code="script-read",
+                    hint=f"Run it with {ceiling.run_scripts_with}.",
+                )
+        return granted
+
+
+def _lasting(action: Action) -> str | None:
+    """The command of a call about which the same will be decided again: one that names no file to read or write."""
+    arguments = action.arguments
+    if len(arguments) != 1 or canonical_tool(action.tool) != "bash":
+        return None
+    command = arguments.get("command")
+    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or "<" in command or ">" in command:
+        return None
+    return command
+
+
+def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:
+    return forbids(rules, action.tool, action.arguments, workspace=action.workspace) if rules else None
+
+
+def _outside(rules: tuple[Rule, ...], match: Match) -> str:
+    return match.reason if rules else "No tools are allowed."
+
+
+def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ...]) -> str | None:
+    for name in _PATHS:
+        path = arguments.get(name)
+        if isinstance(path, str) and path and "\0" not in path:
+            full = os.path.join(workspace, os.path.expanduser(path))
+            if os.path.normpath(full) in scripts or os.path.realpath(full) in scripts:
+                return path
+    return None
+
+
+def _granted(whose: str, match: Match) -> Decision:
+    return Decision(outcome="allow", reason=match.reason or "A rule allows it.", rule=_rule(whose, match))
+
+
+def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:
+    return Decision(
+        outcome="deny",
+        reason=reason,
+        rule=_rule(whose, match),
+        code="tool-not-allowed",
+        hint="Use what is allowed, or unload the skill when it is no longer needed.",
+    )
+
+
+def _rule(whose: str, match: Match | None) -> str:
+    return whose if match is None or match.rule is None else f"{whose} {match.rule.text}"

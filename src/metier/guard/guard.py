@@ -1,0 +1,378 @@
+"""The one decision point. Everything that a skill makes happen passes here, and leaves one record."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import logging
+import os
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import AuditUnavailable, Refused
+from metier.guard.audit import AuditRecord, FileLog, default_audit_file
+from metier.guard.calls import Calls
+from metier.guard.decision import Actor, Decision
+from metier.guard.policy import Policy
+from metier.guard.redaction import redact
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from metier.guard.audit import AuditLog
+    from metier.guard.decision import Action, Outcome, Subject
+
+log = logging.getLogger("metier.guard")
+
+_STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
+_MAX_ARGUMENTS = 2_000
+_NOBODY = Actor()
+
+
+class Guard:
+    """Decides what may happen, by policy, trust and the rules of the active skills, and records it.
+
+    >>> from metier.guard import Action, Guard, MemoryLog, Policy
+    >>> guard = Guard(Policy(deny="Bash(curl:*)"), audit=MemoryLog())
+    >>> decision = guard.decide(Action(point="call", tool="Bash", arguments={"command": "curl example.com"}))
+    >>> decision.outcome, decision.rule
+    ('deny', 'policy: deny Bash(curl:*)')
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        audit: AuditLog | str | None = None,
+        approve: Callable[[Action, Decision], bool] | None = None,
+    ) -> None:
+        """Decide by `policy`; record in `audit`, a log or the path of one; ask `approve` where policy says to ask.
+
+        Without `audit`, records go to the user's own log where that can be written. Without `approve`, whatever has
+        to be asked is refused.
+        """
+        self._policy = policy or Policy()
+        self._calls = Calls(self._policy)
+        self._blocked = frozenset(self._policy.blocked)
+        self.approve = approve
+        self._version = 0
+        self._audit, self._must_record = _log_of(audit)
+        self._unkept: list[AuditRecord] = []
+
+    @property
+    def policy(self) -> Policy:
+        """What is allowed; a new one counts from the next decision on, in every session."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._calls = Calls(policy)
+        self._blocked = frozenset(policy.blocked)
+        self._policy = policy
+        self._version += 1
+
+    @property
+    def version(self) -> int:
+        """Changes whenever what is allowed may have changed."""
+        return self._version
+
+    def block(self, *skills: str) -> None:
+        """Block skills, by name or digest, from the next decision on, in every session."""
+        self._blocked |= frozenset(skills)
+        self._version += 1
+
+    def unblock(self, *skills: str) -> None:
+        """Take a block back."""
+        self._blocked -= frozenset(skills)
+        self._version += 1
+
+    @property
+    def blocked(self) -> frozenset[str]:
+        """The names and digests that are blocked."""
+        return self._blocked
+
+    def is_blocked(self, name: str, digest: str = "") -> bool:
+        """Whether a skill is blocked, by its name or by its content."""
+        return bool(self._blocked) and (name in self._blocked or (bool(digest) and digest in self._blocked))
+
+    # --- deciding -------------------------------------------------------------------------------------------------
+
+    def decide(self, action: Action) -> Decision:
+        """What policy, trust and rules say to an action. Asks nobody and records nothing."""
+        subject = action.skill
+        if subject is not None and action.point != "unload" and self.is_blocked(subject.name, subject.digest):
+            return Decision(
+                outcome="deny",
+                reason=f"Skill {subject.name!r} is blocked.",
+                rule="policy: blocked",
+                code="skill-blocked",
+                hint="Do the task without it, or ask an administrator.",
+            )
+        if action.point == "call":
+            return self._calls.decide(action)
+        if action.point == "load":
+            return self._load(action, subject)
+        if action.point == "read":
+            return self._read(action, subject)
+        if action.point in ("run", "hook", "inject"):
+            return self._run(action, subject)
+        return _ALLOWED
+
+    def _load(self, action: Action, subject: Subject | None) -> Decision:
+        if subject is None:
+            return _ALLOWED
+        if action.by == "model" and not subject.for_models:
+            return Decision(
+                outcome="deny",
+                reason=f"Skill {subject.name!r} is for people to invoke, not for models.",
+                rule=f"{subject.name}: disable-model-invocation",
+                code="not-for-models",
+                hint=f"Ask the user to type /{subject.name}.",
+            )
+        if action.by == "user" and not subject.for_people:
+            return Decision(
+                outcome="deny",
+                reason=f"Skill {subject.name!r} is for models to load, not for people to invoke.",
+                rule=f"{subject.name}: user-invocable",
+                code="not-for-people",
+                hint="Describe the task, and the agent loads it when it fits.",
+            )
+        if action.by == "model" and not subject.trusted:
+            return self._untrusted(subject)
+        return _ALLOWED
+
+    def _untrusted(self, subject: Subject) -> Decision:
+        outcome = self._policy.untrusted
+        if outcome == "allow":
+            return _ALLOWED
+        return Decision(
+            outcome=outcome,
+            reason=f"Skill {subject.name!r} comes from a place that nobody vouches for.",
+            rule=f"policy: untrusted {outcome}",
+            code="approval-needed" if outcome == "ask" else "skill-untrusted",
+            hint="Look at it, then `metier trust` its project.",
+        )
+
+    def _read(self, action: Action, subject: Subject | None) -> Decision:
+        outcome = self._policy.script_reads
+        if not action.command or outcome == "allow":
+            return _ALLOWED
+        owner = subject.name if subject is not None else "the skill"
+        return Decision(
+            outcome=outcome,
+            reason=f"{action.path} is a script of skill {owner!r}: run it instead of reading it.",
+            rule=f"policy: script_reads {outcome}",
+            code="script-read",
+            hint=f"Run it: {action.command}",
+        )
+
+    def _run(self, action: Action, subject: Subject | None) -> Decision:
+        policy = self._policy
+        setting = {"run": "scripts", "hook": "hooks", "inject": "injection"}[action.point]
+        found: list[Decision] = []
+        if subject is not None and not subject.trusted:
+            if action.point != "run":
+                reason = f"Skill {subject.name!r} comes from a place that nobody vouches for."
+                hint = "Look at it, then `metier trust` its project."
+                rule = f"policy: {setting} of untrusted skills"
+                return Decision(outcome="deny", reason=reason, rule=rule, code="skill-untrusted", hint=hint)
+            found.append(self._untrusted(subject))
+        found.append(_by_policy(setting, getattr(policy, setting), f"{_RUNS[action.point]} are not allowed here."))
+        if not action.isolated:
+            reason = "The runner at hand isolates nothing from this machine."
+            hint = "Use a runner that isolates, or a policy with unsandboxed='allow'."
+            found.append(_by_policy("unsandboxed", policy.unsandboxed, reason, "isolation-missing", hint))
+        return max(found, key=lambda decision: _STRICTNESS[decision.outcome])
+
+    # --- passing --------------------------------------------------------------------------------------------------
+
+    def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
+        """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
+        decision = self._unrecorded() or self.decide(action)
+        if decision.outcome == "ask" and self.approve is not None:
+            decision = self._asked(action, decision)
+        if not decision.is_allowed:
+            what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
+            log.warning("%s %s: %s (%s)", action.point, shown(what), decision.reason, decision.rule)
+        return Passage(self, action, actor, decision, active)
+
+    def _asked(self, action: Action, decision: Decision) -> Decision:
+        assert self.approve is not None
+        try:
+            agreed = self.approve(action, decision)
+        except Exception as error:
+            log.warning("asking failed: %s", error)
+            agreed = False
+        if agreed is True:
+            return Decision(outcome="allow", reason="Somebody was asked and agreed.", rule=decision.rule)
+        return Decision(
+            outcome="deny",
+            reason=f"{decision.reason} Somebody was asked and did not agree.",
+            rule=decision.rule,
+            code="approval-denied",
+            hint="Do the task another way.",
+        )
+
+    def keep(self, record: AuditRecord) -> None:
+        """Add a record to the trail."""
+        if self._audit is None:
+            return
+        try:
+            self._audit.append(record)
+        except AuditUnavailable as error:
+            if not self._unkept:
+                log.warning("%s %s", error, error.hint)
+            if self._must_record or not self._unkept:
+                self._unkept.append(record)
+
+    def _unrecorded(self) -> Decision | None:
+        """Nothing more happens while the log that somebody asked for cannot be written."""
+        if not self._unkept or not self._must_record:
+            return None
+        waiting, self._unkept = self._unkept, []
+        for record in waiting:
+            self.keep(record)
+        if not self._unkept:
+            return None
+        return Decision(
+            outcome="deny",
+            reason="The audit log cannot be written, and nothing may happen unrecorded.",
+            rule="audit",
+            code="audit-unavailable",
+            hint="Check the disk and the permissions of the audit log.",
+        )
+
+
+class Passage:
+    """One action on its way: the decision about it, and the record that it leaves when it ends."""
+
+    __slots__ = ("_action", "_active", "_actor", "_guard", "_is_closed", "_started", "decision")
+
+    def __init__(
+        self, guard: Guard, action: Action, actor: Actor, decision: Decision, active: tuple[str, ...] = ()
+    ) -> None:
+        self.decision = decision
+        self._guard = guard
+        self._action = action
+        self._actor = actor
+        self._active = active
+        self._is_closed = False
+        self._started = time.perf_counter()
+
+    def require(self) -> None:
+        """Raise `Refused` unless it was allowed."""
+        if not self.decision.is_allowed:
+            raise refused(self.decision)
+
+    def close(
+        self,
+        *,
+        success: bool | None = None,
+        code: str = "",
+        exit_code: int | None = None,
+        duration_ms: float | None = None,
+    ) -> None:
+        """Write the record; a second time does nothing. The duration is that of the passage unless given."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        took = (time.perf_counter() - self._started) * 1000
+        action, actor, decision = self._action, self._actor, self.decision
+        subject = action.skill
+        self._guard.keep(
+            AuditRecord(
+                timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                event=action.point,
+                decision=decision.outcome,
+                reason=decision.reason,
+                rule=decision.rule,
+                code=code or decision.code,
+                skill=subject.name if subject is not None else "",
+                digest=subject.digest if subject is not None else "",
+                layer=subject.layer if subject is not None else "",
+                active=self._active,
+                tool=action.tool,
+                path=action.path,
+                command=_shortened(redact(action.command)) if action.command else "",
+                arguments=_arguments(action) if action.point == "call" else "",
+                by=action.by,
+                agent=actor.agent,
+                task=actor.task,
+                tenant=actor.tenant,
+                user=actor.user,
+                session=actor.session,
+                correlation_id=actor.correlation_id,
+                success=success if decision.is_allowed else False,
+                exit_code=exit_code,
+                duration_ms=round(took if duration_ms is None else duration_ms, 3),
+            )
+        )
+
+    def __enter__(self) -> Passage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(success=error is None, code=getattr(error, "code", "failed") if error is not None else "")
+
+
+_ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
+_RUNS = {"run": "Scripts", "hook": "Hooks", "inject": "Commands inside instructions"}
+
+
+def refused(decision: Decision) -> Refused:
+    """The error for a decision, for callers that are programs."""
+    error = Refused(decision.reason, hint=decision.hint, decision=decision)
+    error.code = decision.code or error.code
+    return error
+
+
+def _by_policy(setting: str, outcome: Outcome, reason: str, code: str = "", hint: str = "") -> Decision:
+    if outcome == "allow":
+        return _ALLOWED
+    if outcome == "ask":
+        code = "approval-needed"
+    return Decision(
+        outcome=outcome,
+        reason=reason,
+        rule=f"policy: {setting} {outcome}",
+        code=code or f"{setting}-denied",
+        hint=hint or f"A policy with {setting}='allow' would allow it.",
+    )
+
+
+def _arguments(action: Action) -> str:
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return _shortened(redact(json.dumps(dict(action.arguments), default=_told, ensure_ascii=False)))
+    return "(not JSON)"
+
+
+def _told(value: Any) -> str:
+    return f"({type(value).__name__})"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_ARGUMENTS else f"{text[:_MAX_ARGUMENTS]}… ({len(text):,} characters)"
+
+
+def _log_of(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
+    """The log, and whether it was asked for: a record that cannot be kept there must not be lost in silence."""
+    if audit is None:
+        chosen = default_audit_file()
+        return (None, False) if chosen is None else (FileLog(chosen), "METIER_AUDIT" in os.environ)
+    if isinstance(audit, str | os.PathLike):
+        return FileLog(audit), True
+    return audit, True
+
+
+def current_user() -> str | None:
+    """The name of the user that this process runs as."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return None

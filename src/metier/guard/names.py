@@ -1,0 +1,44 @@
+"""Names of tools: the many words that agents have for the same tool, and the one that rules are compared by."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SAME = {
+    "bash": "bash_exec bash_tool exec exec_command execute_bash execute_command local_shell run_bash run_command "
+    "run_in_terminal run_shell run_shell_command run_terminal_cmd sh shell shell_command shell_exec terminal",
+    "read": "file_read open_file read_file read_files read_text_file view view_file",
+    "write": "create create_file file_write save_file write_file write_to_file",
+    "edit": "apply_diff edit_file file_edit multi_edit multiedit patch_file replace_in_file search_replace str_replace "
+    "str_replace_editor update_file",
+    "glob": "file_search find_files glob_files glob_tool",
+    "grep": "grep_files grep_search grep_tool search_files search_file_content",
+    "ls": "dir_list list_dir list_directory list_files",
+    "notebookedit": "edit_notebook notebook_edit",
+    "notebookread": "notebook_read read_notebook",
+    "webfetch": "fetch fetch_url read_url url_fetch web_fetch",
+    "websearch": "google_web_search search_web web_search",
+    "task": "agent dispatch_agent spawn_agent subagent",
+    "todowrite": "todo_write update_todos write_todos",
+}
+
+ALIASES: Mapping[str, str] = MappingProxyType({alias: name for name, same in _SAME.items() for alias in same.split()})
+"""Another name of a tool -> the name that rules are compared by."""
+
+
+def canonical_tool(name: str) -> str:
+    """The name that rules about a tool are compared by.
+
+    Only ASCII letters have another case: a name with a look-alike in it is a different name.
+
+    >>> canonical_tool("Bash"), canonical_tool("run_shell_command"), canonical_tool("My_Tool")
+    ('bash', 'bash', 'my_tool')
+    """
+    if not name.isascii():
+        return name
+    folded = name.lower()
+    return ALIASES.get(folded, folded)

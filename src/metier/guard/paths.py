@@ -1,0 +1,165 @@
+"""Patterns over paths, in the manner of `.gitignore`.
+
+`docs/**` is everything below `docs` in the workspace, `*.md` (without a slash) every such file at any depth of it,
+`/etc/hosts` or `//etc/hosts` a path from the root, `~/notes/*` one in the home folder. Within a name `*` stands for
+anything and `?` for one character; `**` for any number of folders.
+
+A path is compared as written, with `..` taken away, and as it is after following links. To be allowed both must fit;
+to be forbidden either is enough.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_PATH = 4096
+
+
+class _View(NamedTuple):
+    """A path and what a pattern means, both as written or both after following links."""
+
+    path: tuple[str, ...]
+    """The names from the root."""
+    root: tuple[str, ...]
+    """Where the pattern begins."""
+    names: tuple[str, ...]
+    """What follows there, `**` for any number of folders."""
+
+    def is_match(self, *more: str) -> bool:
+        """Whether the path fits, with more names after the pattern's own."""
+        size = len(self.root)
+        return self.path[:size] == self.root and _fits((*self.names, *more), self.path[size:])
+
+    def is_on_the_way(self) -> bool:
+        """Whether the path is a folder in which something may fit."""
+        size = len(self.root)
+        if len(self.path) <= size:
+            return self.root[: len(self.path)] == self.path
+        if self.path[:size] != self.root:
+            return False
+        for name, part in zip(self.names, self.path[size:], strict=False):
+            if name == "**":
+                return True
+            if not _name_fits(name, part):
+                return False
+        return len(self.path) - size < len(self.names)
+
+
+def path_is_within(pattern: str, path: str, workspace: str = "") -> bool:
+    """Whether a path is certainly like a pattern.
+
+    >>> path_is_within("docs/**", "docs/a/b.md", "/work"), path_is_within("docs/**", "docs/../b.md", "/work")
+    (True, False)
+    >>> path_is_within("*.md", "/work/a/b.md", "/work"), path_is_within("*.md", "/etc/b.md", "/work")
+    (True, False)
+    """
+    return not _is_odd(path) and all(view.is_match() for view in _views(pattern, path, workspace, floats=False))
+
+
+def path_may_be_within(pattern: str, path: str, workspace: str = "") -> bool:
+    """Whether a path as written or after following links is like a pattern, or is in a folder that is.
+
+    A pattern without a slash holds everywhere then, not only in the workspace.
+
+    >>> path_may_be_within(".env", "/anywhere/.env", "/work"), path_may_be_within("secret", "secret/a", "/work")
+    (True, True)
+    """
+    return _is_odd(path) or any(
+        view.is_match() or view.is_match("**", "*") for view in _views(pattern, path, workspace, floats=True)
+    )
+
+
+def path_may_hold(pattern: str, path: str, workspace: str = "") -> bool:
+    """Whether something that is like a pattern may lie below a folder.
+
+    >>> path_may_hold("secret/**", ".", "/work"), path_may_hold("secret/**", "docs", "/work")
+    (True, False)
+    """
+    return _is_odd(path) or any(view.is_on_the_way() for view in _views(pattern, path, workspace, floats=True))
+
+
+def _is_odd(path: str) -> bool:
+    is_of_another_user = path.startswith("~") and path != "~" and not path.startswith("~/")
+    return not path or len(path) > MAX_PATH or "\0" in path or is_of_another_user
+
+
+def _views(pattern: str, path: str, workspace: str, *, floats: bool) -> Iterator[_View]:
+    """The path as written, with `..` taken away, and as the system finds it."""
+    base = os.path.abspath(workspace or os.getcwd())
+    full = os.path.join(base, os.path.expanduser(path))
+    for follow in (os.path.normpath, os.path.realpath):
+        try:
+            root, names = _located(pattern, follow(base), is_real=follow is os.path.realpath, floats=floats)
+            yield _View(_parts(follow(full)), _parts(root), names)
+        except (OSError, ValueError):
+            yield _View((), ("\0",), ())
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.replace(os.sep, "/").split("/") if part)
+
+
+def _located(pattern: str, workspace: str, *, is_real: bool, floats: bool) -> tuple[str, tuple[str, ...]]:
+    """Where a pattern begins, and the names that follow there."""
+    root = workspace
+    names = tuple(name for name in _parts(pattern) if name != ".")
+    if pattern.startswith("~/"):
+        root, names = os.path.expanduser("~"), names[1:]
+        root = os.path.realpath(root) if is_real else root
+    elif pattern.startswith("/"):
+        root = "/"
+        if is_real and len(names) > 1 and "*" not in names[0] and "?" not in names[0]:
+            # `/tmp` and `/var` are links on some systems, and no stranger can make one there.
+            root, names = os.path.realpath("/" + names[0]), names[1:]
+    elif "/" not in pattern.rstrip("/"):
+        root, names = ("/" if floats else root), ("**", *names)
+    if pattern.endswith(("/", "**")):
+        names = (*names, "**", "*")
+    return root, names
+
+
+def _fits(names: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    """Whether the parts fit the names; all ways are tried side by side, so that time stays bounded."""
+    states = _with_stars({0}, names)
+    for part in parts:
+        moved = {
+            at + (names[at] != "**")
+            for at in states
+            if at < len(names) and (names[at] == "**" or _name_fits(names[at], part))
+        }
+        if not moved:
+            return False
+        states = _with_stars(moved, names)
+    return len(names) in states
+
+
+def _with_stars(states: set[int], names: tuple[str, ...]) -> set[int]:
+    reached = set(states)
+    for at in states:
+        while at < len(names) and names[at] == "**":
+            at += 1
+            reached.add(at)
+    return reached
+
+
+def _name_fits(pattern: str, name: str) -> bool:
+    """Whether a name fits a pattern of `*` and `?`; only the last star is ever tried again."""
+    at = i = resume = 0
+    star = -1
+    while i < len(name):
+        if at < len(pattern) and pattern[at] == "*":
+            star, resume = at, i
+            at += 1
+        elif at < len(pattern) and pattern[at] in (name[i], "?"):
+            at += 1
+            i += 1
+        elif star >= 0:
+            resume += 1
+            at, i = star + 1, resume
+        else:
+            return False
+    return not pattern[at:].strip("*")

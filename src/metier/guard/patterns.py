@@ -1,0 +1,138 @@
+"""Patterns over words and text, in which `*` stands for anything.
+
+Words are compared after their quotes are gone, joined by a character that no command may contain, so that no quoting
+can fake the end of a word. All comparing takes time in proportion to the text.
+"""
+
+from __future__ import annotations
+
+import shlex
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier.guard.scanner import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metier.guard.scanner import Word
+
+_BETWEEN = "\0"
+
+
+class WordPattern(NamedTuple):
+    """What a simple command must be like."""
+
+    literal: tuple[str, ...]
+    """The words before the first `*`."""
+    forms: tuple[tuple[str, ...], ...]
+    """Each the pieces between the stars of one way to be like it."""
+
+    def matches(self, words: Sequence[Word]) -> bool:
+        """Whether the words are certainly like it."""
+        text = _BETWEEN.join(word.text for word in words)
+        return any(_has_pieces(pieces, text) for pieces in self.forms)
+
+    def may_match(self, words: Sequence[Word]) -> bool:
+        """Whether the words can be like it, whatever their unknown parts turn out to be."""
+        if all(word.is_known for word in words):
+            return self.matches(words)
+        text = words[0].text
+        for word in words[1:]:
+            text += word.text if word.splits and word.text.startswith(UNKNOWN) else _BETWEEN + word.text
+        return any(_may_have_pieces(pieces, text) for pieces in self.forms)
+
+    def spells_out(self, words: Sequence[Word], index: int) -> bool:
+        """Whether it says literally what the words are, up to and with the one at an index."""
+        own = self.literal
+        return index < len(own) and all(
+            i < len(own) and own[i] == word.text and word.is_known for i, word in enumerate(words[: index + 1])
+        )
+
+
+@lru_cache(maxsize=1024)
+def word_patterns(pattern: str) -> tuple[WordPattern, ...]:
+    """The patterns for the commands of a pipeline; for most there is one.
+
+    >>> [part.literal for part in word_patterns("git log:*")], [part.literal for part in word_patterns("* | sh")]
+    ([('git', 'log')], [(), ('sh',)])
+    """
+    return tuple(_word_pattern(part.strip()) for part in pattern.split(" | "))
+
+
+def glob_matches(pattern: str, text: str) -> bool:
+    """Whether a text is like a pattern.
+
+    >>> glob_matches("https://x.org/*", "https://x.org/a/b"), glob_matches("a*c", "ab")
+    (True, False)
+    """
+    return _has_pieces(tuple(pattern.split("*")), text)
+
+
+def _word_pattern(pattern: str) -> WordPattern:
+    base, tails = pattern, ""
+    if pattern.endswith(":*"):
+        base, tails = pattern[:-2], f"{_BETWEEN}:"
+    elif pattern.endswith(" *"):
+        base, tails = pattern[:-2], _BETWEEN
+    words = _words(base)
+    if not words:
+        return WordPattern((), ())
+    # `npm run test:*` is meant for `npm run test:unit` too; one word alone names a program, which ends where it ends.
+    tails = tails if len(words) > 1 else tails[:1]
+    joined = _BETWEEN.join(words)
+    wild = next((i for i, word in enumerate(words) if "*" in word), len(words))
+    forms = [joined, *(f"{joined}{tail}*" for tail in tails)]
+    return WordPattern(tuple(words[:wild]), tuple(tuple(form.split("*")) for form in forms))
+
+
+def _words(text: str) -> list[str]:
+    if any(character in text for character in "\"'\\"):
+        try:
+            return shlex.split(text)
+        except ValueError:
+            pass
+    return text.split()
+
+
+def _has_pieces(pieces: tuple[str, ...], text: str) -> bool:
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return text == first
+    if not text.startswith(first) or not text.endswith(last) or len(first) + len(last) > len(text):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in pieces[1:-1]:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _may_have_pieces(pieces: tuple[str, ...], text: str) -> bool:
+    """Whether some text fits both the pieces and a text in which `UNKNOWN` stands for anything."""
+    pattern = UNKNOWN.join(pieces)
+    size = len(pattern)
+    states = _with_stars({0}, pattern)
+    for character in text:
+        if character == UNKNOWN:
+            states = set(range(min(states), size + 1))
+        else:
+            moved = {
+                at + (pattern[at] != UNKNOWN) for at in states if at < size and pattern[at] in (character, UNKNOWN)
+            }
+            if not moved:
+                return False
+            states = _with_stars(moved, pattern)
+    return size in states
+
+
+def _with_stars(states: set[int], pattern: str) -> set[int]:
+    """The states, and those after a star, which may stand for nothing."""
+    reached = set(states)
+    for at in states:
+        while at < len(pattern) and pattern[at] == UNKNOWN:
+            at += 1
+            reached.add(at)
+    return reached

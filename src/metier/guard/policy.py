@@ -1,0 +1,63 @@
+"""What the people responsible for an agent allow it to do with skills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeAlias
+
+from metier.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from metier.guard.decision import Outcome
+
+Rules: TypeAlias = str | Sequence[str]
+"""Tool rules as a person writes them: `"Read, Bash(git:*)"`, or a list of such."""
+
+_OUTCOMES = ("allow", "ask", "deny")
+_LAYERS = ("enterprise", "personal", "project", "plugin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What is allowed, asked or denied. It narrows what skills may do and never widens what one declares.
+
+    >>> Policy(deny="Bash(curl:*), WebFetch", untrusted="deny").untrusted
+    'deny'
+    """
+
+    allow: Rules | None = None
+    """The only tool calls there may be; None restricts nothing."""
+    ask: Rules = ()
+    """Tool calls that somebody must agree to first."""
+    deny: Rules = ()
+    """Tool calls that never happen."""
+    blocked: Sequence[str] = ()
+    """Skills, by name or digest, that are not shown, loaded, read or run, also where they are active already."""
+    untrusted: Outcome = "ask"
+    """Loading, by a model, of a skill that nobody vouches for; its scripts are treated no better."""
+    scripts: Outcome = "allow"
+    """Running a script of a skill."""
+    unsandboxed: Outcome = "deny"
+    """Running anything in a runner that isolates nothing."""
+    hooks: Outcome = "deny"
+    """Running the hooks that a skill declares."""
+    injection: Outcome = "deny"
+    """Running the commands that a skill's instructions inject their output from."""
+    script_reads: Outcome = "deny"
+    """Reading a script instead of running it: it costs context and gains nothing."""
+    advisory: Sequence[str] = ()
+    """Layers whose `allowed-tools` were written as suggestions and restrict nothing."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.type == "Outcome" and value not in _OUTCOMES:
+                raise InvalidArgument(
+                    f"{item.name} is {value!r} in a policy.", hint=f"It is one of {', '.join(_OUTCOMES)}."
+                )
+        for layer in self.advisory:
+            if layer not in _LAYERS:
+                raise InvalidArgument(f"There is no layer {layer!r}.", hint=f"Layers are {', '.join(_LAYERS)}.")
+        if isinstance(self.blocked, str) or isinstance(self.advisory, str):
+            raise InvalidArgument("blocked and advisory are lists.", hint='Write blocked=["name"].')

@@ -1,0 +1,122 @@
+"""Secrets out of texts: what goes into records and to listeners has marks where passwords, tokens and keys were.
+
+It knows secrets by the name they are given and by the form of well-known tokens. It is a net under people's
+mistakes, not a proof that a text holds no secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MARK = "[REDACTED]"
+
+_MAX_DEPTH = 64
+_SECRET_NAMES = (
+    "apikey", "accesskey", "accesskeyid", "secretkey", "privatekey", "signingkey", "encryptionkey", "accountkey",
+    "secret", "password", "passwd", "passphrase", "passcode", "token", "credential", "credentials", "authorization",
+    "cookie", "dbpwd", "userpwd", "connectionstring",
+)  # fmt: skip
+"""How the name of a secret ends, without case, hyphens and underscores: `GITHUB_TOKEN`, `client-secret`."""
+
+_HINTS = (
+    "key", "secret", "pass", "token", "credential", "pwd", "authorization", "cookie", "bearer", "://", "connection",
+    "sk-", "_live_", "_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "xox",
+    "aiza", "npm_", "hf_", "pypi-", "eyj", "-----begin",
+)  # fmt: skip
+"""One of these is in every secret that is known; most texts have none, and looking for them is fast."""
+
+# Every repetition is bounded or cannot fail after it has begun, so that no text takes more than linear time.
+_SECRET = re.compile(
+    r"""
+    (?P<block>-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----)
+        [\s\S]*?(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----|\Z)
+  | (?P<url>(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://)[^\s/@"'<>]{1,512}@
+  | (?P<header>(?:authorization|cookie)\\?["']?[ \t]{0,8}[:=][ \t]{0,8}\\?["']?)(?!\[REDACTED\])
+        (?:(?:basic|bearer|token|digest|negotiate|apikey)[ \t]{1,8})?[^\s"'\\;]+(?:;[ \t]?[^\s"'\\;]+)*
+  | (?P<bearer>(?<![a-z0-9])bearer[ \t]{1,8})(?!\[REDACTED\])[a-z0-9._~+/=-]{8,}
+  | (?P<key>
+        (?:api[_-]?key | access[_-]?key(?:[_-]?id)? | (?:secret|private|signing|encryption|account)[_-]?key
+           | secret | password | passwd | passphrase | passcode | token | credentials? | (?<=[_-])pwd
+           | connection[_-]?string )
+        \\?["']?[ \t]{0,8}(?:=>|:=|[:=])[ \t]{0,8} )
+    (?!\\?["']?\[REDACTED\])
+    (?: (?P<escaped>\\["'])[^"'\\\n]*(?:\\["'])?
+      | (?P<double>")[^"\\\n]*(?:\\.[^"\\\n]*)*"?
+      | (?P<single>')[^'\\\n]*(?:\\.[^'\\\n]*)*'?
+      | [^\s,;&"'<>(){}\[\]]+ )
+  | (?P<token>(?<![a-zA-Z0-9]))(?-i:
+        sk-[A-Za-z0-9_-]{16,}
+      | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
+      | gh[pousr]_[A-Za-z0-9]{20,}
+      | github_pat_[A-Za-z0-9_]{20,}
+      | glpat-[A-Za-z0-9_-]{20,}
+      | (?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])
+      | xox[abeprs]-[A-Za-z0-9-]{10,}
+      | AIza[A-Za-z0-9_-]{35}
+      | npm_[A-Za-z0-9]{30,}
+      | hf_[A-Za-z0-9]{30,}
+      | pypi-[A-Za-z0-9_-]{40,}
+      | (?<![_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def redact(text: str) -> str:
+    """The text with `[REDACTED]` in place of each secret.
+
+    >>> redact('api_key="abc" password: hunter2 TOKEN=xyz')
+    'api_key="[REDACTED]" password: [REDACTED] TOKEN=[REDACTED]'
+    >>> redact("git clone https://me:hunter2@example.com/x")
+    'git clone https://[REDACTED]@example.com/x'
+    """
+    plain = text.casefold()
+    return _SECRET.sub(_marked, text) if any(hint in plain for hint in _HINTS) else text
+
+
+def redact_value(value: Any) -> Any:
+    """A value that JSON can hold, redacted through and through; what a key calls a secret is one whatever it holds.
+
+    >>> redact_value({"user": "me", "clientSecret": "abc", "urls": ["https://a:b@c/"]})
+    {'user': 'me', 'clientSecret': '[REDACTED]', 'urls': ['https://[REDACTED]@c/']}
+    """
+    return _redacted(value, 0)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a name says that its value is a secret.
+
+    >>> names_secret("GITHUB_TOKEN"), names_secret("max_tokens")
+    (True, False)
+    """
+    return name[-64:].lower().replace("_", "").replace("-", "").replace(" ", "").endswith(_SECRET_NAMES)
+
+
+def _redacted(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if not isinstance(value, Mapping | list | tuple | set | frozenset):
+        return value
+    if depth >= _MAX_DEPTH:
+        return MARK
+    if isinstance(value, Mapping):
+        return {
+            redact(key) if isinstance(key, str) else key: MARK
+            if isinstance(key, str) and names_secret(key) and inner not in (None, "", True, False)
+            else _redacted(inner, depth + 1)
+            for key, inner in value.items()
+        }
+    items = [_redacted(item, depth + 1) for item in value]
+    return tuple(items) if isinstance(value, tuple) else items
+
+
+def _marked(found: re.Match[str]) -> str:
+    kind = found.lastgroup
+    if kind == "url":
+        return f"{found['url']}{MARK}@"
+    quote = found["escaped"] or found["double"] or found["single"] or ""
+    before = found["key"] or found["header"] or found["bearer"] or ""
+    return f"{before}{quote}{MARK}{quote}"

@@ -1,0 +1,349 @@
+"""The words of a shell command, by the quoting rules that POSIX shells and bash share.
+
+What one of them reads differently from another is not guessed at: it is `Unreadable`. What is read but has no place in
+a command that rules are to be held against (a substitution, an arithmetic) is noted as a refusal, so that rules which
+forbid can still look inside.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNKNOWN = "\x01"
+"""Stands in the text of a word for what is only known when the command runs. No command may contain it."""
+
+Kind: TypeAlias = Literal["word", "operator", "newline", "end"]
+
+_BLANKS = " \t"
+_ENDS_WORD = frozenset(" \t\n;&|<>()")
+_OPERATORS = (
+    "<<<", "<<-", "&>>", ";;&", "<&-", ">&-",
+    "&&", "&>", "||", "|&", ";;", ";&", "<<", "<&", "<>", ">>", ">&", ">|",
+    "&", "|", ";", "<", ">", "(", ")",
+)  # fmt: skip
+_PLAIN = re.compile(r"[^\s;&|<>()\\'\"$`*?\[{},~=:!\x01]+")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])\}")
+# The forms that only choose or cut a value; `${x@P}`, `${!x}` and subscripts can run commands.
+_BRACED_MORE = re.compile(r"\{#?[A-Za-z_][A-Za-z0-9_]*(?:(?::?[-+=?]|##?|%%?)[A-Za-z0-9_./: *-]*)?\}")
+_DELIMITER = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)|'([A-Za-z_][A-Za-z0-9_]*)'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
+_FILE_NUMBER = re.compile(r"[0-9]+(?=[<>])")
+
+
+class Unreadable(Exception):
+    """The command cannot be read with certainty."""
+
+
+class Word(NamedTuple):
+    """One word, with its quotes removed."""
+
+    text: str
+    start: int = 0
+    end: int = 0
+    splits: bool = False
+    """Whether it may become several words, or none."""
+    free: bool = False
+    """Whether the command itself chooses what the unknown part is, by a loop, by braces or by its input."""
+    variables: tuple[str, ...] = ()
+    bare: bool = True
+    """Whether no part of it is quoted; only then can it be a keyword."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the text is all there is to it."""
+        return UNKNOWN not in self.text and not self.splits
+
+
+class Token(NamedTuple):
+    """A word, an operator or a line end."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+    word: Word | None = None
+
+
+@dataclass(slots=True)
+class _Building:
+    """A word while it is read."""
+
+    parts: list[str]
+    variables: list[str]
+    splits: bool = False
+    free: bool = False
+    bare: bool = True
+    brace_at: int = -1
+    """How many parts came before the first unquoted opening brace."""
+    has_choice: bool = False
+    """Whether a comma or two dots follow that brace."""
+
+
+class Scanner:
+    """Takes a command apart, token by token."""
+
+    __slots__ = ("_heredocs", "_nested", "marks", "position", "refusals", "text")
+
+    def __init__(self, text: str, position: int, nested: Callable[[str, int | None], int]) -> None:
+        self.text = text
+        self.position = position
+        self.refusals: list[str] = []
+        self.marks: set[tuple[str, int, int]] = set()
+        """What was found where, to be compared with a second reading."""
+        self._heredocs: list[tuple[str, bool, bool]] = []
+        self._nested = nested
+
+    def next(self) -> Token:
+        """The next token after blanks, comments and continued lines."""
+        text, size = self.text, len(self.text)
+        while self.position < size:
+            character = text[self.position]
+            if character in _BLANKS:
+                self.position += 1
+            elif text.startswith("\\\n", self.position):
+                if self._heredocs:
+                    raise Unreadable("a here-document starts on a line that goes on")
+                self.position += 2
+            elif character == "#":
+                end = text.find("\n", self.position)
+                end = size if end < 0 else end
+                self.marks.add(("comment", self.position, end))
+                self.position = end
+            else:
+                break
+        start = self.position
+        if start >= size:
+            if self._heredocs:
+                raise Unreadable("a here-document has no end")
+            return Token("end", "", start, start)
+        if text[start] == "\n":
+            self.position += 1
+            self._read_heredocs()
+            return Token("newline", "\n", start, start + 1)
+        return self._operator(start) or self._word(start)
+
+    def _operator(self, start: int) -> Token | None:
+        text = self.text
+        number = _FILE_NUMBER.match(text, start)
+        at = number.end() if number else start
+        if text[at] not in ";&|<>()":
+            return None
+        if text.startswith(("<(", ">("), at):
+            if number:
+                raise Unreadable("a process substitution follows a number")
+            return None
+        operator = next(operator for operator in _OPERATORS if text.startswith(operator, at))
+        if number:
+            self.marks.add(("number", start, at))
+        self.marks.add((operator, at, at + len(operator)))
+        self.position = at + len(operator)
+        if operator in ("<&-", ">&-") and text[self.position : self.position + 1] not in ("", *_ENDS_WORD):
+            raise Unreadable("it reads or writes a descriptor that is no number")
+        if operator in ("<<", "<<-"):
+            self._start_heredoc(strips=operator == "<<-")
+        return Token("operator", operator, start, self.position)
+
+    def _start_heredoc(self, *, strips: bool) -> None:
+        while self.text.startswith((" ", "\t"), self.position):
+            self.position += 1
+        found = _DELIMITER.match(self.text, self.position)
+        if not found or not (found.end() == len(self.text) or self.text[found.end()] in _ENDS_WORD):
+            raise Unreadable("a here-document has an unusual delimiter")
+        self.marks.add(("delimiter", found.start(), found.end()))
+        self._heredocs.append((found[1] or found[2] or found[3], found[1] is None, strips))
+        self.position = found.end()
+
+    def _read_heredocs(self) -> None:
+        for i, (delimiter, is_quoted, strips) in enumerate(self._heredocs):
+            self.position += i > 0
+            start = self.position
+            while True:
+                if self.position >= len(self.text):
+                    raise Unreadable("a here-document has no end")
+                end = self.text.find("\n", self.position)
+                end = len(self.text) if end < 0 else end
+                line = self.text[self.position : end]
+                if (line.lstrip("\t") if strips else line) == delimiter:
+                    break
+                self.position = end + 1
+            body = self.text[start : self.position]
+            if not is_quoted and any(character in body for character in "$`\\"):
+                raise Unreadable("a here-document is not plain text; quote its delimiter")
+            # The line end after the delimiter is left to be read: it ends the command.
+            self.marks.add(("body", start, self.position))
+            self.position = end
+        self._heredocs.clear()
+
+    def _word(self, start: int) -> Token:
+        text, size = self.text, len(self.text)
+        building = _Building([], [])
+        while self.position < size and (character := text[self.position]) not in _ENDS_WORD:
+            if plain := _PLAIN.match(text, self.position):
+                building.parts.append(plain[0])
+                building.has_choice |= building.brace_at >= 0 and ".." in plain[0]
+                self.position = plain.end()
+            else:
+                self._special(character, building, start)
+        if self.position == start:
+            self._process_substitution(building)
+        if self._heredocs and "\n" in text[start : self.position]:
+            raise Unreadable("a here-document starts on a line that goes on")
+        if building.brace_at >= 0 and text[start : self.position + 1].endswith(("}<", "}>")):
+            raise Unreadable("a redirection names its file by a variable")
+        if building.has_choice:
+            del building.parts[building.brace_at :]
+            building.parts.append(UNKNOWN)
+            building.splits = building.free = True
+        end = self.position
+        self.marks.add(("word", start, end))
+        word = Word(
+            text="".join(building.parts),
+            start=start,
+            end=end,
+            splits=building.splits,
+            free=building.free,
+            variables=tuple(building.variables),
+            bare=building.bare,
+        )
+        return Token("word", text[start:end], start, end, word)
+
+    def _special(self, character: str, building: _Building, start: int) -> None:
+        """One character with a meaning, or the quoted text it opens."""
+        text, at = self.text, self.position
+        self.position += 1
+        if character == "\\":
+            building.bare = False
+            if at + 1 >= len(text):
+                raise Unreadable("it ends in a backslash")
+            if text[at + 1] != "\n":
+                building.parts.append(text[at + 1])
+            self.position += 1
+        elif character == "'":
+            building.bare = False
+            end = text.find("'", at + 1)
+            if end < 0:
+                raise Unreadable("a quote is not closed")
+            building.parts.append(text[at + 1 : end])
+            self.position = end + 1
+        elif character == '"':
+            building.bare = False
+            self._double_quoted(building)
+        elif character == "$":
+            self._dollar(building, is_quoted=False)
+        elif character == "`":
+            self._backquoted(building, is_quoted=False)
+        elif character in "*?[":
+            is_test = character == "[" and at == start and (at + 1 == len(text) or text[at + 1] in _ENDS_WORD)
+            building.parts.append(character if is_test else UNKNOWN)
+            building.splits |= not is_test
+        elif character == "~" and (at == start or text[at - 1] in "=:"):
+            building.parts.append(UNKNOWN)
+        else:
+            if character == "{" and building.brace_at < 0:
+                building.brace_at = len(building.parts)
+            elif character == "," and building.brace_at >= 0:
+                building.has_choice = True
+            elif character == "!" and at == start and at + 1 < len(text) and text[at + 1] not in " \t\n;=(":
+                self.refusals.append("a word that starts with `!`, which may stand for an earlier command")
+            building.parts.append(character)
+
+    def _double_quoted(self, building: _Building) -> None:
+        text = self.text
+        while self.position < len(text):
+            character = text[self.position]
+            self.position += 1
+            if character == '"':
+                return
+            if character == "\\":
+                following = text[self.position : self.position + 1]
+                if following and following in '$`"\\\n':
+                    building.parts.append(following.strip("\n"))
+                    self.position += 1
+                else:
+                    building.parts.append(character)
+            elif character == "$":
+                self._dollar(building, is_quoted=True)
+            elif character == "`":
+                self._backquoted(building, is_quoted=True)
+            else:
+                building.parts.append(character)
+        raise Unreadable("a quote is not closed")
+
+    def _dollar(self, building: _Building, *, is_quoted: bool) -> None:
+        """What follows a dollar sign, the sign itself being behind."""
+        text, at = self.text, self.position
+        following = text[at : at + 1]
+        if name := _NAME.match(text, at):
+            self._variable(building, name[0], name.end(), is_quoted=is_quoted)
+        elif following and following in "0123456789@*#?$!-":
+            self._variable(building, following, at + 1, is_quoted=is_quoted)
+        elif following == "{":
+            if braced := _BRACED.match(text, at):
+                self._variable(building, braced[1], braced.end(), is_quoted=is_quoted)
+            elif braced := _BRACED_MORE.match(text, at):
+                self.refusals.append("a parameter expansion")
+                building.free = True
+                self._variable(building, "", braced.end(), is_quoted=is_quoted)
+            else:
+                raise Unreadable("it has a parameter expansion that may run commands")
+        elif following == "(":
+            if text.startswith("((", at):
+                raise Unreadable("it has an arithmetic expansion")
+            self._substitution(building, at + 1, "a command substitution", splits=not is_quoted)
+        elif following == "[":
+            raise Unreadable("it has an arithmetic expansion")
+        elif following == '"' and not is_quoted:
+            raise Unreadable("it has a translated string")
+        elif following == "'" and not is_quoted:
+            end = text.find("'", at + 1)
+            if end < 0 or text[end - 1] == "\\":
+                raise Unreadable("it has a quoted string that shells read differently")
+            building.parts.append(UNKNOWN)
+            building.free, building.bare = True, False
+            self.position = end + 1
+        elif following == "\\" and text.startswith("\\\n", at):
+            raise Unreadable("a line goes on between a dollar sign and what it stands for")
+        else:
+            building.parts.append("$")
+
+    def _variable(self, building: _Building, name: str, end: int, *, is_quoted: bool) -> None:
+        building.parts.append(UNKNOWN)
+        building.variables.append(name)
+        building.splits |= not is_quoted or name == "@"
+        self.position = end
+
+    def _substitution(self, building: _Building, start: int, what: str, *, splits: bool) -> None:
+        self.refusals.append(what)
+        self.position = self._nested(self.text, start)
+        building.parts.append(UNKNOWN)
+        building.splits |= splits
+        building.free = True
+
+    def _process_substitution(self, building: _Building) -> None:
+        self._substitution(building, self.position + 2, "a process substitution", splits=False)
+        if self.position < len(self.text) and self.text[self.position] not in _ENDS_WORD:
+            raise Unreadable("a word goes on after a process substitution")
+
+    def _backquoted(self, building: _Building, *, is_quoted: bool) -> None:
+        inner: list[str] = []
+        escapable = '`$\\"' if is_quoted else "`$\\"
+        while self.position < len(self.text):
+            character = self.text[self.position]
+            self.position += 1
+            if character == "`":
+                self._nested("".join(inner), None)
+                self.refusals.append("a command substitution")
+                building.parts.append(UNKNOWN)
+                building.splits |= not is_quoted
+                building.free = True
+                return
+            if character == "\\" and self.text[self.position : self.position + 1] in tuple(escapable):
+                character = self.text[self.position]
+                self.position += 1
+            inner.append(character)
+        raise Unreadable("a quote is not closed")

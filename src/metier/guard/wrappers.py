@@ -1,0 +1,378 @@
+"""Programs that run other programs: what a command runs beside itself.
+
+A rule that names `env`, `xargs`, `find` or `bash` must not allow whatever they are asked to start, and a rule that
+forbids `curl` must see it behind them. `inner_commands` gives what is started, and `Unclear` where that cannot be read
+from the words.
+
+The line is drawn at programs whose purpose is to start others, and at options of common programs (`git -c`,
+`tar --to-command`, `rsync -e`) that start others. Interpreters and build tools (`python`, `node`, `perl`, `awk`, `sed`,
+`make`, `npm`, `npx`, `docker`, `vim`) are programs of their own: a rule that names one allows what it can do, which is
+nearly everything, and a rule that forbids another program does not see into the text they run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from metier.guard._options import check_options
+from metier.guard._starting import Inner, Unclear
+from metier.guard.scanner import UNKNOWN, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ANYTHING = Word(UNKNOWN, splits=True, free=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """The options of a program that come before the command it starts."""
+
+    flags: str = ""
+    valued: str = ""
+    long_flags: tuple[str, ...] = ()
+    long_valued: tuple[str, ...] = ()
+    operands: int = 0
+    """Words between the options and the command."""
+    assigns: bool = False
+    """Whether variables may be set before the command."""
+    needs_command: bool = False
+    """Whether it starts a shell when no command is given."""
+
+
+_SHAPES: dict[str, _Shape] = {
+    "builtin": _Shape(),
+    "busybox": _Shape(),
+    "chroot": _Shape(
+        operands=1, long_flags=("--skip-chdir",), long_valued=("--userspec", "--groups"), needs_command=True
+    ),
+    "chrt": _Shape(flags="abfiorRv", valued="TPD", operands=1),
+    "command": _Shape(flags="pvV"),
+    "doas": _Shape(flags="n", valued="uC"),
+    "env": _Shape(
+        flags="i0v-",
+        valued="uC",
+        long_flags=("--ignore-environment", "--null", "--debug"),
+        long_valued=("--unset", "--chdir"),
+        assigns=True,
+    ),
+    "exec": _Shape(flags="cl", valued="a"),
+    "flock": _Shape(
+        flags="nsxueoF",
+        valued="wE",
+        long_flags=("--nonblock", "--shared", "--exclusive", "--unlock", "--close", "--no-fork", "--verbose"),
+        long_valued=("--timeout", "--conflict-exit-code"),
+        operands=1,
+    ),
+    "ionice": _Shape(flags="t", valued="cn", long_valued=("--class", "--classdata"), long_flags=("--ignore",)),
+    "nice": _Shape(flags="0123456789", valued="n", long_valued=("--adjustment",)),
+    "nohup": _Shape(),
+    "setsid": _Shape(flags="cfw", long_flags=("--ctty", "--fork", "--wait")),
+    "stdbuf": _Shape(valued="ioe", long_valued=("--input", "--output", "--error")),
+    "strace": _Shape(flags="cCdfFiknqrtTvVwxyYzZ", valued="abeIOpPsSuX"),
+    "sudo": _Shape(
+        flags="AbBEHnNPS",
+        valued="ugpCcDRrtThU",
+        long_flags=("--non-interactive", "--preserve-env", "--set-home", "--stdin", "--background"),
+        long_valued=("--user", "--group", "--chdir", "--prompt"),
+        assigns=True,
+    ),
+    "taskset": _Shape(flags="ac", operands=1, long_flags=("--all-tasks", "--cpu-list")),
+    "time": _Shape(flags="p", assigns=True),
+    "timeout": _Shape(
+        flags="fpv",
+        valued="ks",
+        long_flags=("--foreground", "--preserve-status", "--verbose"),
+        long_valued=("--kill-after", "--signal"),
+        operands=1,
+    ),
+    "toybox": _Shape(),
+    "unshare": _Shape(
+        flags="muinpUCTfrc",
+        long_flags=("--mount", "--uts", "--ipc", "--net", "--pid", "--user", "--fork", "--map-root-user"),
+        needs_command=True,
+    ),
+}
+
+_OPAQUE = frozenset({
+    "bwrap", "capsh", "csh", "dbus-run-session", "entr", "expect", "fakeroot", "firejail", "fish", "gosu", "ltrace",
+    "nsenter", "parallel", "pkexec", "prlimit", "proot", "run-parts", "runuser", "script", "setarch", "setpriv",
+    "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "unbuffer", "xvfb-run",
+    "alias", "bind", "compgen", "complete", "enable", "fc", "hash", "mapfile", "readarray",
+})  # fmt: skip
+"""Programs that start others, and builtins that change what a name starts, in ways that are not read here."""
+
+_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "ksh93", "mksh", "rbash", "sh", "zsh"})
+_KEYWORDS = frozenset({
+    "!", "{", "}", "(", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
+    "select", "function", "coproc", "time",
+})  # fmt: skip
+_INPUTS = re.compile(r"-|/dev/(stdin|fd|tcp|udp)\b.*|/proc/.*")
+"""Script files that are really the input of the command."""
+
+
+def inner_commands(words: Sequence[Word]) -> list[Inner]:
+    """What a simple command starts beside its own program.
+
+    >>> from metier.guard.shell import read_shell
+    >>> [inner.words[0].text for inner in inner_commands(read_shell("sudo -n git status").commands[0].words)]
+    ['git']
+    >>> [inner.script for inner in inner_commands(read_shell("bash -c 'git status'").commands[0].words)]
+    ['git status']
+    """
+    name = program_name(words[0].text)
+    words = (words[0]._replace(text=name), *words[1:])
+    if name in _OPAQUE:
+        raise Unclear(f"`{name}` starts other programs in ways that cannot be read", max(1, len(words) - 1))
+    reader = _READERS.get(name)
+    if reader is not None:
+        return reader(words)
+    if name in _SHELLS:
+        return _shell(words)
+    if name in _SHAPES:
+        index = _after_options(words, _SHAPES[name])
+        return _inner_words(words, index)
+    check_options(words)
+    return []
+
+
+def program_name(word: str) -> str:
+    """The name of a program that may be given by a path.
+
+    >>> program_name("/usr/bin/env"), program_name("git"), program_name("/")
+    ('env', 'git', '/')
+    """
+    return word.rpartition("/")[2] or word
+
+
+def _unclear(words: Sequence[Word], index: int) -> NoReturn:
+    raise Unclear(f"the options of `{words[0].text}` cannot be read with certainty", index)
+
+
+def _after_options(words: Sequence[Word], shape: _Shape) -> int:
+    """Where the command begins that a program starts."""
+    i = 1
+    while i < len(words):
+        text = words[i].text
+        if not words[i].is_known:
+            _unclear(words, i)
+        if text == "--":
+            i += 1
+            break
+        if not text.startswith("-") or (text == "-" and "-" not in shape.flags):
+            break
+        i = _after_option(words, i, shape)
+    while shape.assigns and i < len(words) and _ASSIGNMENT.match(words[i].text):
+        if words[i].splits:
+            _unclear(words, i)
+        i += 1
+    for _ in range(shape.operands):
+        if i < len(words) and (words[i].splits or words[i].free):
+            _unclear(words, i)
+        i += 1
+    if i >= len(words) and shape.needs_command:
+        raise Unclear(f"`{words[0].text}` starts a shell", len(words))
+    return i
+
+
+def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:
+    text = words[i].text
+    takes_next = False
+    if text.startswith("--"):
+        name, equals, _ = text.partition("=")
+        if name in shape.long_valued:
+            takes_next = not equals
+        elif name not in shape.long_flags:
+            _unclear(words, i)
+    else:
+        for at, letter in enumerate(text[1:], 2):
+            if letter in shape.valued:
+                takes_next = at == len(text)
+                break
+            if letter not in shape.flags:
+                _unclear(words, i)
+    if takes_next and (i + 1 >= len(words) or words[i + 1].splits):
+        _unclear(words, i)
+    return i + 1 + takes_next
+
+
+def _inner_words(words: Sequence[Word], index: int) -> list[Inner]:
+    if index >= len(words):
+        return []
+    if not words[index].is_known or (words[index].text in _KEYWORDS and words[0].text == "time"):
+        _unclear(words, index)
+    sets_variables = index > 1 and _SHAPES[words[0].text].assigns and bool(_ASSIGNMENT.match(words[index - 1].text))
+    return [Inner(index, tuple(words[index:]), sets_variables=sets_variables)]
+
+
+def _known_text(words: Sequence[Word], index: int) -> str:
+    if index >= len(words) or not words[index].is_known:
+        _unclear(words, min(index, len(words) - 1))
+    return words[index].text
+
+
+def _script(words: Sequence[Word], index: int) -> list[Inner]:
+    return [Inner(index, script=_known_text(words, index))]
+
+
+def _command(words: Sequence[Word]) -> list[Inner]:
+    index = _after_options(words, _SHAPES["command"])
+    is_look_up = any(word.text.startswith("-") and "v" in word.text.lower() for word in words[1:index])
+    return [] if is_look_up else _inner_words(words, index)
+
+
+def _eval(words: Sequence[Word]) -> list[Inner]:
+    texts = [_known_text(words, i) for i in range(1, len(words))]
+    return [Inner(1, script=" ".join(texts))] if texts else []
+
+
+def _file(words: Sequence[Word], index: int) -> list[Inner]:
+    """A file with commands in it, which are not read; but it must be a file."""
+    if _INPUTS.fullmatch(_known_text(words, index)):
+        raise Unclear(f"`{words[0].text}` runs what it is given as input", index)
+    return []
+
+
+def _source(words: Sequence[Word]) -> list[Inner]:
+    return _file(words, 1)
+
+
+def _trap(words: Sequence[Word]) -> list[Inner]:
+    index = 2 if len(words) > 1 and words[1].text == "--" else 1
+    if len(words) <= index or _known_text(words, index) in ("-", "-l", "-p"):
+        return []
+    return _script(words, index)
+
+
+def _flock(words: Sequence[Word]) -> list[Inner]:
+    index = _after_options(words, _SHAPES["flock"])
+    if index < len(words) and words[index].text in ("-c", "--command"):
+        return _script(words, index + 1)
+    return _inner_words(words, index)
+
+
+_WATCH = _Shape(
+    flags="bcdegtprwC",
+    valued="nqs",
+    long_flags=("--beep", "--color", "--differences", "--errexit", "--chgexit", "--no-title", "--precise"),
+    long_valued=("--interval",),
+)
+
+
+def _watch(words: Sequence[Word]) -> list[Inner]:
+    index = _after_options(words, _WATCH)
+    if index >= len(words):
+        return []
+    return [Inner(index, script=" ".join(_known_text(words, i) for i in range(index, len(words))))]
+
+
+_XARGS = _Shape(
+    flags="0rtpox",
+    valued="adEILnPsJRS",
+    long_flags=("--null", "--no-run-if-empty", "--verbose", "--interactive", "--exit", "--open-tty"),
+    long_valued=("--arg-file", "--delimiter", "--eof", "--max-lines", "--max-args", "--max-procs", "--max-chars"),
+)
+
+
+def _xargs(words: Sequence[Word]) -> list[Inner]:
+    index = _after_options(words, _XARGS)
+    if index >= len(words):
+        return [Inner(len(words), (Word("echo"), _ANYTHING))]
+    # Whatever is a value of an option may be what `-I` replaces by the input.
+    replaced = {"{}", *(word.text.lstrip("-0rtpoxIJ") or word.text for word in words[1:index])}
+    inner = tuple(_ANYTHING if any(part in word.text for part in replaced) else word for word in words[index:])
+    if not inner[0].is_known:
+        _unclear(words, index)
+    return [Inner(index, (*inner, _ANYTHING))]
+
+
+_EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+
+
+def _find(words: Sequence[Word]) -> list[Inner]:
+    found: list[Inner] = []
+    i = 1
+    while i < len(words):
+        if words[i].free:
+            _unclear(words, i)
+        i += 1
+        if words[i - 1].text in _EXECUTING:
+            start = i
+            while i < len(words) and words[i].text != ";" and not (words[i].text == "+" and words[i - 1].text == "{}"):
+                i += 1
+            found += _started(words, start, i)
+    return found
+
+
+def _fd(words: Sequence[Word]) -> list[Inner]:
+    for i, word in enumerate(words[1:], 1):
+        if word.free:
+            _unclear(words, i)
+        if word.text in ("-x", "-X", "--exec", "--exec-batch"):
+            end = next((at for at in range(i + 1, len(words)) if words[at].text == ";"), len(words))
+            if end + 1 < len(words):
+                _unclear(words, end)
+            return _started(words, i + 1, end)
+        if re.match(r"-[^-]*[xX]|--exec", word.text):
+            _unclear(words, i)
+    return []
+
+
+def _started(words: Sequence[Word], start: int, end: int) -> list[Inner]:
+    """What `find` starts for each file, whose name stands for the braces."""
+    _known_text(words, start)
+    inner = tuple(word if "{" not in word.text else _ANYTHING for word in words[start:end])
+    # A word that may be anything may also be the semicolon after which other arguments follow.
+    if not inner or not inner[0].is_known or any(word.free for word in words[start:end]):
+        _unclear(words, min(start, len(words) - 1))
+    return [Inner(start, inner)]
+
+
+_SHELL_FLAGS = frozenset("abefhklmnprtuvxBCEHPTc")
+_SHELL_LONG = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noediting", "--verbose", "--restricted"})
+
+
+def _shell(words: Sequence[Word]) -> list[Inner]:
+    """A shell: the text after `-c`, or a file. One that reads its input could be told anything."""
+    i, has_text = 1, False
+    while i < len(words):
+        text = _known_text(words, i)
+        if text in ("--version", "--help") and len(words) == 2:
+            return []
+        if text in ("--", "-"):
+            i += 1
+            break
+        if not text.startswith(("-", "+")):
+            break
+        if text.startswith("--"):
+            if text not in _SHELL_LONG:
+                _unclear(words, i)
+        else:
+            takes_next = text.endswith(("o", "O"))
+            letters = text[1:-1] if takes_next else text[1:]
+            if not _SHELL_FLAGS.issuperset(letters):
+                _unclear(words, i)
+            has_text |= "c" in letters and text.startswith("-")
+            i += takes_next
+        i += 1
+    if i >= len(words):
+        raise Unclear(f"`{words[0].text}` runs what it is given as input", len(words))
+    return _script(words, i) if has_text else _file(words, i)
+
+
+_READERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
+    ".": _source,
+    "command": _command,
+    "eval": _eval,
+    "fd": _fd,
+    "fdfind": _fd,
+    "find": _find,
+    "flock": _flock,
+    "source": _source,
+    "trap": _trap,
+    "watch": _watch,
+    "xargs": _xargs,
+}

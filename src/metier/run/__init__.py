@@ -1,0 +1,47 @@
+"""How scripts run: a job with its limits, the runners that carry it out, and what they really enforce.
+
+This room runs programs and decides nothing. It imports `skill` and `guard`.
+"""
+
+from __future__ import annotations
+
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier.run.environment import job_environment, skill_variables
+    from metier.run.interpreters import INTERPRETERS, command_for
+    from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome
+    from metier.run.plain import PlainRunner
+    from metier.run.runner import Capabilities, Runner
+
+_NAMES = {
+    "CANNOT_START": "metier.run.job",
+    "Capabilities": "metier.run.runner",
+    "INTERPRETERS": "metier.run.interpreters",
+    "Job": "metier.run.job",
+    "Limits": "metier.run.job",
+    "Outcome": "metier.run.job",
+    "PlainRunner": "metier.run.plain",
+    "Runner": "metier.run.runner",
+    "TIMED_OUT": "metier.run.job",
+    "command_for": "metier.run.interpreters",
+    "job_environment": "metier.run.environment",
+    "skill_variables": "metier.run.environment",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
+
+__all__ = [
+    "CANNOT_START",
+    "INTERPRETERS",
+    "TIMED_OUT",
+    "Capabilities",
+    "Job",
+    "Limits",
+    "Outcome",
+    "PlainRunner",
+    "Runner",
+    "command_for",
+    "job_environment",
+    "skill_variables",
+]

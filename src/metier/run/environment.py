@@ -1,0 +1,151 @@
+"""The environment of a job: an allow-list, where everything else stays with the program that started it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_VARIABLES = 64
+MAX_VALUE_BYTES = 64 * 1024
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_WINDOWS_NEEDS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT")
+"""Without these hardly a program starts on Windows."""
+
+_STEERING = {
+    *_WINDOWS_NEEDS,
+    "PATH", "HOME", "USERPROFILE", "SHELL", "ENV", "IFS", "PS4", "CDPATH", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE",
+    "PROMPT_COMMAND", "ZDOTDIR", "TMPDIR", "TMP", "TEMP", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESSOPEN",
+    "LESSCLOSE", "BROWSER", "GCONV_PATH", "LOCPATH", "NLSPATH", "HOSTALIASES", "RESOLV_HOST_CONF", "GLIBC_TUNABLES",
+    "TERMINFO", "TERMCAP", "TERMPATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH",
+    "MAVEN_OPTS", "MAKEFLAGS", "GNUMAKEFLAGS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_HOME", "WGETRC", "OPENSSL_CONF",
+    "OPENSSL_MODULES", "KRB5_CONFIG", "SKILL_DIR", "SKILL_ROOT", "WORKSPACE", "SESSION_ID",
+}  # fmt: skip
+_STEERING_PREFIXES = (
+    "LD_", "DYLD_", "PYTHON", "NODE_", "NPM_", "BASH_", "GIT_", "SSH_", "PERL", "RUBY", "GEM_", "BUNDLE_", "LUA_",
+    "PHP", "PIP_", "UV_", "DENO_", "BUN_", "MALLOC_", "XDG_", "DOCKER_", "CLAUDE_", "HERMES_", "METIER_",
+)  # fmt: skip
+"""Variables by which a value decides which code a program loads, where it connects to, or whose files it takes for
+its own; and those that only this side sets."""
+
+
+def job_environment(
+    extra: Mapping[str, str] | None = None,
+    *,
+    workspace: str,
+    skill_dir: str | None = None,
+    session_id: str | None = None,
+) -> dict[str, str]:
+    """The whole environment of a job; `extra` is what a model asks for and is checked.
+
+    Nothing is inherited but where programs and temporary files are, and the time zone. Home is the workspace.
+
+    >>> env = job_environment({"LIMIT": "3"}, workspace="/work", skill_dir="/skills/csv")
+    >>> env["HOME"], env["SKILL_DIR"], env["LIMIT"]
+    ('/work', '/skills/csv', '3')
+    """
+    checked = _checked(extra or {})
+    return {
+        **base_environment(workspace),
+        **skill_variables(workspace=workspace, skill_dir=skill_dir, session_id=session_id),
+        **checked,
+    }
+
+
+def base_environment(workspace: str) -> dict[str, str]:
+    """The few variables that every job gets."""
+    scratch = tempfile.gettempdir()
+    env = {
+        "PATH": search_path(),
+        "HOME": workspace,
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": os.environ.get("TZ", "UTC"),
+        "TMPDIR": scratch,
+        # A script that imports its neighbour must not leave compiled files in the skill.
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    if sys.platform == "darwin":
+        env["LANG"] = env["LC_ALL"] = "en_US.UTF-8"
+    if sys.platform == "win32":
+        env.update({name: os.environ[name] for name in _WINDOWS_NEEDS if name in os.environ})
+        env.update({"USERPROFILE": workspace, "TEMP": scratch, "TMP": scratch, "PYTHONUTF8": "1"})
+    return env
+
+
+def search_path() -> str:
+    """Where programs are looked for: the absolute folders of this process's `PATH`.
+
+    An empty or relative folder there would mean the working folder, where anybody may have put a program.
+    """
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    kept = [folder for folder in folders if os.path.isabs(folder)]
+    return os.pathsep.join(kept) or _DEFAULT_PATH
+
+
+def skill_variables(
+    *,
+    workspace: str,
+    skill_dir: str | None = None,
+    session_id: str | None = None,
+    plugin_root: str | None = None,
+    project_dir: str | None = None,
+) -> dict[str, str]:
+    """Where a skill, its workspace and its project are, under all the names that authors use for them.
+
+    >>> skill_variables(workspace="/work")
+    {'WORKSPACE': '/work', 'CLAUDE_PROJECT_DIR': '/work'}
+    """
+    values = {"WORKSPACE": workspace, "CLAUDE_PROJECT_DIR": project_dir or workspace}
+    if skill_dir is not None:
+        names = ("SKILL_DIR", "SKILL_ROOT", "CLAUDE_SKILL_DIR", "HERMES_SKILL_DIR", "CLAUDE_PLUGIN_ROOT")
+        values.update(dict.fromkeys(names, skill_dir))
+    if plugin_root is not None:
+        values["CLAUDE_PLUGIN_ROOT"] = plugin_root
+    if session_id is not None:
+        values.update(dict.fromkeys(("SESSION_ID", "CLAUDE_SESSION_ID"), session_id))
+    return values
+
+
+def _checked(extra: Mapping[str, str]) -> dict[str, str]:
+    if len(extra) > MAX_VARIABLES:
+        raise InvalidArgument(
+            f"{len(extra)} environment variables are too many.", hint=f"At most {MAX_VARIABLES} are passed."
+        )
+    for name, value in extra.items():
+        if not isinstance(name, str) or not _NAME(name):
+            raise InvalidArgument(
+                f"{str(name)[:80]!r} is no name of an environment variable.",
+                hint="Names are letters, digits and underscores, and do not begin with a digit.",
+            )
+        # On Windows names have no case, and some programs read `http_proxy` where others read `HTTP_PROXY`.
+        if name.upper() in _STEERING or name.upper().startswith(_STEERING_PREFIXES):
+            raise InvalidArgument(
+                f"The environment variable {name} may not be set.",
+                hint="It decides which code programs load or where they connect. Pass the value under another name.",
+                name=name,
+            )
+        if not isinstance(value, str) or "\0" in value or not _fits(value):
+            raise InvalidArgument(
+                f"The value of the environment variable {name} cannot be passed.",
+                hint=f"Values are text without NUL, of at most {MAX_VALUE_BYTES} bytes.",
+                name=name,
+            )
+    return dict(extra)
+
+
+def _fits(value: str) -> bool:
+    try:
+        return len(value) <= MAX_VALUE_BYTES and len(value.encode()) <= MAX_VALUE_BYTES
+    except UnicodeEncodeError:
+        return False

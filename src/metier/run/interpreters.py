@@ -1,0 +1,57 @@
+"""Which program runs a script, by its extension."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+from metier.run.environment import search_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INTERPRETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        ".py": ("python3",),
+        ".sh": ("bash",),
+        ".bash": ("bash",),
+        ".js": ("node",),
+        ".mjs": ("node",),
+    }
+)
+"""Extension, in lower case, to the command that a script's path is appended to. An entry for "" is for the rest."""
+
+
+def command_for(path: str, interpreters: Mapping[str, tuple[str, ...]] = INTERPRETERS) -> tuple[str, ...]:
+    """The command that runs a script, with its path at the end.
+
+    A script needs no execute permission and its first line is not read: the extension decides, in any case. More
+    languages are a larger table: `{**INTERPRETERS, ".rb": ("ruby",)}`.
+
+    >>> command_for("/skills/x/scripts/fill.rb", {".rb": ("no-such-ruby", "-w")})
+    ('no-such-ruby', '-w', '/skills/x/scripts/fill.rb')
+    """
+    extension = os.path.splitext(path.strip())[1].lower()
+    command = interpreters.get(extension) or interpreters.get("")
+    if not command:
+        raise InvalidArgument(
+            f"Unsupported script type {extension or 'without an extension'}: {os.path.basename(path)[:80]!r}.",
+            hint=f"Scripts are run by their extension: {', '.join(sorted(filter(None, interpreters)))}.",
+            path=path,
+            extension=extension,
+        )
+    program, *options = command
+    return (_found(program), *options, path)
+
+
+def _found(program: str) -> str:
+    if program == "python3" and sys.platform == "win32":
+        return sys.executable  # where `python3` is often a stub that opens a shop
+    found = shutil.which(program, path=search_path())
+    if found is None and program == "python3" and sys.executable:
+        return sys.executable
+    return found or program

@@ -1,0 +1,296 @@
+"""A runner that isolates nothing: a process of its own, without the host's environment, that ends when it must.
+
+The job gets a session and process group of its own, a bounded time and bounded output, and on Linux the limits that
+the kernel keeps for each process. It can still read what this user can read, and reach the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
+
+from metier.run.environment import base_environment
+from metier.run.job import CANNOT_START, TIMED_OUT, Outcome
+from metier.run.output import OutputReader
+from metier.run.runner import Capabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from metier.run.job import Job, Limits
+
+MAX_SECONDS = 600.0
+"""No job runs longer, whatever its limits say."""
+
+_GRACE = 0.2
+"""Seconds between the request to end and the end, for a job that took too long."""
+_DRAIN = 0.5
+"""Seconds to read what is left in the pipes when the job has ended but somebody holds them open."""
+_MARK = "METIER_JOB"
+"""A variable by which processes of a job are known that have left its process group."""
+
+_Cause: TypeAlias = Literal["timeout", "output", "cancel"]
+
+
+class PlainRunner:
+    """Runs jobs as plain processes of this user. Use it only for scripts that you would run by hand.
+
+    >>> from metier.run import Job
+    >>> PlainRunner().run_blocking(Job(argv=("echo", "hello"), folder="/")).stdout
+    'hello\\n'
+    """
+
+    @property
+    def name(self) -> str:
+        """What results and audit records call it."""
+        return "plain"
+
+    def capabilities(self) -> Capabilities:
+        """Nothing is promised: memory is bounded by process only, and a process that hides well can outlive its job."""
+        return Capabilities()
+
+    def run_blocking(self, job: Job, *, should_stop: Callable[[], bool] | None = None) -> Outcome:
+        """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
+        started = time.monotonic()
+        mark = secrets.token_hex(16)
+        try:
+            process = _start(job, mark)
+        except (OSError, ValueError, TypeError) as error:
+            return Outcome(exit_code=CANNOT_START, stderr=_why(job, error), runner=self.name)
+        woken = threading.Event()
+        readers: list[OutputReader] = []
+        try:
+            _limit(process.pid, job.limits)
+            for stream in (process.stdout, process.stderr):
+                readers.append(OutputReader(stream, job.limits.output_bytes, woken))
+            cause = _watch(process, job.limits, readers, woken, should_stop, started)
+        except BaseException:
+            _end(process, readers, mark, "cancel")
+            raise
+        code = _end(process, readers, mark, cause)
+        out, err = (reader.text() for reader in readers)
+        return Outcome(
+            exit_code=TIMED_OUT if cause == "timeout" else 128 - code if code < 0 else code,
+            stdout=out,
+            stderr=err,
+            stdout_truncated=readers[0].is_truncated,
+            stderr_truncated=readers[1].is_truncated,
+            timed_out=cause == "timeout",
+            killed_by=cause or ("signal" if code < 0 else None),
+            duration_ms=(time.monotonic() - started) * 1000,
+            runner=self.name,
+        )
+
+    async def run(self, job: Job) -> Outcome:
+        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        import anyio
+        import anyio.to_thread
+
+        stop, dead, claimed = threading.Event(), threading.Event(), threading.Lock()
+
+        def run() -> Outcome:
+            if not claimed.acquire(blocking=False):
+                return Outcome(exit_code=CANNOT_START, killed_by="cancel", runner=self.name)
+            try:
+                return self.run_blocking(job, should_stop=stop.is_set)
+            finally:
+                dead.set()
+
+        try:
+            # A limiter of its own: a job that takes minutes must not keep others from the threads that all share.
+            limiter = anyio.CapacityLimiter(1)
+            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
+        finally:
+            stop.set()
+            # Whoever claims the job first has it: given up before its thread began, it never begins.
+            if not claimed.acquire(blocking=False):
+                with anyio.CancelScope(shield=True):
+                    while not dead.is_set():
+                        await anyio.sleep(0.01)
+
+
+def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
+    if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
+        raise ValueError("a job needs a program, and arguments that are text")
+    env = {**base_environment(job.folder), **job.env, _MARK: mark}
+    program = job.argv[0]
+    own_group: dict[str, object] = {"start_new_session": True}
+    if sys.platform == "win32":
+        import shutil
+
+        # Windows would look in this process's folder and path, not in the job's.
+        program = shutil.which(program, path=env["PATH"]) or program
+        own_group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    with _stdin(job.stdin) as stdin:
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            (program, *job.argv[1:]),
+            cwd=job.folder,
+            env=env,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            **own_group,
+        )
+
+
+@contextlib.contextmanager
+def _stdin(data: bytes) -> Iterator[int | IO[bytes]]:
+    """What a job reads: a file without a name, because nobody has to stand by to write a file."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+def _why(job: Job, error: Exception) -> str:
+    program = str(job.argv[0])[:200] if job.argv else ""
+    if not isinstance(error, OSError):
+        return f"Cannot start {program!r}: {error}."
+    if not os.path.isdir(job.folder):
+        return f"Cannot start {program!r}: the working folder {job.folder!r} does not exist."
+    return f"Cannot start {program!r}: {error.strerror or error}."
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """Set what the kernel bounds for each process of the job; elsewhere than on Linux there is no safe way to.
+
+    It happens right after the start, not between fork and exec, where code of a program with threads may not run.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    # Twice the time on each processor: no job within its time reaches it, and one that got away stops burning.
+    seconds = math.ceil(2 * _seconds(limits) * (os.cpu_count() or 1)) + 1
+    for kind, most in (
+        # Not the address space: interpreters reserve far more of it than they use.
+        (resource.RLIMIT_DATA, limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.prlimit(pid, kind)[1]
+            bound = max(0, most) if hard == resource.RLIM_INFINITY else min(max(0, most), hard)
+            resource.prlimit(pid, kind, (bound, bound))
+
+
+def _seconds(limits: Limits) -> float:
+    # In this order a limit that is not a number counts as the most there is.
+    return max(0.0, min(MAX_SECONDS, limits.seconds))
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    limits: Limits,
+    readers: list[OutputReader],
+    woken: threading.Event,
+    should_stop: Callable[[], bool] | None,
+    started: float,
+) -> _Cause | None:
+    """Wait until the job ends by itself (None), or say why it must be ended."""
+    deadline = started + _seconds(limits)
+    pause = 0.001
+    while not _has_ended(process):
+        if should_stop is not None and should_stop():
+            return "cancel"
+        if any(reader.is_flooded for reader in readers):
+            return "output"
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "timeout"
+        # A job closes its output when it ends, which wakes this; the pause is for one that somebody outlives.
+        if woken.wait(min(pause, left)):
+            woken.clear()
+            pause = 0.001
+        pause = min(pause * 2, 0.05)
+    return None
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the job's first process has ended, leaving it unburied: its id must not pass to a stranger yet."""
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _end(process: subprocess.Popen[bytes], readers: list[OutputReader], mark: str, cause: _Cause | None) -> int:
+    """Leave no process of the job behind, and read what it wrote, in bounded time; the code that the first left."""
+    if cause in ("timeout", "cancel"):
+        _signal_group(process, "SIGTERM")
+        deadline = time.monotonic() + _GRACE
+        while not _has_ended(process) and time.monotonic() < deadline:
+            time.sleep(0.005)
+    _signal_group(process, "SIGKILL")
+    if cause is not None:
+        _kill_marked(mark)
+    # A process can be stuck in the kernel, where no signal reaches it.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_DRAIN)
+    deadline = time.monotonic() + _DRAIN
+    if not all(reader.wait(deadline - time.monotonic()) for reader in readers):
+        _kill_marked(mark)
+        for reader in readers:
+            reader.give_up()
+    return -9 if process.returncode is None else process.returncode
+
+
+def _signal_group(process: subprocess.Popen[bytes], name: Literal["SIGTERM", "SIGKILL"]) -> None:
+    if sys.platform == "win32":
+        if name == "SIGKILL":
+            subprocess.run(
+                ["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False, timeout=10
+            )
+            process.kill()
+        return
+    # A group whose members are all dead is gone, or on macOS forbidden.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.Signals[name])
+
+
+def _kill_marked(mark: str) -> None:
+    """End what has left the job's process group; on Linux it is known by the environment that it was born with."""
+    if sys.platform != "linux":
+        return
+    wanted = f"{_MARK}={mark}".encode()
+    for _ in range(8):  # as often as something is found that may have had time for another child
+        found = False
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            # The descriptor keeps meaning the same process, however fast ids are used again.
+            with contextlib.suppress(OSError), contextlib.closing(_Descriptor(int(entry))) as held:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if wanted not in file.read(1024 * 1024).split(b"\0"):
+                        continue
+                signal.pidfd_send_signal(held.number, signal.SIGKILL)
+                found = True
+        if not found:
+            return
+
+
+class _Descriptor:
+    """A process held by a descriptor."""
+
+    def __init__(self, pid: int) -> None:
+        self.number = os.pidfd_open(pid)
+
+    def close(self) -> None:
+        os.close(self.number)

@@ -1,0 +1,129 @@
+"""A skill that a session has loaded, as it was at that moment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from metier.guard import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.guard import Ceiling
+    from metier.library import Entry
+    from metier.skill import Listing, Skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveSkill:
+    """What a session keeps of a skill: what it said when it was loaded, whatever happens to its files since."""
+
+    skill: Skill
+    entry: Entry
+    digest: str
+    """`sha256:` of the package that was loaded."""
+    body: str
+    """Its instructions, with arguments in their places."""
+    arguments: str = ""
+    ceiling: Ceiling
+    listing: Listing
+    is_stale: bool = False
+    """Whether its files have changed since; loading it again takes the change over."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.entry.name
+
+    @property
+    def root(self) -> str:
+        """The folder that its relative paths start from."""
+        return os.path.dirname(self.entry.location)
+
+    @property
+    def subject(self) -> Subject:
+        """What the guard is told of it."""
+        return subject_of(self.entry, self.digest)
+
+    def with_body(self, body: str) -> ActiveSkill:
+        """The same skill, with its instructions."""
+        return replace(self, body=body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptItem:
+    """One active skill on a receipt."""
+
+    name: str
+    location: str
+    """Where its SKILL.md is."""
+    root_dir: str
+    digest: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """Its frontmatter, without name and description."""
+    is_stale: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The item as JSON holds it."""
+        found = {
+            "name": self.name,
+            "location": self.location,
+            "root_dir": self.root_dir,
+            "digest": self.digest,
+            "properties": dict(self.properties),
+        }
+        return found | ({"stale": True} if self.is_stale else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a session has loaded after a change, in order, the most recent last."""
+
+    active: tuple[ReceiptItem, ...] = ()
+    changed: tuple[str, ...] = ()
+    """The skills that were loaded or unloaded by it."""
+    requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Skills that the loaded ones build on and that are not loaded."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The receipt as JSON holds it."""
+        found: dict[str, Any] = {"active": [item.as_dict() for item in self.active]}
+        if self.requires:
+            found["requires"] = {name: list(needed) for name, needed in self.requires.items()}
+        return found
+
+
+def subject_of(entry: Entry, digest: str = "") -> Subject:
+    """What the guard is told of a skill in the library."""
+    return Subject(
+        name=entry.name,
+        digest=digest,
+        layer=entry.layer,
+        source=entry.source,
+        trusted=entry.trusted,
+        for_models=not entry.is_hidden_from_models,
+        for_people=entry.skill.user_invocable,
+    )
+
+
+def script_paths(entry: Entry, listing: Listing) -> tuple[str, ...]:
+    """The absolute paths of a skill's scripts."""
+    root = os.path.dirname(entry.location)
+    return tuple(os.path.join(root, *file.path.split("/")) for file in listing.scripts())
+
+
+def receipt_item(active: ActiveSkill) -> ReceiptItem:
+    """What a receipt says of an active skill."""
+    properties = {
+        key: value for key, value in active.skill.frontmatter.items() if key.lower() not in ("name", "description")
+    }
+    return ReceiptItem(
+        name=active.name,
+        location=active.entry.location,
+        root_dir=active.root,
+        digest=active.digest,
+        properties=properties,
+        is_stale=active.is_stale,
+    )

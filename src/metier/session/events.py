@@ -1,0 +1,101 @@
+"""What happens in a session, told to whoever listens, as it happens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier.guard.redaction import redact_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = logging.getLogger("metier.session")
+
+Kind: TypeAlias = Literal[
+    "loading",
+    "loaded",
+    "refused",
+    "unloaded",
+    "stale",
+    "read",
+    "ran",
+    "iteration",
+    "thought",
+    "action",
+    "observation",
+    "answer",
+]
+View: TypeAlias = Literal["summary", "full"]
+"""How much a listener is told: what was done and what came of it, or everything that is not hidden."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_DETAILS = frozenset({"iteration", "thought", "observation"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened.
+
+    >>> Event(kind="loaded", skill="deploy", message="Loaded deploy.").kind
+    'loaded'
+    """
+
+    kind: Kind
+    message: str = ""
+    """One line for a person."""
+    skill: str = ""
+    tool: str = ""
+    code: str = ""
+    """Why it was refused, as a stable code."""
+    hidden: bool = False
+    """For the record of the program that made it, not for listeners."""
+    data: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    session: str = ""
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+
+Listener: TypeAlias = Callable[[Event], object]
+
+
+def seen_by(event: Event, view: View) -> Event | None:
+    """The event as a listener gets it, secrets redacted; None when it is not for them."""
+    if event.hidden or (view == "summary" and event.kind in _DETAILS):
+        return None
+    return replace(event, message=redact_value(event.message), data=MappingProxyType(redact_value(dict(event.data))))
+
+
+class Listeners:
+    """Whoever listens. What one of them raises is logged, and stops neither the others nor the session."""
+
+    def __init__(self) -> None:
+        self._all: tuple[tuple[Listener, View], ...] = ()
+        self._changing = threading.Lock()
+
+    def add(self, listener: Listener, view: View = "full") -> Callable[[], None]:
+        """Listen from now on; the returned function stops it."""
+        pair = (listener, view)
+        with self._changing:
+            self._all = (*self._all, pair)
+
+        def stop() -> None:
+            with self._changing:
+                self._all = tuple(other for other in self._all if other is not pair)
+
+        return stop
+
+    def tell(self, event: Event) -> None:
+        """Tell everybody who may know."""
+        for listener, view in self._all:
+            told = seen_by(event, view)
+            if told is None:
+                continue
+            try:
+                listener(told)
+            except Exception:
+                log.exception("a listener failed on %s", event.kind)

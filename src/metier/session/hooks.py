@@ -1,0 +1,199 @@
+"""Hooks: commands that a skill asks to have run around its use and around tool calls. Policy decides whether they are.
+
+A command names a file of the skill, or a program, with arguments; no shell takes it apart. A hook that runs before
+something and fails keeps it from happening; one that runs after something is run whatever happened.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import ActivationFailed, MetierError
+from metier.guard import Action
+from metier.run import Job, Limits, job_environment, skill_variables
+from metier.session.durations import milliseconds
+from metier.session.scripts import files_on_disk, limits_for, script_job
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from metier.guard import Actor, Guard
+    from metier.run import Outcome, Runner
+    from metier.session.active import ActiveSkill
+    from metier.skill import Hook, HookGroup
+
+log = logging.getLogger("metier.session")
+
+HOOK_SECONDS = 30.0
+_VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
+
+
+class HookRunner:
+    """Runs the hooks of the skills of one session."""
+
+    def __init__(self, guard: Guard, runner: Runner, workspace: str, session_id: str) -> None:
+        self._guard = guard
+        self._runner = runner
+        self._workspace = workspace
+        self._session = session_id
+        self._done: set[tuple[str, str, str]] = set()
+
+    def before_load(self, active: ActiveSkill, actor: Actor) -> None:
+        """Run `pre`; raises `ActivationFailed` when it fails or may not run."""
+        hooks = active.skill.hooks
+        if hooks is None or not hooks.pre:
+            return
+        failure = self._run(active, hooks.pre, "pre", actor, {})
+        if failure is not None:
+            raise ActivationFailed(
+                f"Skill {active.name!r} cannot be activated: its pre hook failed. {failure}",
+                hint="Look at the hook, or allow hooks in the policy if it was refused.",
+                name=active.name,
+            )
+
+    def after_unload(self, active: ActiveSkill, actor: Actor) -> None:
+        """Run `post`, which never fails whatever it does."""
+        hooks = active.skill.hooks
+        if hooks is None or not hooks.post:
+            return
+        failure = self._run(active, hooks.post, "post", actor, {})
+        if failure is not None:
+            log.warning("the post hook of %s failed: %s", active.name, failure)
+
+    def before_call(
+        self, actives: tuple[ActiveSkill, ...], tool: str, arguments: Mapping[str, Any], actor: Actor
+    ) -> str | None:
+        """Run the hooks before a tool call; the reason why the call must not happen, if one fails."""
+        for active, hook in self._for_tool(actives, "PreToolUse", tool):
+            told = {"tool_name": tool, "tool_input": dict(arguments)}
+            failure = self._run(active, hook.command, "PreToolUse", actor, told, hook)
+            if failure is not None:
+                return f"A hook of skill {active.name!r} is against it. {failure}"
+        return None
+
+    def after_call(
+        self,
+        actives: tuple[ActiveSkill, ...],
+        tool: str,
+        arguments: Mapping[str, Any],
+        result: Any,
+        actor: Actor,
+    ) -> None:
+        """Run the hooks after a tool call, whatever became of it."""
+        for active, hook in self._for_tool(actives, "PostToolUse", tool):
+            told = {"tool_name": tool, "tool_input": dict(arguments), "tool_response": result}
+            failure = self._run(active, hook.command, "PostToolUse", actor, told, hook)
+            if failure is not None:
+                log.warning("a hook of %s after %s failed: %s", active.name, tool, failure)
+
+    def _for_tool(self, actives: tuple[ActiveSkill, ...], event: str, tool: str) -> Iterator[tuple[ActiveSkill, Hook]]:
+        for active in actives:
+            for group in tool_hooks(active, event):
+                if not _matches(group.matcher, tool):
+                    continue
+                for hook in group.hooks:
+                    key = (active.digest, event, hook.command)
+                    if hook.once and key in self._done:
+                        continue
+                    self._done.add(key)
+                    yield active, hook
+
+    def _run(
+        self,
+        active: ActiveSkill,
+        command: str,
+        event: str,
+        actor: Actor,
+        told: Mapping[str, Any],
+        hook: Hook | None = None,
+    ) -> str | None:
+        """Run one hook; None when it went well, else why not."""
+        action = Action(
+            point="hook",
+            skill=active.subject,
+            tool=event,
+            command=command,
+            by="host",
+            isolated=self._runner.capabilities().isolates_files,
+        )
+        passage = self._guard.enter(action, actor)
+        if not passage.decision.is_allowed:
+            passage.close()
+            return passage.decision.reason
+        try:
+            outcome = self._carry_out(active, command, event, told, hook)
+        except MetierError as error:
+            passage.close(success=False, code=error.code)
+            return f"{error} {error.hint}".strip()
+        except BaseException:
+            passage.close(success=False, code="failed")
+            raise
+        passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
+        if outcome.is_success:
+            return None
+        said = shown((outcome.stderr or outcome.stdout).strip(), 400)
+        how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
+        return f"`{shown(command)}` {how}{': ' + said if said else ''}."
+
+    def _carry_out(
+        self, active: ActiveSkill, command: str, event: str, told: Mapping[str, Any], hook: Hook | None
+    ) -> Outcome:
+        written = milliseconds(hook.timeout) if hook is not None and hook.timeout else None
+        limits = limits_for(written / 1000 if written else HOOK_SECONDS, Limits())
+        stdin = json.dumps({"hook_event_name": event, "session_id": self._session, **told}, default=str).encode()
+        with files_on_disk(active) as root:
+            values = skill_variables(workspace=self._workspace, skill_dir=root, session_id=self._session)
+            words = _words(command, values)
+            path = active.listing.named_by(words[0].removeprefix(f"{root}/"))
+            if path is not None:
+                job = script_job(
+                    root,
+                    path,
+                    tuple(words[1:]),
+                    workspace=self._workspace,
+                    folder=self._workspace,
+                    session_id=self._session,
+                    limits=limits,
+                    stdin=stdin,
+                )
+            else:
+                env = job_environment(workspace=self._workspace, skill_dir=root, session_id=self._session)
+                job = Job(argv=tuple(words), folder=self._workspace, env=env, limits=limits, stdin=stdin)
+            return self._runner.run_blocking(job)
+
+
+def tool_hooks(active: ActiveSkill, event: str) -> tuple[HookGroup, ...]:
+    """The hooks of a skill around tool calls. An old `pre` or `post` is one around loading, and not among them."""
+    hooks = active.skill.hooks
+    if hooks is None:
+        return ()
+    old = {"PreToolUse": hooks.pre, "PostToolUse": hooks.post}.get(event)
+    groups = hooks.events.get(event, ())
+    if old and len(groups) == 1 and groups[0].matcher is None and [hook.command for hook in groups[0].hooks] == [old]:
+        return ()
+    return groups
+
+
+def _matches(matcher: str | None, tool: str) -> bool:
+    """Whether hooks are meant for a tool: `Write`, `Write|Edit`, `mcp__*`, or nothing for all."""
+    if matcher is None or matcher in ("", "*"):
+        return True
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(tool.lower(), part.strip().lower()) for part in matcher.split("|"))
+
+
+def _words(command: str, values: Mapping[str, str]) -> list[str]:
+    """The words of a command with our variables in them; no value can become more than the word it stands in."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if not words:
+        raise ActivationFailed(f"The hook {shown(command)!r} is no command.", hint="Name a file of the skill.")
+    return [_VARIABLE.sub(lambda found: values.get(found[1] or found[2], found[0]), word) for word in words]

@@ -1,0 +1,50 @@
+"""Where an agent stands among the agents that started one another."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+from metier.errors import ActivationFailed, InvalidArgument
+
+MAX_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Who started whom, and how deep it may go.
+
+    >>> root = Lineage(max_depth=1)
+    >>> child = root.child("research")
+    >>> child.depth, child.chain, child.root_id == root.id
+    (1, ('research',), True)
+    """
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    parent_id: str | None = None
+    root_id: str | None = None
+    chain: tuple[str, ...] = ()
+    """What was forked on the way here, the first ancestor's first."""
+    depth: int = 0
+    max_depth: int = MAX_DEPTH
+
+    def __post_init__(self) -> None:
+        if self.depth < 0 or self.max_depth < 0:
+            raise InvalidArgument("A depth cannot be negative.", hint="Use 0 to forbid sub-agents.")
+
+    def child(self, name: str) -> Lineage:
+        """One level deeper; raises `ActivationFailed` where that is too deep."""
+        if self.depth >= self.max_depth:
+            raise ActivationFailed(
+                f"Maximum sub-agent depth ({self.max_depth}) exceeded: {' -> '.join((*self.chain, name))}.",
+                hint="Do this step without a sub-agent: the maximum depth is reached.",
+                chain=self.chain,
+                name=name,
+            )
+        return Lineage(
+            parent_id=self.id,
+            root_id=self.root_id or self.id,
+            chain=(*self.chain, name),
+            depth=self.depth + 1,
+            max_depth=self.max_depth,
+        )

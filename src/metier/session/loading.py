@@ -1,0 +1,245 @@
+"""Loading skills into a session: each is decided about, read in one consistent state, and only then counts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.errors import ActivationFailed, MetierError, SkillChanged
+from metier.guard import Action, Ceiling, Subject, parse_rules, refused
+from metier.run import job_environment, skill_variables
+from metier.session.active import ActiveSkill, script_paths, subject_of
+from metier.session.events import Event
+from metier.session.injection import find_commands, inject
+from metier.session.rendering import render
+from metier.session.substitution import named_values, split_arguments, standard_variables, substitute
+from metier.skill import FolderPackage, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metier.guard import Passage
+    from metier.library import Entry
+    from metier.session.state import By, State
+    from metier.session.substitution import Segment
+    from metier.skill import Document, Listing, Skill
+
+_ATTEMPTS = 3
+_MAX_NESTING = 5
+
+
+class Loading:
+    """One call of `Session.load`, from the decisions to the moment it counts or comes to nothing."""
+
+    def __init__(self, session: State, by: By, arguments: str) -> None:
+        self._session = session
+        self._by = by
+        self._arguments = arguments
+        self._passages: list[tuple[Passage, Entry]] = []
+        self._entries: list[Entry] = []
+        self._hooked: list[ActiveSkill] = []
+
+    def _with_dependencies(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The skills with those that they require before them; raises `ActivationFailed` for a cycle."""
+        found: dict[str, Entry] = {}
+
+        def add(entry: Entry, chain: tuple[str, ...]) -> None:
+            path = " -> ".join((*chain, entry.name))
+            if entry.name in chain:
+                raise ActivationFailed(
+                    f"Skill {entry.name!r} requires itself: {path} is a cycle.",
+                    hint="Remove one of these `requires`.",
+                    name=entry.name,
+                )
+            if len(chain) > _MAX_NESTING:
+                raise ActivationFailed(
+                    f"The skills that {chain[0]!r} requires are nested too deep: {path}.",
+                    hint=f"At most {_MAX_NESTING} may build on one another.",
+                    name=entry.name,
+                )
+            if entry.name not in found:
+                for name in entry.skill.requires:
+                    add(self._session.find(name), (*chain, entry.name))
+                found[entry.name] = entry
+
+        for entry in entries:
+            add(entry, ())
+        return list(found.values())
+
+    def prepare(self, names: Sequence[str]) -> list[ActiveSkill]:
+        """The skills, decided about and read; raises, with a record for each, when one of them cannot be loaded."""
+        try:
+            entries = list(dict.fromkeys(map(self._found, names)))
+            if self._session.options.dependencies == "load":
+                entries = self._with_dependencies(entries)
+            self._entries = entries
+            for entry in entries:
+                self._enter(entry)
+            return [self._prepared(entry) for entry in entries]
+        except BaseException as error:
+            self._abandon(error)
+            raise
+
+    @contextlib.contextmanager
+    def committed(self) -> Iterator[None]:
+        """While the load is put in force; when that fails, it comes to nothing."""
+        try:
+            yield
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        for passage, _ in self._passages:
+            passage.close(success=True)
+
+    def require_unchanged(self) -> None:
+        """Raise unless every skill is still there: it may have been removed while it was read."""
+        for entry in self._entries:
+            now = self._session.library.get(f"{entry.name}@{entry.source}")
+            if now.key != entry.key:
+                raise SkillChanged(
+                    f"Skill {entry.name!r} was replaced while it was loaded.", hint="Load it again.", name=entry.name
+                )
+
+    def render(self, entry: Entry) -> str:
+        """The text of a skill that is a message of the user's."""
+        session = self._session
+        document = session.library.document(f"{entry.name}@{entry.source}")
+        root = os.path.dirname(entry.location)
+        values = named_values(document.skill.arguments, split_arguments(self._arguments))
+        rendered = render(
+            self._injected(document, entry, root),
+            document.skill.arguments,
+            values,
+            variables=self._variables(root) | {"ARGUMENTS": self._arguments},
+        )
+        return rendered.text
+
+    def _found(self, name: str) -> Entry:
+        session = self._session
+        try:
+            return session.find(name)
+        except MetierError as error:
+            # Also what is not there was asked for.
+            subject = Subject(name=shown(str(name)))
+            session.guard.enter(Action(point="load", skill=subject, by=self._by), session.actor).close(
+                success=False, code=error.code
+            )
+            session.emit(Event(kind="refused", skill=subject.name, code=error.code, message=str(error)))
+            raise
+
+    def _enter(self, entry: Entry) -> None:
+        session = self._session
+        session.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
+        subject = subject_of(entry, session.library.digest(entry))
+        passage = session.guard.enter(Action(point="load", skill=subject, by=self._by), session.actor)
+        self._passages.append((passage, entry))
+        if not passage.decision.is_allowed:
+            raise refused(passage.decision)
+
+    def _prepared(self, entry: Entry) -> ActiveSkill:
+        session = self._session
+        document, digest, listing = self._read(entry)
+        for one in session.active:
+            same = (one.name, one.digest, one.arguments) == (entry.name, digest, self._arguments)
+            if same and one.entry.key == entry.key and not one.is_stale:
+                return one
+        root = os.path.dirname(entry.location)
+        active = ActiveSkill(
+            skill=document.skill,
+            entry=entry,
+            digest=digest,
+            body="",
+            arguments=self._arguments,
+            ceiling=self._ceiling(document.skill, entry, root, listing),
+            listing=listing,
+        )
+        if document.skill.hooks is not None and document.skill.hooks.pre:
+            self._hooked.append(active)
+            session.hook_runner.before_load(active, session.actor)
+        body = substitute(
+            self._injected(document, entry, root),
+            variables=self._variables(root),
+            arguments=self._arguments,
+            declared=document.skill.arguments,
+        )
+        return active.with_body(body.text)
+
+    def _read(self, entry: Entry) -> tuple[Document, str, Listing]:
+        """Instructions, digest and files of one and the same state of the package."""
+        library = self._session.library
+        for _ in range(_ATTEMPTS):
+            before = library.digest(entry)
+            document = library.document(f"{entry.name}@{entry.source}")
+            listing = entry.package.listing()
+            if library.digest(entry) == before:
+                return document, before, listing
+        raise SkillChanged(
+            f"The files of skill {entry.name!r} are being changed.", hint="Load it again.", name=entry.name
+        )
+
+    def _injected(self, document: Document, entry: Entry, root: str) -> str | Sequence[Segment]:
+        """The body with what its commands print, where policy lets them run; a record for each of them."""
+        if next(find_commands(document.body), None) is None:
+            return document.body
+        session = self._session
+        action = Action(
+            point="inject",
+            skill=subject_of(entry),
+            by="host",
+            isolated=session.runner.capabilities().isolates_files,
+        )
+        # A skill that is not on disk came over some wire: its commands are nobody's to run.
+        enabled = session.guard.decide(action).is_allowed and isinstance(entry.package, FolderPackage)
+        rules = document.skill.allowed_tools
+        injected = inject(
+            document.body,
+            rules=None if rules is None else parse_rules(rules),
+            enabled=enabled,
+            runner=session.runner,
+            folder=session.workspace,
+            env=job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id),
+            roots=(root,),
+        )
+        for command in injected.commands:
+            passage = session.guard.enter(replace(action, command=command.command), session.actor)
+            code = "" if command.is_success else f"command-{command.result}"
+            passage.close(success=command.is_success, code=code, duration_ms=command.duration_ms)
+        return injected.segments
+
+    def _variables(self, root: str) -> dict[str, str]:
+        session = self._session
+        return standard_variables(
+            workspace=session.workspace, skill_dir=root, session_id=session.id, user=session.actor.user
+        )
+
+    def _ceiling(self, skill: Skill, entry: Entry, root: str, listing: Listing) -> Ceiling:
+        is_advisory = entry.layer in self._session.guard.policy.advisory
+        values = skill_variables(workspace=self._session.workspace, skill_dir=root, session_id=self._session.id)
+        allowed = None
+        if skill.allowed_tools is not None and not is_advisory:
+            allowed = parse_rules([_filled(rule, values) for rule in skill.allowed_tools])
+        return Ceiling(
+            owner=entry.name,
+            allowed=allowed,
+            disallowed=parse_rules([_filled(rule, values) for rule in skill.disallowed_tools]),
+            scripts=script_paths(entry, listing),
+        )
+
+    def _abandon(self, error: BaseException) -> None:
+        session = self._session
+        code = getattr(error, "code", "") if isinstance(error, MetierError) else "cancelled"
+        for active in self._hooked:
+            # Whatever `pre` began, `post` may have to tidy up.
+            session.hook_runner.after_unload(active, session.actor)
+        for passage, entry in self._passages:
+            passage.close(success=False, code=code)
+            session.emit(Event(kind="refused", skill=entry.name, code=code, message=str(error)))
+
+
+def _filled(rule: str, values: dict[str, str]) -> str:
+    """A tool rule with the skill's own folders in it: authors write `Bash(${CLAUDE_SKILL_DIR}/scripts/x.sh:*)`."""
+    for name, value in values.items():
+        rule = rule.replace(f"${{{name}}}", value)
+    return rule

@@ -1,0 +1,92 @@
+"""What a session says to a model before every call, composed anew only when something changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from metier.session.instructions import active_block, compose, rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from metier.session.active import ActiveSkill
+    from metier.session.state import State
+    from metier.session.vocabulary import Vocabulary
+
+_KEPT = 16
+
+
+class Prompting:
+    """The texts of one session. They depend on the library, the guard, what is active, and the prompt."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def instructions(
+        self, session: State, active: tuple[ActiveSkill, ...], prompt: str | None, words: Vocabulary
+    ) -> str:
+        """Rules, catalog and active skills; empty when there is nothing to say."""
+        return str(
+            self._kept(
+                ("instructions", prompt, words, session.version, session.epoch),
+                lambda: self._instructions(session, active, prompt, words),
+            )
+        )
+
+    def catalog(
+        self,
+        session: State,
+        active: tuple[ActiveSkill, ...],
+        prompt: str | None,
+        words: Vocabulary,
+        **options: Any,
+    ) -> str:
+        """What may be loaded; the active skills are not repeated where their instructions stand beside it."""
+        shown = active if session.options.delivery == "instructions" else ()
+        key = ("catalog", prompt, words, tuple(one.name for one in shown), tuple(options.items()), session.epoch)
+
+        def make() -> str:
+            names = self.names(session, shown)
+            asked: dict[str, Any] = {"budget": session.options.budget, "pins": session.options.pins}
+            asked |= {"search_tool": words.search, **options}
+            catalog = session.library.catalog(query=prompt, names=names, **asked)
+            return str(catalog)
+
+        return str(self._kept(key, make))
+
+    def names(self, session: State, without: tuple[ActiveSkill, ...]) -> frozenset[str] | None:
+        """The only names that may be shown; None when nothing restricts them."""
+        hidden = session.guard.blocked | {one.name for one in without}
+        if not hidden:
+            return session.options.names
+        key = ("names", tuple(one.name for one in without), session.epoch)
+        found: frozenset[str] = self._kept(key, lambda: _visible(session) - hidden)
+        return found
+
+    def _instructions(
+        self, session: State, active: tuple[ActiveSkill, ...], prompt: str | None, words: Vocabulary
+    ) -> str:
+        catalog = self.catalog(session, active, prompt, words)
+        if not catalog and not active:
+            return ""
+        return compose(
+            rules(words, has_catalog=bool(catalog)),
+            catalog,
+            active_block(active, words, with_bodies=session.options.delivery == "instructions"),
+        )
+
+    def _kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        # Two threads may make the same text twice; neither gets a wrong one.
+        found = self._texts.get(key)
+        if found is None:
+            found = make()
+            self._texts[key] = found
+            while len(self._texts) > _KEPT:
+                self._texts.pop(next(iter(self._texts)), None)
+        return found
+
+
+def _visible(session: State) -> frozenset[str]:
+    names = frozenset(entry.name for entry in session.library)
+    return names if session.options.names is None else names & session.options.names

@@ -1,0 +1,104 @@
+"""Reading the files of a skill: text by lines, anything else as base64, never more than asked for."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier.errors import InvalidArgument
+from metier.tools.lines import line_range, split_lines
+
+if TYPE_CHECKING:
+    from metier.session.active import ActiveSkill
+
+Encoding: TypeAlias = Literal["text", "base64"]
+
+MAX_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A file of a skill, or the part of it that was asked for."""
+
+    skill: str
+    path: str
+    content: str
+    encoding: Encoding
+    size: int
+    """Bytes of the whole file."""
+    lines: int | None = None
+    """Lines of the whole file; None for what is no text."""
+    truncated: bool = False
+    """Whether some of what was asked for is left out because it is too long."""
+    is_stale: bool = False
+    """Whether the skill's files have changed since it was loaded."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The resource as JSON holds it."""
+        found: dict[str, Any] = {
+            "skill": self.skill,
+            "path": self.path,
+            "encoding": self.encoding,
+            "size": self.size,
+            "content": self.content,
+        }
+        if self.lines is not None:
+            found["lines"] = self.lines
+        return found | {key: True for key, on in (("truncated", self.truncated), ("stale", self.is_stale)) if on}
+
+
+def read_resource(
+    active: ActiveSkill,
+    path: str,
+    *,
+    encoding: str = "text",
+    start: int | None = None,
+    end: int | None = None,
+    limit: int = MAX_BYTES,
+) -> Resource:
+    """A file of an active skill; `start` is the first line, from 1, and `end` the line after the last.
+
+    What is not UTF-8 text comes as base64 whatever was asked for, and says so.
+    """
+    if encoding not in ("text", "base64"):
+        raise InvalidArgument(f"There is no encoding {encoding!r}.", hint="Encodings are text and base64.")
+    for name, number in (("start", start), ("end", end)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise InvalidArgument(f"{name} is {number!r}.", hint="Lines are counted from 1.")
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidArgument(f"A limit of {limit!r} bytes cannot be.", hint="Give a number of bytes.")
+    data = active.entry.package.read(path)
+    text = _text_of(data) if encoding == "text" else None
+    if text is None:
+        # Whole groups of three bytes, so that what is cut can still be decoded.
+        kept = data if len(data) <= limit else data[: max(limit // 3 * 3, 3)]
+        return Resource(
+            skill=active.name,
+            path=path,
+            content=base64.b64encode(kept).decode("ascii"),
+            encoding="base64",
+            size=len(data),
+            truncated=len(kept) < len(data),
+        )
+    content = text if start is None and end is None else line_range(text, start or 1, end)
+    encoded = content.encode()
+    cut = encoded[:limit].decode(errors="ignore") if len(encoded) > limit else content
+    return Resource(
+        skill=active.name,
+        path=path,
+        content=cut,
+        encoding="text",
+        size=len(data),
+        lines=len(split_lines(text)),
+        truncated=len(encoded) > limit,
+    )
+
+
+def _text_of(data: bytes) -> str | None:
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,131 @@
+"""Running what belongs to a skill: its scripts, as a program with a list of arguments, never through a shell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import FileMissing, FileRefused, InvalidArgument
+from metier.run import INTERPRETERS, Job, command_for, job_environment
+from metier.skill import FolderPackage
+from metier.skill.files import checked_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metier.run import Limits
+    from metier.session.active import ActiveSkill
+
+SCRIPT_FOLDERS = ("scripts",)
+MAX_ARGUMENTS = 256
+MAX_ARGUMENT_BYTES = 64 * 1024
+MAX_SECONDS = 600.0
+
+
+@contextlib.contextmanager
+def files_on_disk(active: ActiveSkill) -> Iterator[str]:
+    """The folder with a skill's files; one that is not on disk is written to a folder for as long as it is needed."""
+    package = active.entry.package
+    if isinstance(package, FolderPackage):
+        yield active.root
+        return
+    with tempfile.TemporaryDirectory(prefix="metier-skill-") as folder:
+        for file in active.listing.files:
+            target = os.path.join(folder, *checked_path(file.path))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "xb") as opened:
+                opened.write(package.read(file.path))
+        yield folder
+
+
+def checked_script(active: ActiveSkill, script: object, folders: Sequence[str] = SCRIPT_FOLDERS) -> str:
+    """The path of a script of the skill; raises for anything that is not one."""
+    if not isinstance(script, str) or not script.strip():
+        raise InvalidArgument("No script was named.", hint=_choices(active, folders))
+    segments = checked_path(script)
+    path = "/".join(segments)
+    if segments[0] not in folders or len(segments) < 2:
+        raise FileRefused(
+            f"{path!r} is not in the {' or '.join(folders)} directory of skill {active.name!r}.",
+            hint=_choices(active, folders),
+            path=path,
+            violation="path_traversal",
+        )
+    file = next((file for file in active.listing.files if file.path == path), None)
+    if file is None:
+        raise FileMissing(
+            f"Script not found: skill {active.name!r} has no {path}.", hint=_choices(active, folders), path=path
+        )
+    if file.kind == "link":
+        raise FileRefused(
+            f"{path!r} is a link and must be a file in the scripts directory (path traversal).",
+            hint="Replace the link by the script itself.",
+            path=path,
+            violation="path_traversal",
+        )
+    return path
+
+
+def checked_args(arguments: object) -> tuple[str, ...]:
+    """The arguments of a script; raises for what no program could be started with."""
+    if arguments is None:
+        return ()
+    if isinstance(arguments, str) or not isinstance(arguments, list | tuple):
+        raise InvalidArgument("Arguments of a script are a list of texts.", hint='Write args=["--all", "file.csv"].')
+    if len(arguments) > MAX_ARGUMENTS:
+        raise InvalidArgument(f"{len(arguments)} arguments are too many.", hint=f"At most {MAX_ARGUMENTS} are passed.")
+    for argument in arguments:
+        if not isinstance(argument, str):
+            raise InvalidArgument("Arguments of a script are texts.", hint=f"Put {argument!r:.60} into quotes.")
+        if "\0" in argument or len(argument.encode(errors="replace")) > MAX_ARGUMENT_BYTES:
+            raise InvalidArgument(
+                f"The argument {argument[:40]!r} has a NUL byte or is too long.",
+                hint=f"Pass at most {MAX_ARGUMENT_BYTES:,} bytes; put more into a file.",
+            )
+    return tuple(arguments)
+
+
+def limits_for(seconds: object, limits: Limits) -> Limits:
+    """The limits with another time, which may be at most ten minutes."""
+    if seconds is None:
+        return limits
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS:
+        raise InvalidArgument(
+            f"A timeout of {seconds!r} seconds cannot be.", hint=f"Give more than 0 and at most {MAX_SECONDS:.0f}."
+        )
+    return replace(limits, seconds=float(seconds))
+
+
+def script_job(
+    root: str,
+    path: str,
+    arguments: tuple[str, ...],
+    *,
+    workspace: str,
+    folder: str,
+    env: Mapping[str, Any] | None = None,
+    session_id: str = "",
+    limits: Limits,
+    interpreters: Mapping[str, tuple[str, ...]] = INTERPRETERS,
+    stdin: bytes = b"",
+) -> Job:
+    """The job that runs a file of a skill."""
+    full = os.path.join(root, *path.split("/"))
+    return Job(
+        argv=(*command_for(full, interpreters), *arguments),
+        folder=folder,
+        env=job_environment(env, workspace=workspace, skill_dir=root, session_id=session_id),
+        limits=limits,
+        stdin=stdin,
+    )
+
+
+def _choices(active: ActiveSkill, folders: Sequence[str]) -> str:
+    found = [file.path for file in active.listing.scripts() if file.path.split("/")[0] in folders]
+    if not found:
+        return f"Skill {active.name!r} has no scripts."
+    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    return f"Its scripts are {', '.join(found[:10])}{more}."

@@ -1,0 +1,113 @@
+"""The sessions of a program: many conversations at once, each kept for as long as it is used."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from metier.errors import InvalidArgument, SessionNotFound
+from metier.session.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.find.library import Library
+
+DAY = 24 * 60 * 60.0
+MAX_SESSIONS = 4_096
+
+Kind = TypeVar("Kind", bound=Session)
+
+
+class Sessions(Generic[Kind]):
+    """Sessions by id. One that nobody used for a day ends, and so does the one used longest ago when there are many.
+
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
+    >>> sessions = library.sessions()
+    >>> session = sessions.begin(skills=["greet"])
+    >>> sessions.get(session.id) is session
+    True
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        kind: type[Kind],
+        *,
+        seconds: float = DAY,
+        most: int = MAX_SESSIONS,
+        clock: Callable[[], float] = time.monotonic,
+        **options: Any,
+    ) -> None:
+        """Sessions of a library; `options` are those of each session, unless `begin` says otherwise."""
+        if seconds <= 0 or most < 1:
+            raise InvalidArgument("Sessions need some time and some room.", hint="Use positive numbers.")
+        self._library = library
+        self._kind = kind
+        self._seconds = seconds
+        self._most = most
+        self._clock = clock
+        self._options = options
+        self._kept: OrderedDict[str, tuple[Kind, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, **options: Any) -> Kind:
+        """A new session; one whose first skills cannot be loaded is not kept."""
+        session = self._kind(self._library, **(self._options | options))
+        with self._lock:
+            if session.id in self._kept:
+                raise InvalidArgument(f"There is a session {session.id!r} already.", hint="Use another id.")
+            self._kept[session.id] = (session, self._clock())
+            ended = self._outdated()
+        for other in ended:
+            other.close()
+        return session
+
+    def get(self, id: str) -> Kind:  # noqa: A002
+        """The session of an id, which is in use again; raises `SessionNotFound`."""
+        with self._lock:
+            ended = self._outdated()
+            found = self._kept.get(id)
+            if found is not None and found[0].is_closed:
+                del self._kept[id]
+                found = None
+            if found is not None:
+                self._kept[id] = (found[0], self._clock())
+                self._kept.move_to_end(id)
+        for other in ended:
+            other.close()
+        if found is None:
+            raise SessionNotFound(f"There is no session {str(id)[:80]!r}.", hint="Begin a new one.", id=id)
+        return found[0]
+
+    def end(self, id: str) -> None:  # noqa: A002
+        """End a session; one that is not there has ended already."""
+        with self._lock:
+            found = self._kept.pop(id, None)
+        if found is not None:
+            found[0].close()
+
+    def __len__(self) -> int:
+        with self._lock:
+            ended = self._outdated()
+        for other in ended:
+            other.close()
+        return len(self._kept)
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002
+        return id in self._kept
+
+    def _outdated(self) -> list[Kind]:
+        """Take out what nobody used for long, and the least used where there are too many."""
+        ended: list[Kind] = []
+        limit = self._clock() - self._seconds
+        while self._kept:
+            id, (session, used) = next(iter(self._kept.items()))  # noqa: A001
+            if used > limit and len(self._kept) <= self._most:
+                break
+            del self._kept[id]
+            ended.append(session)
+        return ended

@@ -1,0 +1,276 @@
+"""What a session knows: on whose behalf it acts, what is active, and who listens."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
+from metier.guard import Action, Actor, current_user, refused
+from metier.session.active import Receipt, receipt_item
+from metier.session.events import Event, Listeners
+from metier.session.hooks import HookRunner
+from metier.session.lineage import Lineage
+from metier.session.scripts import SCRIPT_FOLDERS
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from metier.find.library import Library
+    from metier.guard import Guard, Passage
+    from metier.library import Entry
+    from metier.run import Runner
+    from metier.session.active import ActiveSkill
+    from metier.session.events import Listener, View
+
+log = logging.getLogger("metier.session")
+
+By: TypeAlias = Literal["model", "user", "host"]
+Delivery: TypeAlias = Literal["result", "instructions"]
+
+MAX_ACTIVE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a session works. All of it is given to `Library.session`."""
+
+    max_active: int = MAX_ACTIVE
+    """How many skills may be active at once; 1 gives one skill at a time."""
+    delivery: Delivery = "result"
+    """How a model gets a skill's instructions: in the result of the call that loads it, or at the top level."""
+    budget: int = 4_096
+    """Bytes of the catalog."""
+    pins: tuple[str, ...] = ()
+    """Skills that are always in the catalog."""
+    names: frozenset[str] | None = None
+    """The only skills that this session may know of."""
+    dependencies: Literal["hint", "load"] = "hint"
+    """Whether the skills that one requires are named to the model, or loaded before it."""
+    script_folders: tuple[str, ...] = SCRIPT_FOLDERS
+    """The folders of a skill whose files may be run."""
+
+    def __post_init__(self) -> None:
+        if self.max_active < 1:
+            raise InvalidArgument(f"max_active is {self.max_active}.", hint="At least one skill can be active.")
+        if self.delivery not in ("result", "instructions"):
+            raise InvalidArgument(f"There is no delivery {self.delivery!r}.", hint="Use result or instructions.")
+        if self.dependencies not in ("hint", "load"):
+            raise InvalidArgument(f"dependencies is {self.dependencies!r}.", hint="Use hint or load.")
+
+
+class State:
+    """The part of a session that the rest of it stands on. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        library: Library,
+        guard: Guard,
+        options: Options,
+        *,
+        id: str | None,  # noqa: A002
+        runner: Runner | None,
+        workspace: str,
+        user: str | None,
+        correlation_id: str | None,
+        lineage: Lineage | None,
+    ) -> None:
+        self.library = library
+        self.guard = guard
+        self.options = options
+        self.id = id or uuid.uuid4().hex
+        self.workspace = workspace
+        self.lineage = lineage or Lineage()
+        self._runner = runner
+        self._actor = Actor(
+            agent=library.caller.agent,
+            tenant=library.caller.tenant,
+            user=user or current_user(),
+            session=self.id,
+            correlation_id=correlation_id,
+        )
+        self._lock = threading.RLock()
+        self._active: tuple[ActiveSkill, ...] = ()
+        self._version = 0
+        self._epoch = 0
+        self._seen: tuple[object, int] = (library.snapshot, guard.version)
+        self._is_closed = False
+        self._listeners = Listeners()
+        self._hook_runner: HookRunner | None = None
+
+    @property
+    def active(self) -> tuple[ActiveSkill, ...]:
+        """The active skills, the most recently loaded last, without those that are gone or blocked by now."""
+        self.require_open()
+        return self.live()
+
+    @property
+    def actor(self) -> Actor:
+        """On whose behalf it acts."""
+        return self._actor
+
+    @property
+    def runner(self) -> Runner:
+        """What runs scripts and hooks."""
+        if self._runner is None:
+            from metier.run import PlainRunner
+
+            self._runner = PlainRunner()
+        return self._runner
+
+    @property
+    def hook_runner(self) -> HookRunner:
+        """What runs the hooks of its skills."""
+        if self._hook_runner is None:
+            self._hook_runner = HookRunner(self.guard, self.runner, self.workspace, self.id)
+        return self._hook_runner
+
+    @property
+    def version(self) -> int:
+        """Changes with every change of what is active."""
+        return self._version
+
+    @property
+    def epoch(self) -> int:
+        """Changes when the library or the guard was seen to have changed."""
+        return self._epoch
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has ended."""
+        return self._is_closed
+
+    def require_open(self) -> None:
+        """Raise unless it goes on."""
+        if self._is_closed:
+            raise SessionNotFound(f"Session {self.id} was closed.", hint="Begin another with library.session().")
+
+    def listen(self, listener: Listener, view: View = "full") -> Callable[[], None]:
+        """Be told of every event as it happens; the returned function stops it."""
+        if view not in ("summary", "full"):
+            raise InvalidArgument(f"There is no view {view!r}.", hint="Views are summary and full.")
+        return self._listeners.add(listener, view)
+
+    def emit(self, event: Event) -> None:
+        """Tell the listeners something."""
+        self._listeners.tell(replace(event, session=self.id))
+
+    def find(self, name: str) -> Entry:
+        """The skill of a name, if this session may know of it; raises `SkillNotFound`."""
+        entry = self.library.get(name)
+        names = self.options.names
+        if names is not None and entry.name not in names:
+            raise SkillNotFound(
+                f"Skill {shown(str(name))!r} was not found.",
+                hint=f"This agent has {', '.join(sorted(names)) or 'no skills'}.",
+                name=name,
+            )
+        return entry
+
+    def one(self, name: str | None = None) -> ActiveSkill:
+        """An active skill: the one of this name, or the one that was loaded last."""
+        active = self.active
+        if name is None or name == "":
+            if not active:
+                raise SkillNotActive("No skill is loaded.", hint="Load one first.")
+            return active[-1]
+        found = next((one for one in active if one.name == name), None)
+        if found is None:
+            entry = self.find(name)
+            found = next((one for one in active if one.name == entry.name), None)
+            if found is None:
+                hint = f"Load {entry.name} first."
+                raise SkillNotActive(f"Skill {entry.name!r} is not loaded.", hint=hint, name=entry.name)
+        return found
+
+    def receipt(self, changed: tuple[str, ...] = ()) -> Receipt:
+        """What is loaded."""
+        active = self.active
+        names = {one.name for one in active}
+        missing = {
+            one.name: needed
+            for one in active
+            if one.name in changed and (needed := tuple(name for name in one.skill.requires if name not in names))
+        }
+        return Receipt(active=tuple(receipt_item(one) for one in active), changed=changed, requires=missing)
+
+    # --- what is active ---------------------------------------------------------------------------------------------
+
+    def live(self) -> tuple[ActiveSkill, ...]:
+        """The active skills, after a look at whether the library or the guard has changed under them."""
+        snapshot, version = self.library.snapshot, self.guard.version
+        if snapshot is self._seen[0] and version == self._seen[1]:
+            return self._active
+        with self._lock:
+            self._seen = (snapshot, version)
+            self._epoch += 1
+            pairs = [(one, self._as_it_is_now(one)) for one in self._active]
+            self._set(tuple(now for _, now in pairs if now is not None))
+        self._ended([one for one, now in pairs if now is None], "host", "no longer available")
+        for one, now in pairs:
+            if now is not None and now.is_stale and not one.is_stale:
+                self._tell_stale(now)
+        return self._active
+
+    def is_stale(self, one: ActiveSkill) -> bool:
+        """Whether the files of a skill have changed since it was loaded; flags it if so."""
+        if one.is_stale:
+            return True
+        try:
+            changed = self.library.digest(one.entry) != one.digest
+        except MetierError:
+            changed = True
+        if changed:
+            with self._lock:
+                self._set(tuple(replace(other, is_stale=True) if other is one else other for other in self._active))
+            self._tell_stale(one)
+        return changed
+
+    def _as_it_is_now(self, one: ActiveSkill) -> ActiveSkill | None:
+        if self.guard.is_blocked(one.name, one.digest):
+            return None
+        try:
+            entry = self.library.get(f"{one.name}@{one.entry.source}")
+            if entry.key != one.entry.key:
+                return None
+            changed = entry.identity != one.entry.identity and self.library.digest(entry) != one.digest
+        except MetierError:
+            return None
+        return replace(one, entry=entry, is_stale=one.is_stale or changed)
+
+    def _set(self, active: tuple[ActiveSkill, ...]) -> None:
+        if active != self._active:
+            self._active = active
+            self._version += 1
+
+    def _ended(self, gone: Sequence[ActiveSkill], by: By, why: str) -> None:
+        """What follows when skills are no longer active: their hooks, a record and an event each."""
+        for one in gone:
+            passage = self.guard.enter(Action(point="unload", skill=one.subject, by=by), self._actor)
+            try:
+                if one.skill.hooks is not None:
+                    self.hook_runner.after_unload(one, self._actor)
+            finally:
+                passage.close(success=True)
+            log.info("deactivated %s (%s)", one.name, why)
+            self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}: {why}."))
+
+    def _tell_stale(self, one: ActiveSkill) -> None:
+        message = f"The files of {one.name} have changed since it was loaded."
+        self.emit(Event(kind="stale", skill=one.name, message=message))
+
+    @contextlib.contextmanager
+    def passing(self, action: Action) -> Iterator[Passage]:
+        """Through the guard and back, with a record at the end; raises `Refused` when it is not allowed."""
+        with self.guard.enter(action, self._actor) as passage:
+            if not passage.decision.is_allowed:
+                decision = passage.decision
+                name = action.skill.name if action.skill is not None else ""
+                self.emit(Event(kind="refused", skill=name, code=decision.code, message=decision.reason))
+                raise refused(decision)
+            yield passage

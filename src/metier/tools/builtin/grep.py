@@ -1,0 +1,149 @@
+"""`Grep`: the lines of files that a regular expression matches.
+
+The expressions are those of Rust's `regex`, as in ripgrep: matching takes time in proportion to the text, so that no
+expression can hang the host. It has no look-around and no back-references.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from metier.errors import FileTooLarge, InvalidArgument, MetierError
+from metier.skill import shown
+from metier.tools.function import FunctionTool
+from metier.tools.globbing import PathPattern
+from metier.tools.lines import split_lines
+from metier.tools.tool import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from metier.tools.workspace import Workspace
+
+MAX_MATCHES = 500
+_MAX_PATTERN = 1_000
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+_MAX_TOTAL_BYTES = 64 * 1024 * 1024
+_MAX_LINE = 8_192
+"""Characters of a line that are searched; of one that matches, `_MAX_SHOWN` are shown."""
+_MAX_SHOWN = 400
+_REGEX_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    lines: list[str] = field(default_factory=list)
+    files: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+
+
+def grep_tool(workspace: Workspace) -> FunctionTool:
+    """The tool `Grep`."""
+
+    async def grep(pattern: str, path: str = ".", glob: str | None = None, ignore_case: bool = False) -> ToolResult:
+        """Search the files of the workspace for lines that match a regular expression.
+
+        Version control, installed modules, links and files that are no text are passed over.
+
+        Args:
+            pattern: The regular expression, without look-around and back-references.
+            path: The file or folder to search.
+            glob: Only files whose paths fit this, such as *.py or docs/**.
+            ignore_case: Take capitals and small letters for the same.
+        """
+        from anyio.to_thread import run_sync
+
+        matches = _matcher(pattern, ignore_case=ignore_case)
+        wanted = None if glob is None else PathPattern(glob if "/" in glob else f"**/{glob}")
+        stop = threading.Event()
+        search = partial(_search, workspace, path, wanted, matches, stop.is_set)
+        try:
+            found = await run_sync(search, abandon_on_cancel=True)
+        finally:
+            stop.set()
+        return ToolResult(
+            success=True,
+            result="\n".join([*found.lines, *found.notes]) or "No matches found.",
+            truncated=bool(found.notes),
+            data={
+                "message": f"Found {len(found.lines):,} matching lines in {len(found.files):,} files",
+                "count": len(found.lines),
+                "paths": list(found.files),
+            },
+        )
+
+    return FunctionTool(grep, name="Grep")
+
+
+def _matcher(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
+    # The schema validator is the linear engine that is at hand: a text fits a `pattern` that is found anywhere in it.
+    import jsonschema_rs
+
+    if not pattern or len(pattern) > _MAX_PATTERN:
+        raise InvalidArgument(
+            f"The pattern cannot be empty or longer than {_MAX_PATTERN:,} characters.", hint="Search for less."
+        )
+    try:
+        return jsonschema_rs.validator_for(
+            {"pattern": f"(?i:{pattern})" if ignore_case else pattern},
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES),
+        ).is_valid
+    except ValueError:
+        raise InvalidArgument(
+            f"{shown(pattern)!r} is no regular expression that can be used.",
+            hint="Escape ( ) [ ] { } . * + ? with a backslash to search for them; there is no look-around.",
+        ) from None
+
+
+def _search(
+    workspace: Workspace,
+    path: str,
+    wanted: PathPattern | None,
+    matches: Callable[[str], bool],
+    should_stop: Callable[[], bool],
+) -> _Found:
+    found = _Found()
+    left = _MAX_TOTAL_BYTES
+    for named, file in _files(workspace, path, found):
+        if wanted is not None and not wanted.matches(named):
+            continue
+        try:
+            data = workspace.read(file, limit=_MAX_FILE_BYTES).data
+        except FileTooLarge:
+            found.notes[f"[Files over {_MAX_FILE_BYTES:,} bytes were passed over]"] = None
+            continue
+        except MetierError:
+            continue  # gone or closed meanwhile
+        left -= len(data)
+        if left < 0:
+            found.notes[f"[The search stopped after {_MAX_TOTAL_BYTES:,} bytes]"] = None
+            break
+        if b"\0" in data[:_MAX_LINE]:
+            continue
+        for number, line in enumerate(split_lines(data.decode(errors="replace")), 1):
+            if should_stop():
+                return found
+            text = line.rstrip("\r\n")
+            if not matches(text[:_MAX_LINE]):
+                continue
+            if len(found.lines) == MAX_MATCHES:
+                found.notes[f"[The search stopped after {MAX_MATCHES:,} lines]"] = None
+                return found
+            found.lines.append(f"{named}:{number}:{text[:_MAX_SHOWN]}{'…' if len(text) > _MAX_SHOWN else ''}")
+            found.files[named] = None
+    return found
+
+
+def _files(workspace: Workspace, path: str, found: _Found) -> Iterator[tuple[str, str]]:
+    """What each file is called in the results, and the path to read it by."""
+    if not workspace.is_folder(path):
+        yield path, path
+        return
+    tree = workspace.walk(path)
+    if tree.stopped_at is not None:
+        found.notes[f"[The search stopped at {tree.stopped_at}]"] = None
+    for file in tree.files:
+        yield file, f"{tree.folder}/{file}"

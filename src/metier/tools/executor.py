@@ -1,0 +1,262 @@
+"""The one way a tool is called: found, its arguments checked, admitted, run within its time, and recorded.
+
+Whatever happens, a call ends in exactly one record, and what a model sees is a result with a code and a hint.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import difflib
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from metier.errors import InvalidArgument, MetierError
+from metier.guard.decision import Decision
+from metier.skill import shown
+from metier.tools.arguments import Misfit, read_arguments
+from metier.tools.results import failure_of, result_of
+from metier.tools.schema import schema_of
+from metier.tools.tool import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from metier.tools.registry import ToolRegistry
+    from metier.tools.tool import Tool
+
+log = logging.getLogger("metier.tools")
+
+_MAX_LISTED = 20
+
+
+class Admission(Protocol):
+    """One call at the gate: what was decided about it, and where its end is recorded."""
+
+    @property
+    def decision(self) -> Decision:
+        """Whether it may be made."""
+        ...
+
+    async def before(self) -> Decision | None:
+        """Whatever has to happen before the call is made; a decision when it must not be made after all."""
+        ...
+
+    async def after(self, result: ToolResult) -> None:
+        """Whatever has to happen after a call that was made or cancelled."""
+        ...
+
+    def record(self, result: ToolResult) -> None:
+        """Called exactly once, at the end of the call, whatever became of it."""
+        ...
+
+
+class Gate(Protocol):
+    """What stands in the way of every call. A session is one."""
+
+    def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Admission:
+        """Decide about a call. Calls of unknown tools and with unusable arguments come here too, to be recorded."""
+        ...
+
+
+class Executor:
+    """Calls tools of a registry through a gate; without a gate, everything is allowed and nothing is recorded.
+
+    >>> from metier.tools import FunctionTool, ToolRegistry
+    >>> def double(number: int) -> int:
+    ...     return number * 2
+    >>> executor = Executor(ToolRegistry([FunctionTool(double)]))
+    >>> executor.execute_blocking("double", {"number": 21}).result
+    42
+    >>> executor.execute_blocking("duoble", {"number": 21}).hint
+    "Did you mean 'double'?"
+    """
+
+    def __init__(
+        self, registry: ToolRegistry, gate: Gate | None = None, *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.registry = registry
+        self._gate = gate
+        self._clock = clock
+
+    async def execute(self, name: str, arguments: Any = None, *, timeout: float | None = None) -> ToolResult:
+        """Call a tool with arguments as a model gave them, a mapping or JSON text.
+
+        `timeout`, in seconds, replaces the tool's own. Only cancellation and interrupts are raised, once they have been
+        recorded.
+        """
+        if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
+            raise InvalidArgument(f"{timeout!r} is no time limit.", hint="Give seconds, or None for the tool's own.")
+        started = self._clock()
+        tool = self.registry.get(name) if isinstance(name, str) else None
+        named = tool.name if tool is not None else shown(name, 200) if isinstance(name, str) else ""
+        read = read_arguments(arguments)
+        problem = self._unknown(named) if tool is None else _unfit(tool, read)
+        values = {} if isinstance(read, Misfit) else read
+        try:
+            admission = self._admitted(named, values, is_control=tool is not None and tool.is_control)
+            decision = admission.decision
+        except Exception as error:
+            return self._timed(_undecided(named, error), started)
+        if problem is None and not decision.is_allowed:
+            problem = _refused(named, decision)
+        if tool is None or problem is not None:
+            return self._recorded(admission, problem or self._unknown(named), started)
+        try:
+            against = await _before(admission)
+            if against is not None:
+                return self._recorded(admission, _refused(named, against), started)
+            result = await _called(tool, values, tool.timeout if timeout is None else timeout)
+        except BaseException as error:
+            await _after(admission, self._record_end(admission, named, error, started))
+            raise
+        await _after(admission, result)
+        return self._recorded(admission, result, started)
+
+    def execute_blocking(self, name: str, arguments: Any = None, *, timeout: float | None = None) -> ToolResult:
+        """The same for programs without an event loop."""
+        import anyio
+
+        if _has_event_loop():
+            raise InvalidArgument("An event loop is running in this thread.", hint="Use `await executor.execute(...)`.")
+
+        async def main() -> ToolResult:
+            return await self.execute(name, arguments, timeout=timeout)
+
+        return anyio.run(main)
+
+    def _admitted(self, name: str, values: Mapping[str, Any], *, is_control: bool) -> Admission:
+        if self._gate is None:
+            return _Open()
+        return self._gate.admit(name, values, is_control=is_control)
+
+    def _unknown(self, name: str) -> ToolResult:
+        names = self.registry.names()
+        close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 1)
+        if close:
+            guess = next(known for known in names if known.lower() == close[0])
+            hint = f"Did you mean '{guess}'?"
+        elif names:
+            more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+            hint = f"The tools are {', '.join(names[:_MAX_LISTED])}{more}."
+        else:
+            hint = "There are no tools."
+        return ToolResult.failure("tool-not-found", f"There is no tool {name!r}.", hint=hint)
+
+    def _timed(self, result: ToolResult, started: float) -> ToolResult:
+        return dataclasses.replace(result, duration_ms=max(0.0, (self._clock() - started) * 1000))
+
+    def _recorded(self, admission: Admission, result: ToolResult, started: float) -> ToolResult:
+        result = self._timed(result, started)
+        try:
+            admission.record(result)
+        except Exception as error:
+            return self._timed(
+                ToolResult.failure(
+                    "not-recorded",
+                    f"The call ended, but no record of it could be made: {type(error).__name__}.",
+                    hint="Do not repeat the call; tell the user.",
+                ),
+                started,
+            )
+        return result
+
+    def _record_end(self, admission: Admission, name: str, error: BaseException, started: float) -> ToolResult:
+        import anyio
+
+        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+        ended = ToolResult.failure(
+            "cancelled" if cancelled else "interrupted",
+            f"The call of '{name}' was {'cancelled' if cancelled else f'interrupted by {type(error).__name__}'}.",
+        )
+        return self._recorded(admission, ended, started)
+
+
+class _Open:
+    """The admission of a call that nothing stands in the way of."""
+
+    decision = Decision(outcome="allow", reason="There is no gate.", rule="no gate")
+
+    async def before(self) -> None:
+        return None
+
+    async def after(self, result: ToolResult) -> None:
+        pass
+
+    def record(self, result: ToolResult) -> None:
+        pass
+
+
+def _unfit(tool: Tool, read: dict[str, Any] | Misfit) -> ToolResult | None:
+    try:
+        misfit = read if isinstance(read, Misfit) else schema_of(tool.parameters).misfit(read)
+    except InvalidArgument as error:
+        return failure_of(tool.name, error)
+    if misfit is None:
+        return None
+    return ToolResult.failure("invalid-arguments", f"Tool '{tool.name}': {misfit.problem}", hint=misfit.hint)
+
+
+def _undecided(name: str, error: Exception) -> ToolResult:
+    """A gate that fails is closed."""
+    if isinstance(error, MetierError):
+        return failure_of(name, error)
+    return ToolResult.failure(
+        "not-decided",
+        f"Nothing could be decided about the call of '{name}': {type(error).__name__}.",
+        hint="The call was not made; tell the user.",
+    )
+
+
+def _refused(name: str, decision: Decision) -> ToolResult:
+    return ToolResult.failure(
+        decision.code or "tool-not-allowed",
+        decision.reason or f"The tool '{name}' may not be used now.",
+        hint=decision.hint or "Do it another way, or ask the user.",
+    )
+
+
+def _has_event_loop() -> bool:
+    from anyio.lowlevel import current_token
+
+    try:
+        current_token()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _before(admission: Admission) -> Decision | None:
+    try:
+        return await admission.before()
+    except Exception as error:
+        # What cannot be found out is not allowed.
+        reason = f"What has to happen before the call failed: {type(error).__name__}."
+        return Decision(
+            outcome="deny", reason=reason, rule="before the call", code="not-decided", hint="Tell the user."
+        )
+
+
+async def _after(admission: Admission, result: ToolResult) -> None:
+    try:
+        await admission.after(result)
+    except Exception:
+        log.exception("what has to happen after a call failed")
+
+
+async def _called(tool: Tool, values: dict[str, Any], timeout: float | None) -> ToolResult:
+    import anyio
+
+    with anyio.move_on_after(timeout):
+        try:
+            # A copy: what was decided about and is recorded must not change while the tool works.
+            return result_of(await tool.call(copy.deepcopy(values)))
+        except Exception as error:
+            return failure_of(tool.name, error)
+    return ToolResult.failure(
+        "timed-out",
+        f"The tool '{tool.name}' timed out after {timeout:g} seconds.",
+        hint="Ask for less at a time.",
+    )

@@ -1,0 +1,103 @@
+"""The environment of a job is an allow-list, and a model cannot steer programs through it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from metier.errors import InvalidArgument
+from metier.run import job_environment, skill_variables
+from metier.run.environment import MAX_VALUE_BYTES, MAX_VARIABLES
+
+
+@pytest.mark.covers("O-71")
+def test_nothing_is_inherited_but_a_few_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_KEY", "s3cret")
+    env = job_environment(workspace="/work")
+    assert "s3cret" not in "".join(env.values())
+    few = {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "TZ",
+        "TMPDIR",
+        "PYTHONDONTWRITEBYTECODE",
+        "WORKSPACE",
+        "CLAUDE_PROJECT_DIR",
+    }
+    assert env.keys() >= few
+    if os.name == "posix":
+        assert env.keys() == few
+
+
+def test_home_is_the_workspace() -> None:
+    assert job_environment(workspace="/work")["HOME"] == "/work"
+
+
+def test_a_skill_knows_where_it_is_under_every_name_in_use() -> None:
+    env = job_environment(workspace="/work", skill_dir="/skills/x", session_id="s-1")
+    for name in ("SKILL_DIR", "SKILL_ROOT", "CLAUDE_SKILL_DIR", "HERMES_SKILL_DIR", "CLAUDE_PLUGIN_ROOT"):
+        assert env[name] == "/skills/x"
+    assert (env["SESSION_ID"], env["CLAUDE_SESSION_ID"], env["WORKSPACE"]) == ("s-1", "s-1", "/work")
+
+
+def test_a_plugin_and_a_project_can_be_elsewhere() -> None:
+    values = skill_variables(workspace="/work", skill_dir="/p/skills/x", plugin_root="/p", project_dir="/repo")
+    assert (values["CLAUDE_PLUGIN_ROOT"], values["CLAUDE_PROJECT_DIR"]) == ("/p", "/repo")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other separators")
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/a:.::bin:/b", "/a:/b"),
+        (".", "/usr/local/bin:/usr/bin:/bin"),
+        ("", "/usr/local/bin:/usr/bin:/bin"),
+    ],
+)
+def test_programs_are_not_looked_for_in_the_working_folder(
+    monkeypatch: pytest.MonkeyPatch, path: str, kept: str
+) -> None:
+    monkeypatch.setenv("PATH", path)
+    assert job_environment(workspace="/work")["PATH"] == kept
+
+
+@pytest.mark.covers("O-74")
+@pytest.mark.parametrize("value", ['"; rm -rf /"', "", "a=b", "é", "x" * MAX_VALUE_BYTES])
+def test_a_value_is_passed_as_it_is(value: str) -> None:
+    assert job_environment({"VALUE": value}, workspace="/work")["VALUE"] == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS",
+        "BASH_ENV", "ENV", "GIT_SSH_COMMAND", "IFS", "PATH", "HOME", "PERL5OPT", "RUBYOPT", "SHELLOPTS", "PS4",
+        "HTTPS_PROXY", "https_proxy", "Path", "ld_preload", "SSL_CERT_FILE", "SKILL_DIR", "CLAUDE_SKILL_DIR",
+        "METIER_JOB", "TMPDIR", "JAVA_TOOL_OPTIONS", "NPM_CONFIG_REGISTRY", "npm_config_registry", "PIP_INDEX_URL",
+    ],
+)  # fmt: skip
+def test_a_name_that_steers_programs_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="may not be set") as caught:
+        job_environment({name: "x"}, workspace="/work")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "A-B", "BASH_FUNC_x%%", "A\n", "é", "A" * 200, 3, None])
+def test_a_name_that_is_none_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        job_environment({name: "x"}, workspace="/work")
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800", 3, None, "x" * (MAX_VALUE_BYTES + 1), "é" * MAX_VALUE_BYTES])
+def test_a_value_that_cannot_be_passed_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgument, match="VALUE cannot be passed"):
+        job_environment({"VALUE": value}, workspace="/work")
+
+
+def test_too_many_variables_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="too many"):
+        job_environment({f"V{at}": "" for at in range(MAX_VARIABLES + 1)}, workspace="/work")
