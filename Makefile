@@ -32,6 +32,7 @@ bench: $(READY) ## measure, as ratios to bare loops in the same run
 	$(BIN)/python benchmarks/library.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/session.py
 
 docs: $(READY) ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

@@ -27,6 +27,9 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
         "shadowed",
         "before: Say hello.\nafter:  Say Hello.",
         "[file-refused]",
+        "allow git log --oneline -5",
+        "deny  git log | sh",
+        "5 audit records",
         "0 files read",
         "Next: metier list",
     ):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.errors import InvalidArgument
+from metier.errors import ScriptUnsupported
 from metier.run import INTERPRETERS, command_for
 
 
@@ -34,7 +34,7 @@ def test_common_extensions_have_a_program(path: str, program: str) -> None:
 @pytest.mark.covers("G-44", "O-69")
 @pytest.mark.parametrize("path", ["a.rb", "a.exe", "a", ".py", "a.py/b", "", "a.p y"])
 def test_an_unknown_extension_is_refused_with_what_is_known(path: str) -> None:
-    with pytest.raises(InvalidArgument, match="Unsupported script type") as caught:
+    with pytest.raises(ScriptUnsupported, match="Unsupported script type") as caught:
         command_for(path)
     for extension in INTERPRETERS:
         assert extension in caught.value.hint

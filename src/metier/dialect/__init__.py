@@ -10,7 +10,7 @@ from metier._lazy import lazy_names
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
     from metier.dialect.context import ContextProvider, SkillContext, enriched_prompt, joined_context
-    from metier.dialect.dialect import Dialect, DialectName, dialect
+    from metier.dialect.dialects import Dialect, DialectName, dialect
     from metier.dialect.operations import Spawn
     from metier.dialect.providers import PROVIDERS, Provider, answer, as_text, definitions
     from metier.dialect.registry import RegistryDialect
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "ContextProvider": "metier.dialect.context",
-    "Dialect": "metier.dialect.dialect",
-    "DialectName": "metier.dialect.dialect",
+    "Dialect": "metier.dialect.dialects",
+    "DialectName": "metier.dialect.dialects",
     "PROVIDERS": "metier.dialect.providers",
     "Provider": "metier.dialect.providers",
     "RegistryDialect": "metier.dialect.registry",
@@ -35,7 +35,7 @@ _NAMES = {
     "answer": "metier.dialect.providers",
     "as_text": "metier.dialect.providers",
     "definitions": "metier.dialect.providers",
-    "dialect": "metier.dialect.dialect",
+    "dialect": "metier.dialect.dialects",
     "enriched_prompt": "metier.dialect.context",
     "joined_context": "metier.dialect.context",
 }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Protocol
 
+from metier._log import logger
 from metier.dialect.registry import RegistryDialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.dialect.dialect import Dialect
+    from metier.dialect.dialects import Dialect
     from metier.session import Session
 
-log = logging.getLogger("metier.dialect")
+log = logger("metier.dialect")
 
 PRIORITY = 60
 SEPARATOR = "\n\n---\n\n"
@@ -64,7 +64,7 @@ def joined_context(providers: Iterable[ContextProvider], prompt: str) -> str | N
             # One provider that fails must not cost the turn.
             log.exception("a context provider failed")
             continue
-        if text:
+        if text and not text.isspace():
             texts.append(text)
     return SEPARATOR.join(texts) or None
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from metier.errors import InvalidArgument
+from metier.errors import InvalidArgument, SkillNotFound
+from metier.find.catalog import MAX_DESCRIPTION
+from metier.find.render import one_line
+from metier.find.shortening import shortened
+from metier.session import MARKER
 from metier.skill import estimate_tokens
 from metier.tools import ToolResult
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     Spawn = Callable[["ActiveSkill", str, Session], Awaitable[str]]
     """Runs a skill in an agent of its own: the skill, what it is to do, and the session that agent has."""
 
+T = TypeVar("T")
+
 
 class Operations:
     """One session as a model uses it. All decisions are the session's and the guard's."""
@@ -31,8 +37,8 @@ class Operations:
     async def load(self, names: Sequence[str], mode: Literal["replace", "add"], args: str = "") -> Loaded:
         """Load skills; one with `context: fork` is run in an agent of its own where the host can start one."""
         session = self.session
-        if self._spawn is not None and len(names) == 1 and session.find(names[0]).skill.context == "fork":
-            return await self._forked(names[0], args)
+        if self._spawn is not None and len(names) == 1 and self._is_forked(names[0]):
+            return await self._forked(self._spawn, names[0], args)
         receipt = await _in_thread_if(session.may_start_programs, session.load, names, mode, args=args, by="model")
         texts = {name: session.content(name, words=self.words) for name in receipt.changed}
         return Loaded(receipt, texts, session)
@@ -66,14 +72,23 @@ class Operations:
         """The skills that may be loaded, by name; with `part`, those whose name or a tag contains it."""
         return self.session.listed(part)
 
-    async def _forked(self, name: str, args: str) -> Loaded:
-        assert self._spawn is not None
-        child = self.session.fork(name)
+    def _is_forked(self, name: str) -> bool:
         try:
-            output = await self._spawn(child.one(), args, child)
+            return self.session.find(name).skill.context == "fork"
+        except SkillNotFound:
+            return False  # loading it says so, and leaves a record
+
+    async def _forked(self, spawn: Spawn, name: str, args: str) -> Loaded:
+        session = self.session
+        child = await _in_thread_if(session.may_start_programs, session.fork, name, args=args, by="model")
+        try:
+            output = await spawn(child.one(), args, child)
         finally:
-            child.close()
-        return Loaded(self.session.receipt(), {}, self.session, output=str(output))
+            import anyio
+
+            with anyio.CancelScope(shield=True):
+                await _in_thread_if(session.may_start_programs, child.close)
+        return Loaded(session.receipt(), {}, session, output=str(output))
 
 
 class Loaded:
@@ -86,20 +101,29 @@ class Loaded:
         """What a skill gave that was run in an agent of its own."""
         self._session = session
 
+    @property
+    def content(self) -> str:
+        """What a model is to read, also of skills that were loaded because another one requires them."""
+        return "\n\n".join(self.texts.values())
+
     def one(self) -> ActiveSkill:
         """The skill that was loaded last."""
         return self._session.one(self.receipt.changed[-1])
 
     def result(self, value: Any) -> ToolResult:
-        """A result that hosts should keep whole when they compact a history."""
-        shown = value if isinstance(value, str) else "\n".join(self.texts.values())
+        """A result that hosts should keep whole when they compact a history, where it has skill content."""
         return ToolResult(
             success=True,
             result=value,
-            keep=bool(self.texts),
-            tokens_used=estimate_tokens(shown),
+            keep=any(text.startswith(MARKER) for text in self.texts.values()),
+            tokens_used=estimate_tokens(value if isinstance(value, str) else self.content or self.output or ""),
             data={"receipt": self.receipt.as_dict()},
         )
+
+
+def described(entry: Entry) -> str:
+    """What a list says of a skill: its description on one line, no longer than in a catalog."""
+    return shortened(one_line(entry.description), MAX_DESCRIPTION, len)
 
 
 def resource_result(resource: Resource, value: Any) -> ToolResult:
@@ -133,7 +157,7 @@ def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
     )
 
 
-async def _in_thread_if(needed: bool, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+async def _in_thread_if(needed: bool, function: Callable[..., T], *args: Any, **options: Any) -> T:
     """Call what may start a program without holding up the event loop; anything else at once."""
     if not needed:
         return function(*args, **options)

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
+from metier.session import contained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +61,9 @@ def as_text(result: ToolResult) -> str:
     body = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     if result.success:
         return body
-    problem = f"Error [{result.code or 'failed'}]: {' '.join(part for part in (result.error, result.hint) if part)}"
+    # An error may quote what a skill says of itself, such as the names of its files.
+    said = contained(" ".join(part for part in (result.error, result.hint) if part))
+    problem = f"Error [{result.code or 'failed'}]: {said}"
     return f"{problem}\n{body}" if body else problem
 
 
@@ -74,6 +77,8 @@ def answer(result: ToolResult, provider: Provider, call_id: str, name: str = "")
     if provider == "anthropic":
         return {"type": "tool_result", "tool_use_id": call_id, "content": text, "is_error": not result.success}
     if provider == "gemini":
+        if not name:
+            raise InvalidArgument("Gemini takes an answer by the tool's name.", hint="Pass name=.")
         response = {"output": text} if result.success else {"error": text}
         return {"function_response": {"id": call_id, "name": name, "response": response}}
     if provider == "mcp":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.dialect import has_skills
-from metier.dialect.operations import Operations, resource_result
+from metier.dialect.dialects import has_skills
+from metier.dialect.operations import Operations, described, resource_result
 from metier.dialect.skill_tool import SkillTool, schema, text
-from metier.find.render import MARKDOWN_HEADING, one_line
+from metier.errors import InvalidArgument
+from metier.find.render import MARKDOWN_HEADING
 from metier.session import Vocabulary
 from metier.session.instructions import active_block, compose
 from metier.skill import estimate_tokens
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from metier.session import Session
 
 HEADING = "[Available skills]"
+MAX_LISTED = 200
 
-LIST = schema((), query=text("Only skills whose name or a tag contains this, or that fit it."))
+LIST = schema((), query=text("Only skills whose name or a tag contains this."))
 READ = schema(
     ("skill_id",),
     skill_id=text("The id of a skill, as listed."),
@@ -31,6 +33,10 @@ RESOURCE = schema(
     ("skill_id", "path"),
     skill_id=text("The id of a skill that was read."),
     path=text("The path of the file, relative to the skill's folder."),
+)
+_ABOUT_READING = (
+    "Read the instructions of a skill, which you then follow. Where two skills contradict each other, the one that you "
+    "read last counts."
 )
 
 
@@ -61,7 +67,7 @@ class RegistryDialect:
 
         return [
             tool("list_skills", "List the skills that there are, with id and description.", LIST, do.list_skills),
-            tool("read_skill", "Read the instructions of a skill, which you then follow.", READ, do.read_skill),
+            tool("read_skill", _ABOUT_READING, READ, do.read_skill),
             tool("read_skill_resource", "Read a file of a skill that you have read.", RESOURCE, do.read_resource),
         ]
 
@@ -71,10 +77,13 @@ class _Calls:
         self._do = operations
 
     async def list_skills(self, arguments: Mapping[str, Any]) -> ToolResult:
-        query = arguments.get("query", "")
-        entries = self._do.listed(query)
-        found = [{"id": entry.name, "description": one_line(entry.description)} for entry in entries]
-        return ToolResult(success=True, result={"skills": found, "total": len(found)})
+        entries = self._do.listed(arguments.get("query", ""))
+        listed = [{"id": entry.name, "description": described(entry)} for entry in entries[:MAX_LISTED]]
+        found: dict[str, Any] = {"skills": listed, "total": len(entries)}
+        more = len(entries) - len(listed)
+        if more:
+            found["hint"] = f"{more:,} more are not listed: give a part of a name or tag as query."
+        return ToolResult(success=True, result=found, truncated=bool(more))
 
     async def read_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
         loaded = await self._do.load([arguments["skill_id"]], "add", arguments.get("args", ""))
@@ -83,14 +92,17 @@ class _Calls:
         one = loaded.one()
         found: dict[str, Any] = {
             "id": one.name,
-            "content": loaded.texts[one.name],
+            "content": loaded.content,
             "approximate_tokens": estimate_tokens(one.body),
         }
         if one.skill.requires:
             found["requires"] = list(one.skill.requires)
-            found["hint"] = f"It builds on {', '.join(one.skill.requires)}: read those too."
+            found["hint"] = f"It builds on {', '.join(map(repr, one.skill.requires))}: read those too."
         return loaded.result(found)
 
     async def read_resource(self, arguments: Mapping[str, Any]) -> ToolResult:
-        resource = self._do.read(arguments["path"], arguments["skill_id"])
+        skill = arguments["skill_id"]
+        if not skill.strip():
+            raise InvalidArgument("skill_id is required.", hint="Name a skill that was read.")
+        resource = self._do.read(arguments["path"], skill)
         return resource_result(resource, resource.as_dict())

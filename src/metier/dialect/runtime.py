@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.dialect import has_skills
-from metier.dialect.operations import Operations, outcome_result, resource_result
+from metier.dialect.dialects import has_skills
+from metier.dialect.operations import Operations, described, outcome_result, resource_result
 from metier.dialect.skill_tool import SkillTool, choice, flag, number, schema, text, texts
 from metier.errors import InvalidArgument
 from metier.session import RUNTIME, contained
+from metier.session.content import attribute
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from metier.dialect.operations import Spawn
-    from metier.session import Session
+    from metier.session import Resource, Session
 
 _SKILL = text("The name of a loaded skill; the one that was loaded last when left out.")
 
@@ -88,8 +89,8 @@ class _Calls:
     async def load(self, arguments: Mapping[str, Any]) -> ToolResult:
         loaded = await self._do.load(arguments["skills"], arguments.get("mode", "replace"), arguments.get("args", ""))
         if loaded.output is not None:
-            return loaded.result(contained(loaded.output))
-        return loaded.result("\n\n".join((*loaded.texts.values(), _active(loaded.receipt.active))))
+            return loaded.result(_element("skill_output", loaded.output, skill=arguments["skills"][0]))
+        return loaded.result(f"{loaded.content}\n\n{_active(loaded.receipt.active)}")
 
     async def unload(self, arguments: Mapping[str, Any]) -> ToolResult:
         receipt = await self._do.unload(arguments.get("skills", ()), arguments.get("all", False))
@@ -98,14 +99,8 @@ class _Calls:
     async def read(self, arguments: Mapping[str, Any]) -> ToolResult:
         given = {key: arguments[key] for key in ("encoding", "start", "end") if key in arguments}
         resource = self._do.read(arguments["path"], arguments.get("skill"), **given)
-        notes = []
-        if resource.encoding == "base64":
-            notes.append(f"base64 of {resource.size:,} bytes")
-        if resource.truncated:
-            notes.append(f"truncated: the file has {resource.size:,} bytes; ask for lines with start and end")
-        if resource.is_stale:
-            notes.append("the skill's files have changed since it was loaded")
-        return resource_result(resource, "\n".join((resource.content, *(f"[{note}]" for note in notes))))
+        shown = _element("skill_resource", resource.content, skill=resource.skill, path=resource.path)
+        return resource_result(resource, "\n".join((shown, *(f"[{note}]" for note in _notes(resource)))))
 
     async def run(self, arguments: Mapping[str, Any]) -> ToolResult:
         outcome = await self._do.run(
@@ -120,8 +115,25 @@ class _Calls:
 
     async def search(self, arguments: Mapping[str, Any]) -> ToolResult:
         results = self._do.search(arguments["query"], min(arguments.get("k", 10), 50))
-        found = [{"name": result.name, "description": result.entry.description} for result in results]
+        found = [{"name": result.name, "description": described(result.entry)} for result in results]
         return ToolResult(success=True, result=json.dumps(found, ensure_ascii=False))
+
+
+def _element(tag: str, text: str, **attributes: str) -> str:
+    """Text of others inside an element that it cannot end."""
+    head = "".join(f' {name}="{attribute(value)}"' for name, value in attributes.items())
+    return f"<{tag}{head}>\n{contained(text)}\n</{tag}>"
+
+
+def _notes(resource: Resource) -> Iterator[str]:
+    if resource.encoding == "base64":
+        yield f"base64 of {resource.size:,} bytes"
+    elif contained(resource.content) != resource.content:
+        yield "some tags in it are shown with &lt; for their first character; base64 gives it as it is"
+    if resource.truncated:
+        yield f"truncated: the file has {resource.size:,} bytes; ask for lines with start and end"
+    if resource.is_stale:
+        yield "the skill's files have changed since it was loaded"
 
 
 def _active(items: Any) -> str:

@@ -27,6 +27,9 @@ EXECUTE = schema(
     command=text("A command for bash. Files of a skill lie below its mountPath."),
     seconds=number("How long it may take, at most 600; 30 when left out."),
 )
+_ABOUT = """\
+Get the instructions of a skill, which you then follow with sandbox_execute. Where two skills contradict each other, \
+the one that you got last counts."""
 
 
 class SandboxDialect:
@@ -57,7 +60,7 @@ class SandboxDialect:
         """What `get_skill` does, with the catalog in it."""
         catalog = session.catalog(words=self.words, locations=True)
         listed = catalog or "No skills are currently available."
-        return f"Get the instructions of a skill, which you then follow with sandbox_execute.\n\n{listed}"
+        return f"{_ABOUT}\n\n{listed}"
 
 
 class _Calls:
@@ -74,7 +77,7 @@ class _Calls:
                 "name": one.name,
                 "description": one.skill.description,
                 "mountPath": one.root,
-                "instructions": loaded.texts[one.name],
+                "instructions": loaded.content,
             }
         )
 

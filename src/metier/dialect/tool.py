@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.dialect.operations import Operations, outcome_result, resource_result
 from metier.dialect.skill_tool import SkillTool, choice, schema, text
-from metier.errors import ActivationFailed, InvalidArgument, MetierError, SkillNotFound
+from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
 from metier.session import Vocabulary
 from metier.session.instructions import active_block
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
@@ -95,11 +95,9 @@ class _Calls:
     async def _load(self, name: str, args: str) -> ToolResult:
         try:
             loaded = await self._do.load([name], "add", args)
-        except SkillNotFound:
+        except (InvalidArgument, Refused, SkillNotFound):
             raise
         except MetierError as error:
-            if type(error) in (InvalidArgument,) or hasattr(error, "decision"):
-                raise
             failed = ActivationFailed(f"Failed to load skill {name!r}: {error}", hint=error.hint)
             failed.code = error.code
             raise failed from None
@@ -109,7 +107,7 @@ class _Calls:
         found: dict[str, Any] = {
             "skill_name": one.name,
             "base_path": one.root,
-            "content": loaded.texts[one.name],
+            "content": loaded.content,
         }
         if one.skill.allowed_tools is not None:
             found["allowed_tools"] = list(one.skill.allowed_tools)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import sqlite3
 import stat
@@ -15,13 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import Stemmer
 
+from metier._log import logger
 from metier._version import __version__
 from metier.errors import SearchUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_log = logging.getLogger("metier.find")
+_log = logger("metier.find")
 
 Item = TypeVar("Item")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
+from metier._log import logger
 from metier.find.database import Busy, Damaged
 from metier.find.index import Index
 from metier.find.upkeep import bring_up_to_date, embed_what_is_new, restore
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.library.shelf import Shelf
     from metier.library.snapshot import Snapshot
 
-_log = logging.getLogger("metier.find")
+_log = logger("metier.find")
 
 Found = TypeVar("Found")
 

@@ -7,10 +7,10 @@ of the body. So it is fused with them at a small weight, chosen on development q
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SearchUnavailable
 from metier.find.database import Damaged
 from metier.find.words import STOP_WORDS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[numpy.float32]
 
-_log = logging.getLogger("metier.find")
+_log = logger("metier.find")
 
 MAX_EMBEDDED = 4_096
 """How many letters of a text are embedded."""

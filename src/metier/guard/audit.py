@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -93,17 +94,22 @@ class FileLog:
     """Records in a file, a line of JSON each. Any number of processes may write to the same one."""
 
     def __init__(self, path: Path | str) -> None:
+        self._file: int | None = None
         self.path = os.fspath(path)
-        self._opened: tuple[int, int] | None = None
+        self._is_torn = False
         self._opening = threading.Lock()
 
     def append(self, record: AuditRecord) -> None:
         """Write a record at the end of the file, in one piece."""
         line = record.as_line()
+        if self._is_torn:
+            line = b"\n" + line
         try:
             # Appending in one write is what keeps the lines of several processes apart.
-            if os.write(self._descriptor(), line) != len(line):
-                raise OSError(28, "no space left")
+            written = os.write(self._descriptor(), line)
+            self._is_torn = written != len(line) if written else self._is_torn
+            if written != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise AuditUnavailable(
                 f"The audit log {self.path} cannot be written: {error.strerror}.",
@@ -113,24 +119,41 @@ class FileLog:
 
     def _descriptor(self) -> int:
         # A process that was forked has the descriptor too, and may keep using it: appends do not share a position.
-        if self._opened is None:
-            with self._opening:
-                if self._opened is None:
-                    os.makedirs(os.path.dirname(self.path) or ".", mode=0o700, exist_ok=True)
-                    self._opened = (os.open(self.path, _FLAGS, 0o600), os.getpid())
-        return self._opened[0]
+        file = self._file
+        if file is not None and self._is_in_place(file):
+            return file
+        with self._opening:
+            if self._file is None:
+                self._file = self._open()
+            elif not self._is_in_place(self._file):
+                # Moved or removed: records must not go where nobody looks. The number stays the same, because
+                # another thread may be writing to it.
+                opened = self._open()
+                os.dup2(opened, self._file, inheritable=False)
+                os.close(opened)
+            return self._file
+
+    def _open(self) -> int:
+        os.makedirs(os.path.dirname(self.path) or ".", mode=0o700, exist_ok=True)
+        return os.open(self.path, _FLAGS, 0o600)
+
+    def _is_in_place(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         """Close the file; the next record opens it again."""
         with self._opening:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            os.close(opened[0])
+            file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
 
     def __del__(self) -> None:
-        if self._opened is not None:
-            os.close(self._opened[0])
-            self._opened = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def default_audit_file(environ: Mapping[str, str] = os.environ) -> str | None:

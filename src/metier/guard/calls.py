@@ -56,18 +56,24 @@ class Calls:
         found = _forbidden(self._deny, action)
         if found is not None:
             return _denied(f"By policy, nobody can use tool {action.tool!r} so. {found.reason}", "policy: deny", found)
-        granted = _FREE
+        granted, asking = _FREE, None
         for ceiling in action.ceilings:
             decision = self._inside(ceiling, action)
-            if not decision.is_allowed:
+            if decision.outcome == "deny":
                 return decision
-            granted = decision if decision is not _FREE else granted
+            if decision.outcome == "ask":
+                # Somebody may agree to it, which lifts nothing that another skill or the policy is against.
+                asking = asking or decision
+            elif decision is not _FREE:
+                granted = decision
         if self._allow is not None:
             match = permits(self._allow, action.tool, action.arguments, workspace=action.workspace)
             if not match.allowed:
                 reason = f"By policy, nobody can use tool {action.tool!r} so. {_outside(self._allow, match)}"
                 return _denied(reason, "policy: allow")
             granted = _granted("policy: allow", match) if granted is _FREE else granted
+        if asking is not None:
+            return asking
         found = _forbidden(self._ask, action)
         if found is not None:
             return Decision(

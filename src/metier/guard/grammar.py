@@ -126,9 +126,10 @@ class Grammar:
 
     def _nested(self, text: str, start: int | None) -> int:
         """Read a substitution: in the same text up to its parenthesis, or all of a text of its own."""
-        inner = Grammar(text, is_inner=True, start=start or 0, depth=self._depth, found=self._found)
+        # Reading the first word may already lead deeper.
+        inner = Grammar(text, is_inner=True, start=start or 0, depth=self._deeper_by_one(), found=self._found)
         inner._advance()
-        inner._deeper(() if start is None else (")",))
+        inner._list(() if start is None else (")",))
         if inner._token.text != ("" if start is None else ")"):
             raise Unreadable("a substitution is not closed")
         self._found.refusals += inner._scanner.refusals
@@ -171,10 +172,13 @@ class Grammar:
         while self._token.kind == "newline":
             self._advance()
 
-    def _deeper(self, until: tuple[str, ...]) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
+    def _deeper_by_one(self) -> int:
+        if self._depth >= MAX_DEPTH:
             raise Unreadable("it is nested too deep")
+        return self._depth + 1
+
+    def _deeper(self, until: tuple[str, ...]) -> None:
+        self._depth = self._deeper_by_one()
         self._list(until)
         self._depth -= 1
 
@@ -326,6 +330,8 @@ class Grammar:
             return
         if operator == "<&":
             raise Unreadable("it reads from a descriptor that is no number")
+        if operator in ("&>", "&>>") and self._token.kind == "word":
+            raise Unreadable(f"shells disagree about words after `{operator}`")
         reads, writes = operator.startswith("<"), operator != "<"
         self._found.redirections.append(Redirection(target=target, reads=reads, writes=writes))
 
@@ -378,8 +384,8 @@ class Grammar:
         self._expect("(")
         self._expect(")")
         self._skip_newlines()
-        self._depth += 1
-        if self._depth > MAX_DEPTH or not (self._is_at("(") or self._keyword() in ("{", "if", "for", "while", "case")):
+        self._depth = self._deeper_by_one()
+        if not self._is_at("(") and self._keyword() not in ("{", "if", "for", "while", "until", "case"):
             raise self._misplaced()
         self._command()
         self._depth -= 1

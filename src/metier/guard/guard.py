@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
-import logging
 import os
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import AuditUnavailable, Refused
+from metier._log import logger
+from metier.errors import MetierError, Refused
 from metier.guard.audit import AuditRecord, FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from metier.guard.audit import AuditLog
     from metier.guard.decision import Action, Outcome, Subject
 
-log = logging.getLogger("metier.guard")
+log = logger("metier.guard")
 
 _STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
 _MAX_ARGUMENTS = 2_000
+_MAX_UNKEPT = 1_000
 _NOBODY = Actor()
 
 
@@ -57,11 +59,14 @@ class Guard:
         """
         self._policy = policy or Policy()
         self._calls = Calls(self._policy)
+        self._blocks: frozenset[str] = frozenset()
         self._blocked = frozenset(self._policy.blocked)
         self.approve = approve
         self._version = 0
+        self._changing = threading.Lock()
         self._audit, self._must_record = _log_of(audit)
         self._unkept: list[AuditRecord] = []
+        self._keeping = threading.Lock()
 
     @property
     def policy(self) -> Policy:
@@ -70,10 +75,11 @@ class Guard:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._calls = Calls(policy)
-        self._blocked = frozenset(policy.blocked)
-        self._policy = policy
-        self._version += 1
+        calls = Calls(policy)
+        with self._changing:
+            self._calls, self._policy = calls, policy
+            self._blocked = self._blocks | frozenset(policy.blocked)
+            self._version += 1
 
     @property
     def version(self) -> int:
@@ -82,13 +88,17 @@ class Guard:
 
     def block(self, *skills: str) -> None:
         """Block skills, by name or digest, from the next decision on, in every session."""
-        self._blocked |= frozenset(skills)
-        self._version += 1
+        self._set_blocks(lambda blocks: blocks | frozenset(skills))
 
     def unblock(self, *skills: str) -> None:
-        """Take a block back."""
-        self._blocked -= frozenset(skills)
-        self._version += 1
+        """Take a block back; what the policy blocks stays blocked."""
+        self._set_blocks(lambda blocks: blocks - frozenset(skills))
+
+    def _set_blocks(self, change: Callable[[frozenset[str]], frozenset[str]]) -> None:
+        with self._changing:
+            self._blocks = change(self._blocks)
+            self._blocked = self._blocks | frozenset(self._policy.blocked)
+            self._version += 1
 
     @property
     def blocked(self) -> frozenset[str]:
@@ -223,20 +233,23 @@ class Guard:
             return
         try:
             self._audit.append(record)
-        except AuditUnavailable as error:
-            if not self._unkept:
-                log.warning("%s %s", error, error.hint)
-            if self._must_record or not self._unkept:
-                self._unkept.append(record)
+        except Exception as error:
+            with self._keeping:
+                if not self._unkept:
+                    hint = error.hint if isinstance(error, MetierError) else "Nothing is recorded until it works again."
+                    log.warning("A record could not be kept. %s %s", error, hint)
+                # A refusal for want of a log is not worth keeping without end.
+                if not self._unkept or (self._must_record and len(self._unkept) < _MAX_UNKEPT):
+                    self._unkept.append(record)
 
     def _unrecorded(self) -> Decision | None:
         """Nothing more happens while the log that somebody asked for cannot be written."""
-        if not self._unkept or not self._must_record:
+        if not self._unkept or not self._must_record or self._audit is None:
             return None
-        waiting, self._unkept = self._unkept, []
-        for record in waiting:
-            self.keep(record)
-        if not self._unkept:
+        with self._keeping, contextlib.suppress(Exception):
+            while self._unkept:
+                self._audit.append(self._unkept[0])
+                del self._unkept[0]
             return None
         return Decision(
             outcome="deny",
@@ -295,8 +308,8 @@ class Passage:
                 digest=subject.digest if subject is not None else "",
                 layer=subject.layer if subject is not None else "",
                 active=self._active,
-                tool=action.tool,
-                path=action.path,
+                tool=_shortened(action.tool),
+                path=_shortened(action.path),
                 command=_shortened(redact(action.command)) if action.command else "",
                 arguments=_arguments(action) if action.point == "call" else "",
                 by=action.by,
@@ -318,11 +331,20 @@ class Passage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(success=error is None, code=getattr(error, "code", "failed") if error is not None else "")
+        self.close(success=error is None, code=failure_code(error))
 
 
 _ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
 _RUNS = {"run": "Scripts", "hook": "Hooks", "inject": "Commands inside instructions"}
+
+
+def failure_code(error: BaseException | None) -> str:
+    """What a record says of the error that something ended in."""
+    if error is None:
+        return ""
+    if isinstance(error, MetierError):
+        return error.code
+    return "failed" if isinstance(error, Exception) else "cancelled"
 
 
 def refused(decision: Decision) -> Refused:
@@ -364,7 +386,7 @@ def _log_of(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
     """The log, and whether it was asked for: a record that cannot be kept there must not be lost in silence."""
     if audit is None:
         chosen = default_audit_file()
-        return (None, False) if chosen is None else (FileLog(chosen), "METIER_AUDIT" in os.environ)
+        return (None, False) if chosen is None else (FileLog(chosen), bool(os.environ.get("METIER_AUDIT")))
     if isinstance(audit, str | os.PathLike):
         return FileLog(audit), True
     return audit, True

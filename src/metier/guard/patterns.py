@@ -111,28 +111,23 @@ def _has_pieces(pieces: tuple[str, ...], text: str) -> bool:
 
 
 def _may_have_pieces(pieces: tuple[str, ...], text: str) -> bool:
-    """Whether some text fits both the pieces and a text in which `UNKNOWN` stands for anything."""
-    pattern = UNKNOWN.join(pieces)
-    size = len(pattern)
-    states = _with_stars({0}, pattern)
+    """Whether some text fits both the pieces and a text in which `UNKNOWN` stands for anything.
+
+    The places in the pattern that can be reached are the bits of a number, and each character moves all at once.
+    """
+    middle = [piece for piece in pieces[1:-1] if piece]
+    pattern = UNKNOWN.join([pieces[0], *middle, pieces[-1]]) if len(pieces) > 1 else pieces[0]
+    masks: dict[str, int] = {}
+    for at, character in enumerate(pattern):
+        masks[character] = masks.get(character, 0) | 1 << at
+    stars, everywhere = masks.get(UNKNOWN, 0), (1 << len(pattern) + 1) - 1
+    reached = 1 | (1 & stars) << 1
     for character in text:
         if character == UNKNOWN:
-            states = set(range(min(states), size + 1))
+            reached = everywhere & -(reached & -reached)
         else:
-            moved = {
-                at + (pattern[at] != UNKNOWN) for at in states if at < size and pattern[at] in (character, UNKNOWN)
-            }
-            if not moved:
-                return False
-            states = _with_stars(moved, pattern)
-    return size in states
-
-
-def _with_stars(states: set[int], pattern: str) -> set[int]:
-    """The states, and those after a star, which may stand for nothing."""
-    reached = set(states)
-    for at in states:
-        while at < len(pattern) and pattern[at] == UNKNOWN:
-            at += 1
-            reached.add(at)
-    return reached
+            reached = (reached & masks.get(character, 0)) << 1 | reached & stars
+            reached |= (reached & stars) << 1
+        if not reached:
+            return False
+    return bool(reached >> len(pattern))

@@ -56,8 +56,22 @@ class Policy:
                 raise InvalidArgument(
                     f"{item.name} is {value!r} in a policy.", hint=f"It is one of {', '.join(_OUTCOMES)}."
                 )
+        for name in ("blocked", "advisory"):
+            if isinstance(getattr(self, name), str) or not _is_texts(getattr(self, name)):
+                raise InvalidArgument(f"{name} is a list of texts in a policy.", hint=f'Write {name}=["..."].')
+        for name in ("allow", "ask", "deny"):
+            rules = getattr(self, name)
+            if not (rules is None and name == "allow") and not _is_texts(rules):
+                raise InvalidArgument(
+                    f"{name} is {rules!r:.80} in a policy.", hint=f'Write {name}="Read, Bash(git:*)", or a list of such.'
+                )
         for layer in self.advisory:
             if layer not in _LAYERS:
                 raise InvalidArgument(f"There is no layer {layer!r}.", hint=f"Layers are {', '.join(_LAYERS)}.")
-        if isinstance(self.blocked, str) or isinstance(self.advisory, str):
-            raise InvalidArgument("blocked and advisory are lists.", hint='Write blocked=["name"].')
+
+
+def _is_texts(value: object) -> bool:
+    """Whether it is text, or several."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, str) for item in value)

@@ -231,8 +231,11 @@ def _eval(words: Sequence[Word]) -> list[Inner]:
 
 def _file(words: Sequence[Word], index: int) -> list[Inner]:
     """A file with commands in it, which are not read; but it must be a file."""
-    if _INPUTS.fullmatch(_known_text(words, index)):
+    text = _known_text(words, index)
+    if _INPUTS.fullmatch(text):
         raise Unclear(f"`{words[0].text}` runs what it is given as input", index)
+    if "/" not in text and "." not in text:
+        raise Unclear(f"`{text}` may be a program and no file here; write `./{text}`", index)
     return []
 
 
@@ -326,7 +329,7 @@ def _started(words: Sequence[Word], start: int, end: int) -> list[Inner]:
     _known_text(words, start)
     inner = tuple(word if "{" not in word.text else _ANYTHING for word in words[start:end])
     # A word that may be anything may also be the semicolon after which other arguments follow.
-    if not inner or not inner[0].is_known or any(word.free for word in words[start:end]):
+    if not inner or not inner[0].is_known or any(word.free or word.splits for word in words[start:end]):
         _unclear(words, min(start, len(words) - 1))
     return [Inner(start, inner)]
 

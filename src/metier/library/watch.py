@@ -7,12 +7,12 @@ A look now and then finds what events cannot show: folders that did not exist ye
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._log import logger
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metier.library.library import Library
     from metier.library.snapshot import Snapshot
 
-log = logging.getLogger("metier.watch")
+log = logger("metier.watch")
 
 _DEBOUNCE_MS = 30
 _STEP_MS = 10

@@ -8,7 +8,7 @@ import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from metier.errors import InvalidArgument
+from metier.errors import ScriptUnsupported
 from metier.run.environment import search_path
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command_for(path: str, interpreters: Mapping[str, tuple[str, ...]] = INTERPR
     extension = os.path.splitext(path.strip())[1].lower()
     command = interpreters.get(extension) or interpreters.get("")
     if not command:
-        raise InvalidArgument(
+        raise ScriptUnsupported(
             f"Unsupported script type {extension or 'without an extension'}: {os.path.basename(path)[:80]!r}.",
             hint=f"Scripts are run by their extension: {', '.join(sorted(filter(None, interpreters)))}.",
             path=path,

@@ -95,6 +95,16 @@ class Receipt:
         return found
 
 
+def is_same(one: Entry, other: Entry) -> bool:
+    """Whether two entries are the same skill in the same place, whatever has become of its content."""
+    return one.place is other.place and one.key == other.key
+
+
+def is_same_load(one: ActiveSkill, other: ActiveSkill) -> bool:
+    """Whether two are the same content of the same skill."""
+    return one.digest == other.digest and is_same(one.entry, other.entry)
+
+
 def subject_of(entry: Entry, digest: str = "") -> Subject:
     """What the guard is told of a skill in the library."""
     return Subject(

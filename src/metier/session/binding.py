@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from metier._log import logger
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.session.content import contained
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from metier.find.library import Library
 
-log = logging.getLogger("metier.session")
+log = logger("metier.session")
 
 
 def bound_instructions(

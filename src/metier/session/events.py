@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,12 +9,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._log import logger
 from metier.guard.redaction import redact_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-log = logging.getLogger("metier.session")
+log = logger("metier.session")
 
 Kind: TypeAlias = Literal[
     "loading",

@@ -7,11 +7,11 @@ something and fails keeps it from happening; one that runs after something is ru
 from __future__ import annotations
 
 import json
-import logging
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from metier._log import logger
 from metier.errors import ActivationFailed, MetierError
 from metier.guard import Action
 from metier.run import Job, Limits, job_environment, skill_variables
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.session.active import ActiveSkill
     from metier.skill import Hook, HookGroup
 
-log = logging.getLogger("metier.session")
+log = logger("metier.session")
 
 HOOK_SECONDS = 30.0
 _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from metier._log import logger
 from metier.guard.redaction import redact
 from metier.run import Job, Limits
 from metier.session.substitution import Segment
@@ -33,7 +34,7 @@ MAX_OUTPUT = 16 * 1024
 MAX_COMMANDS = 128
 MAX_COMMAND = 4_096
 
-log = logging.getLogger("metier.guard")
+log = logger("metier.guard")
 
 Result: TypeAlias = Literal["ran", "failed", "timed-out", "blocked", "error"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import uuid
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument
 from metier.guard import Action, Guard
 from metier.session.active import subject_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from metier.session.vocabulary import Vocabulary
     from metier.skill import Listing
 
-log = logging.getLogger("metier.session")
+log = logger("metier.session")
 
 Mode: TypeAlias = Literal["replace", "add"]
 
@@ -406,13 +406,12 @@ class Session(State):
             finally:
                 self._actor = before
 
-    def fork(self, name: str) -> Self:
+    def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a sub-agent that has this one skill and nothing else of this conversation."""
         entry = self.find(name)
         options = {field.name: getattr(self.options, field.name) for field in fields(Options)}
-        return type(self)(
+        child = type(self)(
             self.library,
-            skills=[entry.name],
             guard=self.guard,
             runner=self._runner,
             workspace=self.workspace,
@@ -421,6 +420,8 @@ class Session(State):
             lineage=self.lineage.child(entry.name),
             **options,
         )
+        child.load([entry.name], args=args, by=by)
+        return child
 
     # --- saving -------------------------------------------------------------------------------------------------
 

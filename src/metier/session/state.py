@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import logging
+import os
 import threading
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.guard import Action, Actor, current_user, refused
-from metier.session.active import Receipt, receipt_item
+from metier.session.active import Receipt, is_same, is_same_load, receipt_item
 from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
 from metier.session.lineage import Lineage
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from metier.session.active import ActiveSkill
     from metier.session.events import Listener, View
 
-log = logging.getLogger("metier.session")
+log = logger("metier.session")
 
 By: TypeAlias = Literal["model", "user", "host"]
 Delivery: TypeAlias = Literal["result", "instructions"]
 
 MAX_ACTIVE = 8
+MAX_ID = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class State:
         self.library = library
         self.guard = guard
         self.options = options
-        self.id = id or uuid.uuid4().hex
+        self.id = _checked_id(id) if id else uuid.uuid4().hex
         self.workspace = workspace
         self.lineage = lineage or Lineage()
         self._runner = runner
@@ -117,18 +119,20 @@ class State:
     @property
     def runner(self) -> Runner:
         """What runs scripts and hooks."""
-        if self._runner is None:
-            from metier.run import PlainRunner
+        with self._lock:
+            if self._runner is None:
+                from metier.run import PlainRunner
 
-            self._runner = PlainRunner()
-        return self._runner
+                self._runner = PlainRunner()
+            return self._runner
 
     @property
     def hook_runner(self) -> HookRunner:
         """What runs the hooks of its skills."""
-        if self._hook_runner is None:
-            self._hook_runner = HookRunner(self.guard, self.runner, self.workspace, self.id)
-        return self._hook_runner
+        with self._lock:
+            if self._hook_runner is None:
+                self._hook_runner = HookRunner(self.guard, self.runner, self.workspace, self.id)
+            return self._hook_runner
 
     @property
     def version(self) -> int:
@@ -172,6 +176,13 @@ class State:
             )
         return entry
 
+    def handle(self, entry: Entry) -> str:
+        """What the library finds exactly this skill by: its name, or name and folder where another answers to it."""
+        with contextlib.suppress(MetierError):
+            if is_same(self.library.get(entry.name), entry):
+                return entry.name
+        return f"{entry.name}@{os.path.dirname(entry.location)}"
+
     def one(self, name: str | None = None) -> ActiveSkill:
         """An active skill: the one of this name, or the one that was loaded last."""
         active = self.active
@@ -207,10 +218,11 @@ class State:
         if snapshot is self._seen[0] and version == self._seen[1]:
             return self._active
         with self._lock:
-            self._seen = (snapshot, version)
-            self._epoch += 1
             pairs = [(one, self._as_it_is_now(one)) for one in self._active]
             self._set(tuple(now for _, now in pairs if now is not None))
+            self._epoch += 1
+            # Last: whoever sees that nothing changed must find what is active already put right.
+            self._seen = (snapshot, version)
         self._ended([one for one, now in pairs if now is None], "host", "no longer available")
         for one, now in pairs:
             if now is not None and now.is_stale and not one.is_stale:
@@ -227,16 +239,19 @@ class State:
             changed = True
         if changed:
             with self._lock:
-                self._set(tuple(replace(other, is_stale=True) if other is one else other for other in self._active))
-            self._tell_stale(one)
+                before = self._active
+                self._set(tuple(replace(other, is_stale=True) if is_same_load(other, one) else other for other in before))
+                is_news = self._active is not before
+            if is_news:
+                self._tell_stale(one)
         return changed
 
     def _as_it_is_now(self, one: ActiveSkill) -> ActiveSkill | None:
         if self.guard.is_blocked(one.name, one.digest):
             return None
         try:
-            entry = self.library.get(f"{one.name}@{one.entry.source}")
-            if entry.key != one.entry.key:
+            entry = self.library.get(self.handle(one.entry))
+            if not is_same(entry, one.entry):
                 return None
             changed = entry.identity != one.entry.identity and self.library.digest(entry) != one.digest
         except MetierError:
@@ -274,3 +289,12 @@ class State:
                 self.emit(Event(kind="refused", skill=name, code=decision.code, message=decision.reason))
                 raise refused(decision)
             yield passage
+
+
+def _checked_id(id: object) -> str:  # noqa: A002
+    """An id that can stand in records and in the environment of a script."""
+    if not isinstance(id, str) or not id.isprintable() or len(id) > MAX_ID:
+        raise InvalidArgument(
+            f"{id!r:.80} is no id of a session.", hint=f"Use printable text of at most {MAX_ID} characters."
+        )
+    return id

@@ -8,11 +8,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
-import logging
 import math
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from metier._log import logger
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
 from metier.skill import shown
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.tools.registry import ToolRegistry
     from metier.tools.tool import Tool
 
-log = logging.getLogger("metier.tools")
+log = logger("metier.tools")
 
 _MAX_LISTED = 20
 
