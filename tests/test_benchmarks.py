@@ -20,3 +20,11 @@ def test_search_can_be_measured_at_any_size() -> None:
     (row,) = json.loads(done.stdout)["scale"]
     assert row["skills"] == "40"
     assert float(row["search p50 ms"]) > 0
+
+
+def test_sessions_and_the_guard_can_be_measured() -> None:
+    command = [sys.executable, "benchmarks/session.py", "--skills", "20", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
+    rows = json.loads(done.stdout)
+    assert [row["what"] for row in rows if row["limit"] is not None]
+    assert all(row["us"] > 0 for row in rows)

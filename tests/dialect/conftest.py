@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from metier import Library, Session
+from metier.dialect import DialectName
 from metier.guard import Guard, MemoryLog, Policy
 from metier.run import PlainRunner
-from metier.tools import Executor, ToolResult
+from metier.tools import ToolResult
 
 ECHO = """\
 import os, sys
@@ -50,6 +51,8 @@ def log() -> MemoryLog:
 def begin(tmp_path: Path, skills: Path, log: MemoryLog) -> Callable[..., Session]:
     """Begins a session with the skills on disk, in which scripts may run."""
 
+    (tmp_path / "work").mkdir()
+
     def begin(policy: Policy | None = None, **options: Any) -> Session:
         guard = Guard(policy or Policy(unsandboxed="allow"), audit=log)
         library = Library.from_folder(skills, cache=False)
@@ -67,9 +70,8 @@ def session(begin: Callable[..., Session]) -> Session:
 @pytest.fixture
 def call(session: Session) -> Callable[..., ToolResult]:
     """Calls a tool by name, of whichever dialect has it."""
-    executors: list[Executor] = []
-    for dialect in ("registry", "tool", "runtime", "sandbox"):
-        executors.append(session.executor(dialect=dialect))  # type: ignore[arg-type]
+    dialects: tuple[DialectName, ...] = ("registry", "tool", "runtime", "sandbox")
+    executors = [session.executor(dialect=dialect) for dialect in dialects]
 
     def call(name: str, **arguments: Any) -> ToolResult:
         executor = next(executor for executor in executors if name in executor.registry)
@@ -83,12 +85,13 @@ def asking() -> Callable[..., tuple[str, dict[str, Any]]]:
     """The call by which a model loads a skill in a dialect."""
 
     def asking(dialect: str, name: str, args: str = "") -> tuple[str, dict[str, Any]]:
-        tool, arguments = {
+        calls: dict[str, tuple[str, dict[str, Any]]] = {
             "registry": ("read_skill", {"skill_id": name}),
             "tool": ("skill", {"skill_name": name}),
             "runtime": ("skills_load", {"skills": [name], "mode": "add"}),
             "sandbox": ("get_skill", {"skill_name": name}),
-        }[dialect]
+        }
+        tool, arguments = calls[dialect]
         return tool, {**arguments, **({"args": args} if args else {})}
 
     return asking

@@ -56,6 +56,7 @@ WRAPPED = [
     "find . -name a -exec git a {} + -exec git b \\;",
     "git a | xargs git add",
     "xargs -I{} git add {} <<< 'a b'",
+    "xargs -Ia git add a <<< 'curl x'",
     "xargs -n 1 env git add <<< 'a b'",
     "env git a",
     "env -u x -- git a b",
@@ -201,8 +202,9 @@ def check_allowed(bash: Bash, seed: int, count: int) -> None:
 
 def check_wrapped(bash: Bash, seed: int, count: int) -> None:
     rules = "Bash(git:*) Bash(xargs:*) Bash(env:*) Bash(find:*) Bash(bash:*) Write(out/**)"
+    usual = bash.run(["bash -lc 'git a'"])  # what the profile of this machine starts too
     for batch in passing(rules, bash.work, WRAPPED, seed, count):
-        found = wrong(bash, batch, {"git", "xargs", "env", "find", "bash"})
+        found = wrong(bash, batch, {"git", "xargs", "env", "find", "bash", *usual})
         assert not found, found
 
 

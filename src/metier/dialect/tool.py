@@ -31,6 +31,8 @@ SKILL = schema(
     ),
 )
 
+MAX_LINE = 32 * 1024
+
 _USAGE = """\
 ## Usage
 - When a skill fits the task, call this tool with its name before you begin, and follow what it says.
@@ -117,6 +119,9 @@ class _Calls:
 
 
 def _words(line: str) -> list[str]:
+    if len(line) > MAX_LINE:
+        # Splitting takes the square of the length.
+        raise InvalidArgument(f"args has {len(line):,} characters.", hint=f"Write at most {MAX_LINE:,}.")
     try:
         words = shlex.split(line)
     except ValueError:

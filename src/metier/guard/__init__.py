@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metier.guard.audit import AuditLog, AuditRecord, FileLog, MemoryLog, default_audit_file
     from metier.guard.ceiling import Ceiling
     from metier.guard.decision import Action, Actor, Decision, Subject
-    from metier.guard.guard import Guard, Passage, current_user, refused
+    from metier.guard.guard import Guard, Passage, current_user, failure_code, refused
     from metier.guard.matching import Match, forbids, permits
     from metier.guard.names import canonical_tool
     from metier.guard.policy import Policy
@@ -37,6 +37,7 @@ _NAMES = {
     "canonical_tool": "metier.guard.names",
     "current_user": "metier.guard.guard",
     "default_audit_file": "metier.guard.audit",
+    "failure_code": "metier.guard.guard",
     "forbids": "metier.guard.matching",
     "parse_rules": "metier.guard.rules",
     "permits": "metier.guard.matching",
@@ -63,6 +64,7 @@ __all__ = [
     "canonical_tool",
     "current_user",
     "default_audit_file",
+    "failure_code",
     "forbids",
     "parse_rules",
     "permits",

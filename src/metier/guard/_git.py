@@ -27,8 +27,9 @@ _SAFE_SETTING = re.compile(
     re.IGNORECASE,
 )
 _ALWAYS = frozenset({
-    "credential", "daemon", "difftool", "filter-branch", "for-each-repo", "gui", "hook", "http-backend", "instaweb",
-    "mergetool", "p4", "send-email", "shell", "web--browse",
+    "credential", "daemon", "difftool", "difftool--helper", "filter-branch", "for-each-repo", "gui", "hook",
+    "http-backend", "instaweb", "merge-index", "mergetool", "p4", "remote-ext", "remote-fd", "send-email", "shell",
+    "submodule--helper", "web--browse",
 })  # fmt: skip
 _TRANSPORT = frozenset({
     "archive", "clone", "fetch", "fetch-pack", "ls-remote", "pull", "push", "remote", "send-pack", "submodule",
@@ -59,7 +60,7 @@ def check_git(words: Sequence[Word]) -> None:
 
     What a repository's own configuration and hooks start is not seen.
     """
-    i = _subcommand(words)
+    i = subcommand_index(words)
     if i >= len(words):
         return
     if not words[i].is_known:
@@ -81,7 +82,8 @@ def check_git(words: Sequence[Word]) -> None:
         _check_options(name, rest, *_STARTING[name])
 
 
-def _subcommand(words: Sequence[Word]) -> int:
+def subcommand_index(words: Sequence[Word]) -> int:
+    """Where the subcommand is among the words, or would be."""
     i = 1
     while i < len(words) and words[i].is_known and words[i].text.startswith("-"):
         text, equals, _ = words[i].text.partition("=")

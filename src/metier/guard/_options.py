@@ -93,5 +93,7 @@ def _check_setter(words: Sequence[Word]) -> None:
     for i, word in enumerate(words[1:], 1):
         if word.free or ("[" in word.text and re.search(r"[$`]", word.text)):
             raise Unclear(f"`{words[0].text}` may evaluate `{word.text}`", i)
+        if words[0].text in ("getopts", "read") and re.fullmatch(r"[A-Z_][A-Z0-9_]+", word.text):
+            raise Unclear(f"`{words[0].text}` sets {word.text}, which programs may read", i)
         if words[0].text == "printf" and word.text.startswith("-v"):
             raise Unclear("`printf -v` sets a variable", i)

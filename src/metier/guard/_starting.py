@@ -13,7 +13,6 @@ class Unclear(Exception):
 
     def __init__(self, reason: str, index: int) -> None:
         super().__init__(reason)
-        self.reason = reason
         self.index = index
 
 

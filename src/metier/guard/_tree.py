@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 _WORDS = frozenset({
-    "ansi_c_string", "concatenation", "expansion", "extglob_pattern", "number", "raw_string", "simple_expansion",
-    "string", "word",
+    "ansi_c_string", "brace_expression", "concatenation", "expansion", "extglob_pattern", "number", "raw_string",
+    "simple_expansion", "string", "word",
 })  # fmt: skip
 _WITHIN_WORDS = _WORDS | frozenset(["special_variable_name", "string_content", "variable_name"])
 _BRANCHES = frozenset({

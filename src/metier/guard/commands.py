@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from metier.guard._git import subcommand_index
 from metier.guard._starting import Unclear
 from metier.guard.matching import Match, forbids, listed, permits, shown
 from metier.guard.patterns import word_patterns
-from metier.guard.shell import MAX_COMMAND, Command, Unreadable, Word, odd_character, read_shell
+from metier.guard.scanner import Unreadable, Word
+from metier.guard.script import Command
+from metier.guard.shell import MAX_COMMAND, odd_character, read_shell
 from metier.guard.wrappers import inner_commands, program_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.guard.grammar import Redirection, Script
     from metier.guard.patterns import WordPattern
     from metier.guard.rules import Rule
+    from metier.guard.script import Redirection, Script
 
 MAX_WRAPPING = 6
 """How many commands may start each other."""
@@ -47,7 +50,7 @@ def permits_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     except _Refused as error:
         return Match(allowed=False, reason=str(error))
     except Unreadable as error:
-        return Match(allowed=False, reason=f"The command cannot be held against the rules: {error}.")
+        return Match(allowed=False, reason=f"The command cannot be held against the rules: {_said(error)}.")
 
 
 def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
@@ -56,10 +59,11 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     paths = [rule for rule in rules if rule.tool in ("edit", "read", "write")]
     if not about and not paths:
         return None
+    parts = _Parts()
+    folder, problem = workspace, ""
     try:
-        given = _given(arguments)
         folder = _folder(arguments, workspace)
-        parts = _Parts()
+        given = _given(arguments)
         if isinstance(given, str):
             for rule in about:
                 if rule.pattern == given.strip():
@@ -68,15 +72,21 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
         else:
             parts.add(Command(text=" ".join(given), words=tuple(map(Word, given))))
     except (Unreadable, _Refused) as error:
-        reason = str(error).rstrip(".")
-        return _unsure(about[0], f"The command cannot be read with certainty ({reason})") if about else None
+        problem = f"The command cannot be read with certainty ({_said(error)})"
     except Unclear as error:
-        return _unsure(about[0], f"What the command starts cannot be read ({error.reason})") if about else None
+        problem = f"What the command starts cannot be read ({_said(error)})"
+    if problem and about:
+        return _unsure(about[0], problem)
     for rule in about:
-        for candidates in parts.sequences(len(word_patterns(rule.pattern or ""))):
-            if text := _touches(word_patterns(rule.pattern or ""), candidates):
+        patterns = word_patterns(rule.pattern or "")
+        for candidates in parts.sequences(len(patterns)):
+            if text := _touches(patterns, candidates):
                 return _forbidden(rule, text)
     return _forbidden_file(paths, parts.redirections, folder)
+
+
+def _said(error: Exception) -> str:
+    return shown(str(error).rstrip("."), 200)
 
 
 def _forbidden(rule: Rule, text: str) -> Match:
@@ -180,7 +190,7 @@ class _Ceiling:
             inner = inner_commands(words)
         except Unclear as error:
             if not is_spelled_out(error.index):
-                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {error.reason}.") from None
+                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(error)}.") from None
             return fitting[0][0]
         for started in inner:
             if is_spelled_out(started.at):
@@ -239,7 +249,12 @@ class _Parts:
         plain = name.lower().removesuffix(".exe")
         seen = [command, *(Command(text=command.text, words=(Word(n), *words[1:])) for n in {name, plain})]
         self._each.append(seen)
-        for started in inner_commands((Word(plain), *words[1:])):
+        started_words = (Word(plain), *words[1:])
+        inner = inner_commands(started_words)
+        if plain == "git":
+            # `git -C x push` is a `git push`.
+            seen.append(Command(text=command.text, words=(Word(plain), *words[subcommand_index(started_words) :])))
+        for started in inner:
             if started.script is not None:
                 self.add_script(read_shell(started.script, depth=depth + 1), depth + 1)
             else:

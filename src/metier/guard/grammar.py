@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.guard.scanner import Scanner, Token, Unreadable
+from metier.guard.script import Command, Redirection, Script
 
 if TYPE_CHECKING:
     from metier.guard.scanner import Word
@@ -22,41 +23,12 @@ _KEYWORDS = frozenset({
     "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "in",
     "[[", "]]", "function", "select", "coproc",
 })  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SETTERS = frozenset({"declare", "export", "getopts", "let", "local", "read", "readonly", "typeset"})
 _TAME = re.compile(r"[\w./@:%+=,^~\x01][\w./@:%+=,^~\x01-]*")
 _CASE_ENDS = frozenset({";;", ";&", ";;&"})
 _CHOSEN = frozenset("0123456789@*_")
 """Parameters that a command gives values to without an assignment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redirection:
-    """A file that a command reads or writes by redirection; text and other descriptors need none."""
-
-    target: Word
-    writes: bool
-    reads: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One simple command: a program and its arguments."""
-
-    text: str
-    """As written."""
-    words: tuple[Word, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """All that a command line would run."""
-
-    commands: tuple[Command, ...]
-    pipelines: tuple[tuple[Command | None, ...], ...]
-    """Commands that are joined by pipes; None for a group or another compound."""
-    redirections: tuple[Redirection, ...]
-    """Of every part."""
-    refusal: str = ""
-    """What keeps rules from being held against it."""
 
 
 @dataclass(slots=True)
@@ -101,6 +73,7 @@ class Grammar:
         refusals = [*self._scanner.refusals, *found.refusals]
         if not found.commands and not refusals:
             refusals.append("no command")
+        found.loose.update(*map(_names_set, found.commands))
         settled = {id(command): self._settled(command) for command in found.commands}
         return Script(
             commands=tuple(settled[id(command)] for command in found.commands),
@@ -389,6 +362,13 @@ class Grammar:
             raise self._misplaced()
         self._command()
         self._depth -= 1
+
+
+def _names_set(command: Command) -> list[str]:
+    """The variables that a builtin gives values to."""
+    if command.words[0].text not in _SETTERS:
+        return []
+    return [found[0] for word in command.words[1:] if (found := _NAME.match(word.text))] + ["REPLY"]
 
 
 def _is_tame(value: Word) -> bool:

@@ -103,13 +103,13 @@ def forbids(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
     return None
 
 
-def shown(text: str) -> str:
+def shown(text: str, limit: int = _MAX_SHOWN) -> str:
     """Text of strangers in a sentence: short, and with whatever cannot be seen made visible.
 
     >>> shown("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
-    short = text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
+    short = text if len(text) <= limit else text[: limit - 3] + "..."
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in short)
 
 
@@ -123,12 +123,19 @@ def listed(rules: Sequence[Rule]) -> str:
 def _is_inside(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
     if tool in PATH_TOOLS:
         paths = _paths(tool, arguments)
-        return paths is not None and all(path_is_within(pattern, path, workspace) for path in paths)
+        if paths is None:
+            return False
+        # Whoever may search everything below a folder may name the folder.
+        holds_all = tool in _SEARCHING and pattern.endswith(("/", "/**"))
+        return all(
+            path_is_within(pattern, path, workspace) or (holds_all and path_is_within(pattern, f"{path}/-", workspace))
+            for path in paths
+        )
     if tool == "webfetch":
         url = _plain_url(arguments)
         return url is not None and _url_matches(pattern, *url)
-    texts = [value for value in arguments.values() if isinstance(value, str)]
-    return len(texts) == 1 and len(arguments) == 1 and glob_matches(pattern, texts[0])
+    texts = list(_texts(list(arguments.values())))
+    return len(texts) == 1 and glob_matches(pattern, texts[0])
 
 
 def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
@@ -144,7 +151,7 @@ def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace
     if tool == "webfetch":
         url = _plain_url(arguments)
         return url is None or _url_matches(pattern, *url)
-    return any(glob_matches(pattern, text) for text in _texts(arguments))
+    return any(glob_matches(pattern, text) for text in _texts(list(arguments.values())))
 
 
 def _paths(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:

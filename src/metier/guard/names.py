@@ -14,7 +14,7 @@ _SAME = {
     "read": "file_read open_file read_file read_files read_text_file view view_file",
     "write": "create create_file file_write save_file write_file write_to_file",
     "edit": "apply_diff edit_file file_edit multi_edit multiedit patch_file replace_in_file search_replace str_replace "
-    "str_replace_editor update_file",
+    "str_replace_based_edit_tool str_replace_editor update_file",
     "glob": "file_search find_files glob_files glob_tool",
     "grep": "grep_files grep_search grep_tool search_files search_file_content",
     "ls": "dir_list list_dir list_directory list_files",

@@ -63,7 +63,8 @@ class Policy:
             rules = getattr(self, name)
             if not (rules is None and name == "allow") and not _is_texts(rules):
                 raise InvalidArgument(
-                    f"{name} is {rules!r:.80} in a policy.", hint=f'Write {name}="Read, Bash(git:*)", or a list of such.'
+                    f"{name} is {rules!r:.80} in a policy.",
+                    hint=f'Write {name}="Read, Bash(git:*)", or a list of such.',
                 )
         for layer in self.advisory:
             if layer not in _LAYERS:

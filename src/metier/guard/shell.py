@@ -13,23 +13,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from unicodedata import category
 
-from metier.guard.grammar import MAX_DEPTH, Command, Grammar, Redirection, Script
-from metier.guard.scanner import UNKNOWN, Unreadable, Word
+from metier.guard.grammar import MAX_DEPTH, Grammar
+from metier.guard.scanner import Unreadable
 
-__all__ = [
-    "MAX_COMMAND",
-    "UNKNOWN",
-    "Command",
-    "Redirection",
-    "Script",
-    "Unreadable",
-    "Word",
-    "odd_character",
-    "read_shell",
-    "shell_parts",
-]
+if TYPE_CHECKING:
+    from metier.guard.script import Script
 
 MAX_COMMAND = 16 * 1024
 """Characters of a command that rules are held against."""

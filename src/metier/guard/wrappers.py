@@ -284,8 +284,10 @@ def _xargs(words: Sequence[Word]) -> list[Inner]:
     index = _after_options(words, _XARGS)
     if index >= len(words):
         return [Inner(len(words), (Word("echo"), _ANYTHING))]
-    # Whatever is a value of an option may be what `-I` replaces by the input.
-    replaced = {"{}", *(word.text.lstrip("-0rtpoxIJ") or word.text for word in words[1:index])}
+    replaced = {"{}"}
+    for i in range(1, index):
+        if option := re.fullmatch(r"-[^-IJ]*[IJ](.*)", words[i].text, re.DOTALL):
+            replaced.add(option[1] or _known_text(words, i + 1))
     inner = tuple(_ANYTHING if any(part in word.text for part in replaced) else word for word in words[index:])
     if not inner[0].is_known:
         _unclear(words, index)

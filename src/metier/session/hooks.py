@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import threading
 from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError
-from metier.guard import Action
+from metier.guard import Action, canonical_tool
 from metier.run import Job, Limits, job_environment, skill_variables
 from metier.session.durations import milliseconds
 from metier.session.scripts import files_on_disk, limits_for, script_job
@@ -42,6 +43,7 @@ class HookRunner:
         self._workspace = workspace
         self._session = session_id
         self._done: set[tuple[str, str, str]] = set()
+        self._doing_once = threading.Lock()
 
     def before_load(self, active: ActiveSkill, actor: Actor) -> None:
         """Run `pre`; raises `ActivationFailed` when it fails or may not run."""
@@ -71,7 +73,7 @@ class HookRunner:
         """Run the hooks before a tool call; the reason why the call must not happen, if one fails."""
         for active, hook in self._for_tool(actives, "PreToolUse", tool):
             told = {"tool_name": tool, "tool_input": dict(arguments)}
-            failure = self._run(active, hook.command, "PreToolUse", actor, told, hook)
+            failure = self._run_for_call(active, hook, "PreToolUse", actor, told)
             if failure is not None:
                 return f"A hook of skill {active.name!r} is against it. {failure}"
         return None
@@ -87,7 +89,7 @@ class HookRunner:
         """Run the hooks after a tool call, whatever became of it."""
         for active, hook in self._for_tool(actives, "PostToolUse", tool):
             told = {"tool_name": tool, "tool_input": dict(arguments), "tool_response": result}
-            failure = self._run(active, hook.command, "PostToolUse", actor, told, hook)
+            failure = self._run_for_call(active, hook, "PostToolUse", actor, told)
             if failure is not None:
                 log.warning("a hook of %s after %s failed: %s", active.name, tool, failure)
 
@@ -97,11 +99,20 @@ class HookRunner:
                 if not _matches(group.matcher, tool):
                     continue
                 for hook in group.hooks:
-                    key = (active.digest, event, hook.command)
-                    if hook.once and key in self._done:
-                        continue
-                    self._done.add(key)
                     yield active, hook
+
+    def _run_for_call(
+        self, active: ActiveSkill, hook: Hook, event: str, actor: Actor, told: Mapping[str, Any]
+    ) -> str | None:
+        if not hook.once:
+            return self._run(active, hook.command, event, actor, told, hook)
+        key = (active.digest, event, hook.command)
+        # One at a time, and done only when it went well: a second call must not slip past a hook that is against it.
+        with self._doing_once:
+            failure = None if key in self._done else self._run(active, hook.command, event, actor, told, hook)
+            if failure is None:
+                self._done.add(key)
+            return failure
 
     def _run(
         self,
@@ -143,9 +154,8 @@ class HookRunner:
     def _carry_out(
         self, active: ActiveSkill, command: str, event: str, told: Mapping[str, Any], hook: Hook | None
     ) -> Outcome:
-        written = milliseconds(hook.timeout) if hook is not None and hook.timeout else None
-        limits = limits_for(written / 1000 if written else HOOK_SECONDS, Limits())
-        stdin = json.dumps({"hook_event_name": event, "session_id": self._session, **told}, default=str).encode()
+        limits = limits_for(_seconds(hook), Limits())
+        stdin = _told({"hook_event_name": event, "session_id": self._session, **told})
         with files_on_disk(active) as root:
             values = skill_variables(workspace=self._workspace, skill_dir=root, session_id=self._session)
             words = _words(command, values)
@@ -185,7 +195,26 @@ def _matches(matcher: str | None, tool: str) -> bool:
         return True
     from fnmatch import fnmatchcase
 
-    return any(fnmatchcase(tool.lower(), part.strip().lower()) for part in matcher.split("|"))
+    parts = [part.strip().replace(".*", "*") for part in matcher.split("|")]
+    return any(
+        canonical_tool(part) == canonical_tool(tool) or fnmatchcase(tool.lower(), part.lower()) for part in parts
+    )
+
+
+def _seconds(hook: Hook | None) -> float:
+    """How long a hook may take; a number without a unit is seconds."""
+    written = hook.timeout if hook is not None else None
+    if not written:
+        return HOOK_SECONDS
+    return (milliseconds(written) or milliseconds(f"{written}s") or HOOK_SECONDS * 1000) / 1000
+
+
+def _told(facts: Mapping[str, Any]) -> bytes:
+    """What a hook reads on its standard input; a result that JSON cannot hold is told as text."""
+    try:
+        return json.dumps(facts, default=str).encode()
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({key: shown(f"{value!r:.2000}", 2_000) for key, value in facts.items()}).encode()
 
 
 def _words(command: str, values: Mapping[str, str]) -> list[str]:

@@ -7,10 +7,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.errors import ActivationFailed, MetierError, SkillChanged
-from metier.guard import Action, Ceiling, Subject, parse_rules, refused
+from metier.errors import ActivationFailed, InvalidArgument, SkillChanged
+from metier.guard import Action, Ceiling, Passage, Subject, failure_code, parse_rules, refused
 from metier.run import job_environment, skill_variables
-from metier.session.active import ActiveSkill, script_paths, subject_of
+from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
 from metier.session.injection import find_commands, inject
 from metier.session.rendering import render
@@ -20,7 +20,6 @@ from metier.skill import FolderPackage, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard import Passage
     from metier.library import Entry
     from metier.session.state import By, State
     from metier.session.substitution import Segment
@@ -37,7 +36,8 @@ class Loading:
         self._session = session
         self._by = by
         self._arguments = arguments
-        self._passages: list[tuple[Passage, Entry]] = []
+        self._wanted: dict[str, Subject] = {}
+        self._passages: list[tuple[Passage, Subject]] = []
         self._entries: list[Entry] = []
         self._hooked: list[ActiveSkill] = []
 
@@ -71,9 +71,11 @@ class Loading:
     def prepare(self, names: Sequence[str]) -> list[ActiveSkill]:
         """The skills, decided about and read; raises, with a record for each, when one of them cannot be loaded."""
         try:
-            entries = list(dict.fromkeys(map(self._found, names)))
+            self._wanted = {name: Subject(name=shown(name)) for name in names}
+            entries = list({id(entry): entry for entry in map(self._found, names)}.values())
             if self._session.options.dependencies == "load":
                 entries = self._with_dependencies(entries)
+            self._require_few(entries)
             self._entries = entries
             for entry in entries:
                 self._enter(entry)
@@ -93,19 +95,21 @@ class Loading:
         for passage, _ in self._passages:
             passage.close(success=True)
 
-    def require_unchanged(self) -> None:
-        """Raise unless every skill is still there: it may have been removed while it was read."""
-        for entry in self._entries:
-            now = self._session.library.get(f"{entry.name}@{entry.source}")
-            if now.key != entry.key:
+    def require_unchanged(self, loaded: Sequence[ActiveSkill]) -> None:
+        """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
+        session = self._session
+        for one in loaded:
+            if not is_same(session.library.get(session.handle(one.entry)), one.entry):
                 raise SkillChanged(
-                    f"Skill {entry.name!r} was replaced while it was loaded.", hint="Load it again.", name=entry.name
+                    f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
+            if session.guard.is_blocked(one.name, one.digest):
+                raise refused(session.guard.decide(Action(point="load", skill=one.subject, by=self._by)))
 
     def render(self, entry: Entry) -> str:
         """The text of a skill that is a message of the user's."""
         session = self._session
-        document = session.library.document(f"{entry.name}@{entry.source}")
+        document = session.library.document(session.handle(entry))
         root = os.path.dirname(entry.location)
         values = named_values(document.skill.arguments, split_arguments(self._arguments))
         rendered = render(
@@ -117,33 +121,39 @@ class Loading:
         return rendered.text
 
     def _found(self, name: str) -> Entry:
-        session = self._session
-        try:
-            return session.find(name)
-        except MetierError as error:
-            # Also what is not there was asked for.
-            subject = Subject(name=shown(str(name)))
-            session.guard.enter(Action(point="load", skill=subject, by=self._by), session.actor).close(
-                success=False, code=error.code
+        entry = self._session.find(name)
+        self._wanted[name] = subject_of(entry)
+        return entry
+
+    def _require_few(self, entries: Sequence[Entry]) -> None:
+        most, names = self._session.options.max_active, {entry.name for entry in entries}
+        if len(names) < len(entries):
+            raise InvalidArgument(
+                "Two skills of one name cannot be active at once.", hint="Load one of them, by name@source."
             )
-            session.emit(Event(kind="refused", skill=subject.name, code=error.code, message=str(error)))
-            raise
+        if len(entries) > most:
+            raise too_many(len(entries), most)
 
     def _enter(self, entry: Entry) -> None:
         session = self._session
         session.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
         subject = subject_of(entry, session.library.digest(entry))
         passage = session.guard.enter(Action(point="load", skill=subject, by=self._by), session.actor)
-        self._passages.append((passage, entry))
-        if not passage.decision.is_allowed:
-            raise refused(passage.decision)
+        self._passages.append((passage, subject))
+        passage.require()
+        if entry.skill.insert == "user-message":
+            raise ActivationFailed(
+                f"Skill {entry.name!r} is a message of the user's and cannot be active.",
+                hint=f"The user types /{entry.name}.",
+                name=entry.name,
+            )
 
     def _prepared(self, entry: Entry) -> ActiveSkill:
         session = self._session
         document, digest, listing = self._read(entry)
         for one in session.active:
-            same = (one.name, one.digest, one.arguments) == (entry.name, digest, self._arguments)
-            if same and one.entry.key == entry.key and not one.is_stale:
+            same = (one.digest, one.arguments) == (digest, self._arguments)
+            if same and is_same(one.entry, entry) and not one.is_stale:
                 return one
         root = os.path.dirname(entry.location)
         active = ActiveSkill(
@@ -152,10 +162,10 @@ class Loading:
             digest=digest,
             body="",
             arguments=self._arguments,
-            ceiling=self._ceiling(document.skill, entry, root, listing),
+            ceiling=ceiling_of(session, document.skill, entry, listing),
             listing=listing,
         )
-        if document.skill.hooks is not None and document.skill.hooks.pre:
+        if document.skill.hooks is not None and not any(is_same_load(one, active) for one in session.active):
             self._hooked.append(active)
             session.hook_runner.before_load(active, session.actor)
         body = substitute(
@@ -171,9 +181,10 @@ class Loading:
         library = self._session.library
         for _ in range(_ATTEMPTS):
             before = library.digest(entry)
-            document = library.document(f"{entry.name}@{entry.source}")
+            handle = self._session.handle(entry)
+            document = library.document(handle)
             listing = entry.package.listing()
-            if library.digest(entry) == before:
+            if library.digest(entry) == before and is_same(library.get(handle), entry):
                 return document, before, listing
         raise SkillChanged(
             f"The files of skill {entry.name!r} are being changed.", hint="Load it again.", name=entry.name
@@ -214,28 +225,47 @@ class Loading:
             workspace=session.workspace, skill_dir=root, session_id=session.id, user=session.actor.user
         )
 
-    def _ceiling(self, skill: Skill, entry: Entry, root: str, listing: Listing) -> Ceiling:
-        is_advisory = entry.layer in self._session.guard.policy.advisory
-        values = skill_variables(workspace=self._session.workspace, skill_dir=root, session_id=self._session.id)
-        allowed = None
-        if skill.allowed_tools is not None and not is_advisory:
-            allowed = parse_rules([_filled(rule, values) for rule in skill.allowed_tools])
-        return Ceiling(
-            owner=entry.name,
-            allowed=allowed,
-            disallowed=parse_rules([_filled(rule, values) for rule in skill.disallowed_tools]),
-            scripts=script_paths(entry, listing),
-        )
-
     def _abandon(self, error: BaseException) -> None:
         session = self._session
-        code = getattr(error, "code", "") if isinstance(error, MetierError) else "cancelled"
-        for active in self._hooked:
-            # Whatever `pre` began, `post` may have to tidy up.
-            session.hook_runner.after_unload(active, session.actor)
-        for passage, entry in self._passages:
-            passage.close(success=False, code=code)
-            session.emit(Event(kind="refused", skill=entry.name, code=code, message=str(error)))
+        code = failure_code(error)
+        try:
+            for active in self._hooked:
+                # Whatever `pre` began, `post` may have to tidy up.
+                session.hook_runner.after_unload(active, session.actor)
+        finally:
+            entered = {subject.name for _, subject in self._passages}
+            for subject in dict.fromkeys(self._wanted.values()):
+                if subject.name not in entered:
+                    # What was asked for beside it, or is not there, was asked for all the same.
+                    action = Action(point="load", skill=subject, by=self._by)
+                    passage = Passage(session.guard, action, session.actor, session.guard.decide(action))
+                    self._passages.append((passage, subject))
+            for passage, subject in self._passages:
+                passage.close(success=False, code=code)
+                session.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
+
+
+def ceiling_of(session: State, skill: Skill, entry: Entry, listing: Listing) -> Ceiling:
+    """What a skill declares about tool calls."""
+    is_advisory = entry.layer in session.guard.policy.advisory
+    root = os.path.dirname(entry.location)
+    values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
+    allowed = None
+    if skill.allowed_tools is not None and not is_advisory:
+        allowed = parse_rules([_filled(rule, values) for rule in skill.allowed_tools])
+    return Ceiling(
+        owner=entry.name,
+        allowed=allowed,
+        disallowed=parse_rules([_filled(rule, values) for rule in skill.disallowed_tools]),
+        scripts=script_paths(entry, listing),
+    )
+
+
+def too_many(count: int, most: int) -> InvalidArgument:
+    """The error for more skills than may be active."""
+    return InvalidArgument(
+        f"{count} skills would be active; {most} are the most.", hint="Load fewer, or unload some first."
+    )
 
 
 def _filled(rule: str, values: dict[str, str]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import threading
 from typing import TYPE_CHECKING, Any
 
+from metier.errors import MetierError
 from metier.session.instructions import active_block, compose, rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from metier.library import Entry
     from metier.session.active import ActiveSkill
     from metier.session.state import State
     from metier.session.vocabulary import Vocabulary
@@ -21,7 +23,8 @@ class Prompting:
     """The texts of one session. They depend on the library, the guard, what is active, and the prompt."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[Hashable, Any] = OrderedDict()
+        self._texts: dict[Hashable, tuple[tuple[ActiveSkill, ...], Any]] = {}
+        self._keeping = threading.Lock()
 
     def instructions(
         self, session: State, active: tuple[ActiveSkill, ...], prompt: str | None, words: Vocabulary
@@ -29,7 +32,8 @@ class Prompting:
         """Rules, catalog and active skills; empty when there is nothing to say."""
         return str(
             self._kept(
-                ("instructions", prompt, words, session.version, session.epoch),
+                ("instructions", prompt, words, session.epoch),
+                active,
                 lambda: self._instructions(session, active, prompt, words),
             )
         )
@@ -53,15 +57,15 @@ class Prompting:
             catalog = session.library.catalog(query=prompt, names=names, **asked)
             return str(catalog)
 
-        return str(self._kept(key, make))
+        return str(self._kept(key, (), make))
 
     def names(self, session: State, without: tuple[ActiveSkill, ...]) -> frozenset[str] | None:
         """The only names that may be shown; None when nothing restricts them."""
         hidden = session.guard.blocked | {one.name for one in without}
         if not hidden:
             return session.options.names
-        key = ("names", tuple(one.name for one in without), session.epoch)
-        found: frozenset[str] = self._kept(key, lambda: _visible(session) - hidden)
+        key = ("names", hidden, session.epoch)
+        found: frozenset[str] = self._kept(key, (), lambda: _visible(session) - hidden)
         return found
 
     def _instructions(
@@ -76,17 +80,28 @@ class Prompting:
             active_block(active, words, with_bodies=session.options.delivery == "instructions"),
         )
 
-    def _kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        # Two threads may make the same text twice; neither gets a wrong one.
+    def _kept(self, key: Hashable, active: tuple[ActiveSkill, ...], make: Callable[[], Any]) -> Any:
+        # Two threads may make the same text twice; neither gets one that was made of other skills.
         found = self._texts.get(key)
-        if found is None:
-            found = make()
-            self._texts[key] = found
-            while len(self._texts) > _KEPT:
-                self._texts.pop(next(iter(self._texts)), None)
-        return found
+        if found is None or found[0] is not active:
+            found = (active, make())
+            with self._keeping:
+                self._texts[key] = found
+                while len(self._texts) > _KEPT:
+                    del self._texts[next(iter(self._texts))]
+        return found[1]
 
 
 def _visible(session: State) -> frozenset[str]:
-    names = frozenset(entry.name for entry in session.library)
+    names = frozenset(entry.name for entry in session.library if not _is_blocked(session, entry))
     return names if session.options.names is None else names & session.options.names
+
+
+def _is_blocked(session: State, entry: Entry) -> bool:
+    """Whether a skill is blocked by its content; to know that costs a look at all its files."""
+    if not any(blocked.startswith("sha256:") for blocked in session.guard.blocked):
+        return False
+    try:
+        return session.guard.is_blocked(entry.name, session.library.digest(entry))
+    except MetierError:
+        return False

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import uuid
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
-from metier.errors import ActivationFailed, InvalidArgument
+from metier.errors import InvalidArgument, MetierError
 from metier.guard import Action, Guard
-from metier.session.active import subject_of
+from metier.session.active import is_same_load, subject_of
 from metier.session.content import skill_content
 from metier.session.events import Event
 from metier.session.gate import CallAdmission
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
-from metier.session.loading import Loading
+from metier.session.loading import Loading, too_many
 from metier.session.prompting import Prompting
 from metier.session.resources import MAX_BYTES, read_resource
 from metier.session.running import CommandLine, Running
+from metier.session.stack import Stack
 from metier.session.state import Options, State
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
+from metier.skill.files import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +47,7 @@ log = logger("metier.session")
 
 Mode: TypeAlias = Literal["replace", "add"]
 
-MAX_NESTING = 5
+MAX_NAMES = 1_000
 
 
 class Session(State):
@@ -89,13 +92,14 @@ class Session(State):
             correlation_id=correlation_id,
             lineage=lineage,
         )
-        self._stack: tuple[tuple[str, bool], ...] = ()
+        self._stack = Stack()
         self._delivered: set[tuple[str, str, str]] = set()
         self._prompting = Prompting()
-        if len(set(skills)) != len(skills):
-            raise InvalidArgument("A skill is named twice.", hint="Name each skill once.")
-        if skills:
-            self.load(skills)
+        if isinstance(skills, str) or skills:
+            names = _several(skills)
+            if len(names) != len(skills) and not isinstance(skills, str):
+                raise InvalidArgument("A skill is named twice.", hint="Name each skill once.")
+            self.load(names)
 
     def __repr__(self) -> str:
         return f"<Session {self.id[:8]} with {', '.join(one.name for one in self._active) or 'nothing loaded'}>"
@@ -116,19 +120,16 @@ class Session(State):
         loading = Loading(self, by, checked_arguments(args))
         loaded = loading.prepare(wanted)
         with loading.committed():
+            self.live()
             with self._lock:
                 self.require_open()
-                before = self.live()
+                before = self._active
                 now = _after_loading(before, loaded, "add" if mode == "add" else "replace")
                 if len(now) > self.options.max_active:
-                    raise InvalidArgument(
-                        f"{len(now)} skills would be active; {self.options.max_active} are the most.",
-                        hint="Load fewer, or unload some first.",
-                    )
-                loading.require_unchanged()
+                    raise too_many(len(now), self.options.max_active)
+                loading.require_unchanged(loaded)
                 self._set(now)
-            names_now = {one.name for one in now}
-        self._ended([one for one in before if one.name not in names_now], by, "replaced")
+        self._ended([one for one in before if not any(is_same_load(one, other) for other in now)], by, "replaced")
         for one in loaded:
             log.info("activated %s (%s)", one.name, one.digest)
             self.emit(Event(kind="loaded", skill=one.name, message=f"Loaded {one.name}.", data={"digest": one.digest}))
@@ -138,11 +139,11 @@ class Session(State):
         """Unload some skills, or all; one that is not loaded does not matter."""
         self.require_open()
         wanted = () if all else _several(names)
+        known = {one.name for one in self.live()}
+        chosen = {name if name in known else self.find(name).name for name in wanted}
         with self._lock:
-            known = {one.name for one in self.live()}
-            chosen = {name if name in known else self.find(name).name for name in wanted}
             gone = [one for one in self._active if all or one.name in chosen]
-            self._set(tuple(one for one in self._active if one not in gone))
+            self._set(tuple(one for one in self._active if not all and one.name not in chosen))
         self._ended(gone, by, "unloaded")
         return self.receipt(tuple(one.name for one in gone))
 
@@ -151,8 +152,9 @@ class Session(State):
         with self._lock:
             if self._is_closed:
                 return
-            gone, self._active, self._stack = self._active, (), ()
+            gone, self._active = self._active, ()
             self._is_closed = True
+        self._stack.clear()
         self._ended(gone, "host", "closed")
 
     def __enter__(self) -> Self:
@@ -181,8 +183,8 @@ class Session(State):
     ) -> Resource:
         """A file of an active skill; of the most recently loaded one when none is named."""
         one = self.one(skill)
-        instead = words.running(one.name, path) if by == "model" and one.listing.is_script(path) else ""
         where = path if isinstance(path, str) else ""
+        instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
         with self.passing(Action(point="read", skill=one.subject, path=where, command=instead, by=by)):
             resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
         self.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
@@ -241,10 +243,10 @@ class Session(State):
         name, arguments = found[0], checked_arguments(found[1])
         entry = self.find(name)
         if entry.skill.insert == "user-message":
-            with self.passing(Action(point="load", skill=subject_of(entry), by="user")):
+            with self.passing(Action(point="load", skill=subject_of(entry, self.library.digest(entry)), by="user")):
                 message = Loading(self, "user", arguments).render(entry)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
-        receipt = self.load([entry.name], "add", args=arguments, by="user")
+        receipt = self.load([self.handle(entry)], "add", args=arguments, by="user")
         content = self.content(entry.name, words=words)
         return Invocation(name=entry.name, arguments=arguments, text=content, receipt=receipt)
 
@@ -255,7 +257,8 @@ class Session(State):
         one = self.one(name)
         if self.options.delivery == "instructions":
             return f"Skill {one.name!r} is active; its instructions are in the top-level instructions."
-        key = (one.name, one.digest, one.arguments)
+        # What a body says may depend on more than its file: on arguments, the day, and what its commands print.
+        key = (one.name, one.digest, hashlib.sha256(one.body.encode()).hexdigest())
         with self._lock:
             was_delivered = key in self._delivered
             self._delivered.add(key)
@@ -284,11 +287,13 @@ class Session(State):
     def search(self, query: str, k: int = 10) -> list[Result]:
         """The skills that fit a query and that a model may load."""
         self.require_open()
+        self.live()
         return self.library.search(query, k, names=self._prompting.names(self, ()))
 
     def listed(self, part: str = "") -> list[Entry]:
         """The skills that a model may load, by name; with `part`, those whose name or a tag contains it."""
         self.require_open()
+        self.live()
         found = self.library.select(contains=part, names=self._prompting.names(self, ()))
         return [entry for entry in found if not entry.is_hidden_from_models and entry.readiness().is_ready]
 
@@ -336,58 +341,35 @@ class Session(State):
     @property
     def stack(self) -> tuple[str, ...]:
         """The skills that are activated inside one another, the innermost last."""
-        return tuple(name for name, _ in self._stack)
+        return self._stack.names
 
     def activate(self, name: str, *, args: str = "", by: By = "host") -> ActiveSkill:
         """Activate a skill inside those that are on the stack; `deactivate` ends it, the innermost first."""
-        self.require_open()
         entry = self.find(name)
-        chain = " -> ".join((*self.stack, entry.name))
-        if entry.name in self.stack:
-            raise ActivationFailed(
-                f"Skill {entry.name!r} is active already: {chain} is a cycle.",
-                hint="Finish it before it is used again.",
-                name=entry.name,
-            )
-        if len(self._stack) >= MAX_NESTING:
-            raise ActivationFailed(
-                f"Skill {entry.name!r} would be activated more than {MAX_NESTING} deep: {chain}.",
-                hint=f"At most {MAX_NESTING} may be inside one another.",
-                name=entry.name,
-            )
-        with self._lock:
-            was_loaded = any(one.name == entry.name for one in self.live())
-            self.load([entry.name], "add", args=args, by=by)
-            self._stack = (*self._stack, (entry.name, was_loaded))
+        frame = self._stack.push(entry.name, was_loaded=any(one.name == entry.name for one in self.active))
+        try:
+            self.load([self.handle(entry)], "add", args=args, by=by)
+        except BaseException:
+            self._stack.drop(frame)
+            raise
         return self.one(entry.name)
 
     def deactivate(self, name: str) -> None:
         """End the innermost activation, which must be this skill's."""
         self.require_open()
-        with self._lock:
-            if name not in self.stack:
-                raise ActivationFailed(f"Skill {shown(name)!r} is not activated.", hint="Activate it first.", name=name)
-            innermost, was_loaded = self._stack[-1]
-            if innermost != name:
-                raise ActivationFailed(
-                    f"Skill {name!r} is not at top of stack: {' -> '.join(self.stack)}.",
-                    hint=f"Deactivate {innermost} first.",
-                    name=name,
-                )
-            self._stack = self._stack[:-1]
-            if not was_loaded and any(one.name == name for one in self.live()):
-                self.unload([name])
+        _, was_loaded = self._stack.pop(name)
+        if not was_loaded and any(one.name == name for one in self.live()):
+            self.unload([name])
 
     @contextlib.contextmanager
     def activation(self, name: str, *, args: str = "", by: By = "host") -> Iterator[ActiveSkill]:
         """`activate` and, whatever happens, `deactivate`."""
-        depth = len(self._stack)
         active = self.activate(name, args=args, by=by)
         try:
             yield active
         finally:
             # Whatever was activated inside and not ended ends with it.
-            while len(self._stack) > depth and not self._is_closed:
+            while active.name in self.stack and not self._is_closed:
                 self.deactivate(self.stack[-1])
 
     @contextlib.contextmanager
@@ -401,13 +383,14 @@ class Session(State):
         finally:
             try:
                 if not self._is_closed:
-                    self._stack = ()
+                    self._stack.clear()
                     self.unload(all=True)
             finally:
                 self._actor = before
 
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a sub-agent that has this one skill and nothing else of this conversation."""
+        self.require_open()
         entry = self.find(name)
         options = {field.name: getattr(self.options, field.name) for field in fields(Options)}
         child = type(self)(
@@ -420,7 +403,7 @@ class Session(State):
             lineage=self.lineage.child(entry.name),
             **options,
         )
-        child.load([entry.name], args=args, by=by)
+        child.load([child.handle(entry)], args=args, by=by)
         return child
 
     # --- saving -------------------------------------------------------------------------------------------------
@@ -429,19 +412,23 @@ class Session(State):
         """Its state as JSON holds it, for `resume`."""
         from metier.session.saving import saved
 
-        return saved(self, self._stack, self._delivered)
+        active = self.active
+        with self._lock:
+            return saved(self, active, self._stack.frames, self._delivered)
 
     @classmethod
     def resume(cls, library: Library, state: Mapping[str, Any] | str | bytes, **options: Any) -> Self:
         """Go on with a saved session; skills that are gone or blocked by now are left out."""
         from metier.session.saving import Saved
 
+        if options.get("skills"):
+            raise InvalidArgument("A resumed session has its own skills.", hint="Load others once it is resumed.")
         found = Saved(state)
         session = cls(library, **({"id": found.id} | options))
         session._actor = replace(session._actor, task=found.task)
         session._set(found.active_in(session))
         names = {one.name for one in session._active}
-        session._stack = tuple(frame for frame in found.frames if frame[0] in names)
+        session._stack = Stack(frame for frame in found.frames if frame[0] in names)
         session._delivered = found.delivered
         return session
 
@@ -463,6 +450,14 @@ def _options(given: Mapping[str, Any]) -> Options:
     return Options(**{**given, **several})
 
 
+def _plain(path: str) -> str:
+    """A path as listings have it; one that no listing could have stays as it is, and is refused when it is read."""
+    try:
+        return "/".join(checked_path(path))
+    except MetierError:
+        return path
+
+
 def _several(names: object) -> tuple[str, ...]:
     if isinstance(names, str):
         names = (names,)
@@ -470,6 +465,8 @@ def _several(names: object) -> tuple[str, ...]:
         raise InvalidArgument("Skills are named by a list of texts.", hint='Write ["name"].')
     if not names:
         raise InvalidArgument("No skill was named.", hint="Name at least one.")
+    if len(names) > MAX_NAMES:
+        raise InvalidArgument(f"{len(names):,} skills were named at once.", hint=f"Name at most {MAX_NAMES}.")
     return tuple(dict.fromkeys(name.strip() for name in names))
 
 

@@ -58,12 +58,17 @@ class Sessions(Generic[Kind]):
         """A new session; one whose first skills cannot be loaded is not kept."""
         session = self._kind(self._library, **(self._options | options))
         with self._lock:
-            if session.id in self._kept:
-                raise InvalidArgument(f"There is a session {session.id!r} already.", hint="Use another id.")
-            self._kept[session.id] = (session, self._clock())
             ended = self._outdated()
+            is_taken = session.id in self._kept and not self._kept[session.id][0].is_closed
+            if not is_taken:
+                self._kept[session.id] = (session, self._clock())
+                self._kept.move_to_end(session.id)
+                ended += self._outdated()
         for other in ended:
             other.close()
+        if is_taken:
+            session.close()
+            raise InvalidArgument(f"There is a session {session.id!r} already.", hint="Use another id.")
         return session
 
     def get(self, id: str) -> Kind:  # noqa: A002
@@ -98,7 +103,9 @@ class Sessions(Generic[Kind]):
         return len(self._kept)
 
     def __contains__(self, id: object) -> bool:  # noqa: A002
-        return id in self._kept
+        with self._lock:
+            found = self._kept.get(id) if isinstance(id, str) else None
+            return found is not None and not found[0].is_closed and found[1] > self._clock() - self._seconds
 
     def _outdated(self) -> list[Kind]:
         """Take out what nobody used for long, and the least used where there are too many."""

@@ -240,7 +240,9 @@ class State:
         if changed:
             with self._lock:
                 before = self._active
-                self._set(tuple(replace(other, is_stale=True) if is_same_load(other, one) else other for other in before))
+                self._set(
+                    tuple(replace(other, is_stale=True) if is_same_load(other, one) else other for other in before)
+                )
                 is_news = self._active is not before
             if is_news:
                 self._tell_stale(one)

@@ -1,0 +1,272 @@
+"""Tool calls against rules: files, addresses, other tools, and what surrounds a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from metier.guard import forbids, parse_rules, permits
+
+
+def allowed(rules: str, tool: str, **arguments: Any) -> bool:
+    return permits(parse_rules(rules), tool, arguments, workspace="/nowhere").allowed
+
+
+def forbidden(rules: str, tool: str, **arguments: Any) -> bool:
+    return forbids(parse_rules(rules), tool, arguments, workspace="/nowhere") is not None
+
+
+@pytest.mark.covers("O-33")
+def test_without_rules_nothing_is_allowed_and_nothing_forbidden() -> None:
+    assert not permits((), "Read", {"file_path": "x"}).allowed
+    assert forbids((), "Read", {"file_path": "x"}) is None
+
+
+@pytest.mark.covers("O-33")
+@pytest.mark.parametrize("tool", ["Read", "read", "READ", "read_file", "view"])
+def test_a_bare_rule_allows_every_use_by_any_name_of_the_tool(tool: str) -> None:
+    assert allowed("Read", tool, file_path="/etc/passwd")
+    assert allowed("read_file", tool)
+    assert forbidden("Read", tool)
+    assert not allowed("Write", tool, file_path="x")
+
+
+@pytest.mark.covers("O-34")
+def test_a_refusal_names_the_tool_and_what_is_allowed() -> None:
+    reason = permits(parse_rules("Read Bash(git:*)"), "WebFetch", {}).reason
+    assert reason == "The tool WebFetch is not among what is allowed: Read, Bash(git:*)."
+    assert permits((), "Read", {}).reason == "The tool Read is not among what is allowed: nothing."
+
+
+@pytest.mark.covers("O-34")
+def test_a_refusal_names_the_part_that_is_the_problem() -> None:
+    rules = parse_rules("Bash(git:*)")
+    for command, part in [
+        ("git log && curl x | git apply", "`curl x`"),
+        ("git log > x", "redirection to `x`"),
+        ("git log $(date)", "a command substitution"),
+        ("X=1 git log", "an assignment"),
+        ("git -c core.pager=x log", "`git -c`"),
+        ("git 'log", "a quote is not closed"),
+        ("git\r", "U+000D"),
+    ]:
+        assert part in permits(rules, "Bash", {"command": command}).reason
+
+
+@pytest.mark.parametrize(
+    "text", ["x\x1b[2J\n\u202e" + "y" * 500, "git;\n;", "(git) 'a\nb'", "git '\n", "git -c 'x\n=1' log"]
+)
+def test_a_reason_shows_what_cannot_be_seen(text: str) -> None:
+    rules = parse_rules("Bash(git:*)")
+    for reason in (permits(rules, text, {}).reason, permits(rules, "Bash", {"command": text}).reason):
+        assert reason.isprintable() and len(reason) < 400
+    found = forbids(parse_rules("Bash(curl:*)"), "Bash", {"command": text})
+    assert found is None or found.reason.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("rules", "tool", "arguments", "is_allowed"),
+    [
+        ("Write(docs/**)", "Write", {"file_path": "docs/a.md"}, True),
+        ("Write(docs/**)", "write_file", {"path": "docs/a.md"}, True),
+        ("Write(docs/**)", "Write", {"file_path": "/nowhere/docs/a.md"}, True),
+        ("Write(docs/**)", "Write", {"file_path": "src/a.md"}, False),
+        ("Write(docs/**)", "Write", {"file_path": "docs/a", "path": "src/a"}, False),
+        ("Write(docs/**)", "Write", {"paths": ["docs/a", "docs/b"]}, True),
+        ("Write(docs/**)", "Write", {"paths": ["docs/a", "b"]}, False),
+        ("Write(docs/**)", "Write", {}, False),
+        ("Write(docs/**)", "Write", {"file_path": None}, False),
+        ("Write(docs/**)", "Write", {"file_path": 5}, False),
+        ("Write(docs/**)", "Write", {"file_path": ["docs/a"]}, False),
+        ("Write(docs/**)", "Edit", {"file_path": "docs/a"}, False),
+        ("Write(docs/**) Write(src/**)", "Write", {"file_path": "src/a"}, True),
+        ("NotebookEdit(*.ipynb)", "notebook_edit", {"notebook_path": "a/b.ipynb"}, True),
+        ("Read(src/**)", "Grep", {"path": "src"}, False),
+        ("Grep(src/**)", "Grep", {"path": "src", "pattern": "x"}, True),
+        ("Grep(src/**)", "Grep", {"path": "src/a", "pattern": "x"}, True),
+        ("Grep(src/**)", "Grep", {"pattern": "x"}, False),
+        ("Grep(src/**)", "Grep", {"path": ".", "pattern": "x"}, False),
+        ("Glob(src/**)", "Glob", {"path": "src", "pattern": "**/*.py"}, True),
+        ("Glob(src/**)", "Glob", {"path": "src", "pattern": "../*"}, False),
+        ("Glob(src/**)", "Glob", {"path": "src", "pattern": "/etc/*"}, False),
+        ("LS(src/**)", "list_directory", {"path": "src/a"}, True),
+    ],
+)
+def test_files_are_held_against_patterns(rules: str, tool: str, arguments: dict[str, Any], is_allowed: bool) -> None:
+    assert permits(parse_rules(rules), tool, arguments, workspace="/nowhere").allowed is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("rules", "tool", "arguments", "is_forbidden"),
+    [
+        ("Read(.env)", "Read", {"file_path": "a/.env"}, True),
+        ("Read(.env)", "Read", {"file_path": "a/env"}, False),
+        ("Read(.env)", "Read", {}, True),
+        ("Read(secret/**)", "Read", {"file_path": "x", "path": "secret/y"}, True),
+        ("Grep(secret/**)", "Grep", {"pattern": "x"}, True),
+        ("Grep(secret/**)", "Grep", {"pattern": "x", "path": "docs"}, False),
+        ("Glob(secret/**)", "Glob", {"pattern": "../x"}, True),
+        ("Write(/etc/**)", "Bash", {"command": "echo x > /etc/y"}, True),
+        ("Edit(/etc/**)", "Bash", {"command": "echo x >> /etc/y"}, True),
+        ("Read(.env)", "Bash", {"command": "sort < .env"}, True),
+        ("Write(/etc/**)", "Bash", {"command": "echo x > $Y"}, True),
+        ("Write(/etc/**)", "Bash", {"command": "echo x > y 2> /dev/null"}, False),
+        ("Write(/etc/**)", "Bash", {"command": "sort < /etc/y"}, False),
+        ("Write(/etc/**)", "Bash", {"command": "su -c x > /etc/y"}, True),
+        ("Write(/etc/**)", "Bash", {"command": "$X > /etc/y"}, True),
+        ("Write(/etc/**)", "Bash", {"command": "echo 'unclosed"}, False),
+    ],
+)
+def test_files_are_forbidden_by_patterns(rules: str, tool: str, arguments: dict[str, Any], is_forbidden: bool) -> None:
+    assert (forbids(parse_rules(rules), tool, arguments, workspace="/nowhere") is not None) is is_forbidden
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "is_allowed"),
+    [
+        ("domain:example.org", "https://example.org/a?b#c", True),
+        ("domain:example.org", "http://EXAMPLE.org:8080/", True),
+        ("domain:Example.org", "https://example.org", True),
+        ("domain:example.org", "https://www.example.org/", False),
+        ("domain:example.org", "https://example.org.evil.net/", False),
+        ("domain:example.org", "https://evil.net/example.org", False),
+        ("domain:example.org", "https://example.org@evil.net/", False),
+        ("domain:example.org", "https://user@example.org/", False),
+        ("domain:example.org", "https://example.org\\@evil.net/", False),
+        ("domain:example.org", "https://example.org%2eevil.net/", False),
+        ("domain:example.org", "https://example.org./", False),
+        ("domain:example.org", "https://exаmple.org/", False),  # noqa: RUF001 - a Cyrillic letter
+        ("domain:example.org", "ftp://example.org/", False),
+        ("domain:example.org", "file:///etc/passwd", False),
+        ("domain:example.org", "//example.org/", False),
+        ("domain:example.org", "example.org", False),
+        ("domain:example.org", "https://example.org\n.evil.net/", False),
+        ("domain:example.org", " https://example.org/", False),
+        ("domain:example.org", "https://[::1]/", False),
+        ("domain:example.org", "https://[", False),
+        ("domain:example.org", "https://example.org:x/", False),
+        ("domain:example.org", "", False),
+        ("domain:*.example.org", "https://a.example.org/", True),
+        ("domain:*.example.org", "https://a.b.example.org/", True),
+        ("domain:*.example.org", "https://example.org/", False),
+        ("domain:*.example.org", "https://evilexample.org/", False),
+        ("https://example.org/docs/*", "https://example.org/docs/a", True),
+        ("https://example.org/docs/*", "https://EXAMPLE.org/docs/a", True),
+        ("https://example.org/docs/*", "https://example.org/other", False),
+        ("https://example.org/docs/*", "https://evil.net/https://example.org/docs/", False),
+    ],
+)
+def test_addresses_are_held_against_patterns(pattern: str, url: str, is_allowed: bool) -> None:
+    assert allowed(f"WebFetch({pattern})", "web_fetch", url=url) is is_allowed
+
+
+def test_addresses_are_forbidden_by_domain_and_when_they_are_odd() -> None:
+    assert forbidden("WebFetch(domain:evil.net)", "WebFetch", url="https://evil.net/x")
+    assert forbidden("WebFetch(domain:evil.net)", "WebFetch", url="https://evil.net./x")
+    assert forbidden("WebFetch(domain:evil.net)", "WebFetch", url="https://a@evil.net/x")
+    assert forbidden("WebFetch(domain:evil.net)", "WebFetch")
+    assert not forbidden("WebFetch(domain:evil.net)", "WebFetch", url="https://example.org/evil.net")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_allowed"),
+    [
+        ({"name": "docs-writer"}, True),
+        ({"name": "docs-writer", "count": 3}, True),
+        ({"name": "other"}, False),
+        ({"name": "docs-writer", "prompt": "x"}, False),
+        ({"name": "docs-writer", "more": ["x"]}, False),
+        ({}, False),
+        ({"count": 3}, False),
+    ],
+)
+def test_other_tools_are_held_against_their_only_text(arguments: dict[str, Any], is_allowed: bool) -> None:
+    assert allowed("Task(docs-*)", "Task", **arguments) is is_allowed
+
+
+def test_other_tools_are_forbidden_by_any_text_in_their_arguments() -> None:
+    assert forbidden("Task(docs-*)", "Task", prompt="x", names=[{"one": "docs-writer"}])
+    assert not forbidden("Task(docs-*)", "Task", prompt="x", names=["y"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_allowed"),
+    [
+        ({"command": "git status"}, True),
+        ({"cmd": "git status"}, True),
+        ({"command": ["git", "status"]}, True),
+        ({"command": ["git", "a; curl x", "$(curl x)", ">", "y"]}, True),
+        ({"command": ["bash", "-lc", "git status"]}, False),
+        ({"command": ["git status"]}, False),
+        ({"command": ["curl", "x"]}, False),
+        ({"command": ["git", "-c", "core.pager=curl", "log"]}, False),
+        ({"command": ["git", "a\0b"]}, False),
+        ({"command": ["git", 5]}, False),
+        ({"command": []}, False),
+        ({"command": {"git": "status"}}, False),
+        ({"command": 5}, False),
+        ({"command": None}, False),
+        ({"command": b"git status"}, False),
+        ({}, False),
+        ({"line": "git status"}, False),
+        ({"command": "git status", "cmd": "curl x"}, False),
+        ({"command": "git", "args": ["status"]}, False),
+        ({"command": "git status", "env": {"GIT_PAGER": "curl x"}}, False),
+        ({"command": "git status", "env": {}}, True),
+        ({"command": "git status", "shell": "/tmp/x"}, False),
+        ({"command": "git status", "cwd": "sub", "timeout": 5, "description": "x"}, True),
+        ({"command": "git status", "cwd": 5}, False),
+        ({"command": "git status", "cwd": "a", "workdir": "b"}, False),
+        ({"command": "git " + "x" * 20_000}, False),
+    ],
+)
+def test_what_surrounds_a_command_counts(arguments: dict[str, Any], is_allowed: bool) -> None:
+    assert allowed("Bash(git:*)", "Bash", **arguments) is is_allowed
+
+
+@pytest.mark.parametrize(
+    "command", [["curl", "x"], ["/usr/bin/curl"], ["sudo", "curl"], ["bash", "-c", "curl x"], 5, []]
+)
+def test_words_of_a_command_are_seen_by_rules_that_forbid(command: Any) -> None:
+    assert forbidden("Bash(curl:*)", "Bash", command=command)
+
+
+def test_words_that_only_mention_a_program_are_not_forbidden() -> None:
+    assert not forbidden("Bash(curl:*)", "Bash", command=["git", "commit", "-m", "; curl x"])
+
+
+def test_options_before_a_subcommand_do_not_hide_it() -> None:
+    assert forbidden("Bash(git push:*)", "Bash", command="git -C . --no-pager push --force")
+    assert not forbidden("Bash(git push:*)", "Bash", command="git -C push log")
+
+
+def test_redirections_start_from_the_working_folder(tmp_path: Path) -> None:
+    rules = parse_rules("Bash(git:*) Write(out/**)")
+    for folder, target, is_allowed in [
+        ("", "out/x", True),
+        ("out", "x", True),
+        ("out", "../x", False),
+        ("sub", "out/x", False),
+        ("sub", "../out/x", True),
+        ("/", "out/x", False),
+    ]:
+        arguments = {"command": f"git log > {target}", "cwd": folder}
+        assert permits(rules, "Bash", arguments, workspace=str(tmp_path)).allowed is is_allowed, (folder, target)
+
+
+def test_a_redirection_through_a_link_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "work" / "out").mkdir(parents=True)
+    (tmp_path / "work" / "out" / "way").symlink_to(tmp_path)
+    rules = parse_rules("Bash(git:*) Write(out/**)")
+    for target, is_allowed in [("out/x", True), ("out/way/x", False)]:
+        arguments = {"command": f"git log > {target}"}
+        assert permits(rules, "Bash", arguments, workspace=str(tmp_path / "work")).allowed is is_allowed
+
+
+def test_arguments_may_be_any_mapping() -> None:
+    rules = parse_rules("Bash(git:*) Task(x)")
+    assert permits(rules, "Bash", MappingProxyType({"command": "git status"})).allowed
+    assert permits(rules, "Task", MappingProxyType({"name": "x"})).allowed

@@ -1,0 +1,110 @@
+"""A shell command, taken apart."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metier.guard import forbids, parse_rules, permits
+from metier.guard.scanner import Unreadable
+from metier.guard.shell import MAX_COMMAND, read_shell, shell_parts
+
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("git status", ("git status",)),
+        ("a && b || c; d & e | f", ("a", "b", "c", "d", "e", "f")),
+        ("a 'x; y' > z | b", ("a 'x; y' > z", "b")),
+        ("if a; then b; else c; fi", ("a", "b", "c")),
+        ("for x in 1 2; do a $x; done", ("a $x",)),
+        ("echo $(a `b`)", ("b", "a `b`", "echo $(a `b`)")),
+        ("cat <<'E'\na; b\nE\nc", ("cat <<'E'", "c")),
+        ("a 'unclosed", ()),
+        ("", ()),
+    ],
+)
+def test_a_command_has_parts(command: str, parts: tuple[str, ...]) -> None:
+    assert shell_parts(command) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("a'b'\"c\"d", "abcd"),
+        ("'a b'", "a b"),
+        ('"a \\"b\\" \\$c \\d"', 'a "b" $c \\d'),
+        ("a\\ b", "a b"),
+        ("'a\\b'", "a\\b"),
+        ('"a\\\nb"', "ab"),
+        ("a#b", "a#b"),
+        ("'#'", "#"),
+        ("HEAD@{1}", "HEAD@{1}"),
+        ("''", ""),
+        ("a=b", "a=b"),
+        ('"$"', "$"),
+        ("é✨", "é✨"),
+    ],
+)
+def test_a_word_loses_its_quotes(text: str, word: str) -> None:
+    found = read_shell(f"x {text}").commands[0].words[1]
+    assert found.text == word and found.is_known
+
+
+@pytest.mark.parametrize(
+    "text", ["$x", '"$x"', "*", "a?", "[a]", "{a,b}", "{1..3}", "~", "a=~/b", "$'x'", "$1", '"$@"']
+)
+def test_a_word_may_be_unknown_before_it_runs(text: str) -> None:
+    assert not read_shell(f"x {text}").commands[0].words[1].is_known
+
+
+@pytest.mark.parametrize("depth", [10, 500, 4000])
+@pytest.mark.parametrize(
+    "text", ["(", "{ ", "$(", "`", "if ", "if a; then ", "while ", "case x in x) ", "f() {", "<(", '"$(']
+)
+def test_nesting_ends_in_a_refusal_and_never_in_a_crash(text: str, depth: int) -> None:
+    command = f"git {text * depth}" if text[0] in '$`<"' else text * depth
+    rules = parse_rules("Bash(git:*)")
+    assert not permits(rules, "Bash", {"command": command}).allowed
+    assert forbids(rules, "Bash", {"command": command}) is not None
+
+
+def test_a_command_may_be_long_but_not_too_long() -> None:
+    assert len(read_shell("git " + "a " * 8000).commands[0].words) == 8001
+    with pytest.raises(Unreadable, match="longer than"):
+        read_shell("x" * (MAX_COMMAND + 1))
+
+
+@given(st.text(alphabet="git curl;|&<>()$`'\"\\\n{}[]*?!#=~-\t/EOF2\r\0é\u202e", max_size=30))
+@fuzz
+def test_any_text_is_read_or_refused(command: str) -> None:
+    rules = parse_rules("Bash(git:*)")
+    try:
+        read_shell(command)
+    except Unreadable as error:
+        assert str(error)
+        assert not permits(rules, "Bash", {"command": command}).allowed
+        assert forbids(parse_rules("Bash(x:*)"), "Bash", {"command": command}) is not None
+    assert permits(rules, "Bash", {"command": command}).reason.isprintable()
+
+
+def test_threads_may_read_at_the_same_time() -> None:
+    wrong: list[str] = []
+
+    def read(number: int) -> None:
+        for i in range(100):
+            command = f"git log -{number} | git show {i} && git add '{i} {number}'"
+            if len(read_shell(command).commands) != 3:
+                wrong.append(command)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,103 @@
+"""Sessions for sub-agents: one skill, and nothing of the conversation around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from metier import Guard, Library, Place, Session
+from metier.errors import ActivationFailed, Refused, SkillNotFound
+from metier.guard import MemoryLog
+from metier.session import MARKER, Lineage
+from metier.source import MemorySource
+
+Files = Callable[..., dict[str, str]]
+Begin = Callable[..., Session]
+
+
+@pytest.mark.covers("O-102")
+def test_a_child_has_its_skill_and_nothing_else_of_its_parent(begin: Begin, skill: Files) -> None:
+    parent = begin(skill("a", "For a: $ARGUMENTS."), skill("b"), skills=["b"], user="ada")
+    told: list[Any] = []
+    parent.listen(told.append)
+    child = parent.fork("a", args="this")
+    assert [one.name for one in child.active] == ["a"]
+    assert child.one().body == "For a: this."
+    assert child.id != parent.id
+    assert child.actor.user == "ada"
+    assert child.actor.correlation_id == parent.id
+    assert (child.lineage.chain, child.lineage.parent_id) == (("a",), parent.lineage.id)
+    assert told == []
+
+
+@pytest.mark.covers("O-102")
+def test_a_parent_is_not_changed_by_its_child(begin: Begin, skill: Files) -> None:
+    parent = begin(skill("a", more="allowed-tools: []\n"), skill("b"), skills=["b"])
+    before = (parent.active, parent.version, parent.instructions())
+    child = parent.fork("a")
+    assert not child.may_call("Bash", {})
+    assert parent.may_call("Bash", {})
+    child.load("b")
+    child.close()
+    assert (parent.active, parent.version, parent.instructions()) == before
+
+
+@pytest.mark.covers("O-102")
+def test_what_was_given_to_a_parent_is_given_to_a_child_too(begin: Begin, skill: Files) -> None:
+    parent = begin(skill("a"), skills=["a"])
+    assert parent.content().startswith(MARKER)
+    child = parent.fork("a")
+    assert child.content().startswith(MARKER)
+    assert not parent.content().startswith(MARKER)
+
+
+@pytest.mark.covers("O-80")
+def test_too_deep_nothing_is_loaded(begin: Begin, skill: Files, log: MemoryLog) -> None:
+    session = begin(skill("a"), lineage=Lineage(max_depth=1)).fork("a")
+    before = len(log.records)
+    with pytest.raises(ActivationFailed) as caught:
+        session.fork("a")
+    assert "maximum depth" in caught.value.hint
+    assert "Maximum sub-agent depth (1) exceeded: a -> a" in str(caught.value)
+    assert len(log.records) == before
+
+
+@pytest.mark.covers("O-80")
+def test_a_fork_loads_and_unloads_exactly_once_also_on_error(begin: Begin, skill: Files, log: MemoryLog) -> None:
+    session = begin(skill("a"))
+    with pytest.raises(RuntimeError), session.fork("a"):
+        raise RuntimeError
+    assert [(one.event, one.skill) for one in log.records] == [("load", "a"), ("unload", "a")]
+
+
+def test_an_unknown_skill_is_not_found(begin: Begin, skill: Files) -> None:
+    with pytest.raises(SkillNotFound):
+        begin(skill("a")).fork("zz")
+
+
+def test_a_model_cannot_fork_what_it_may_not_load(skill: Files) -> None:
+    source = MemorySource({}).add(skill("a")).add(skill("b", more="disable-model-invocation: true\n"))
+    library = Library([Place(layer="project", source=source, trusted=False)], cache=False)
+    session = library.session(guard=Guard(audit=MemoryLog()))
+    for name, code in (("a", "approval-needed"), ("b", "not-for-models")):
+        with pytest.raises(Refused) as caught:
+            session.fork(name, by="model")
+        assert caught.value.code == code
+    assert session.fork("b", by="user").one().name == "b"
+
+
+def test_a_child_keeps_the_options_of_its_parent(begin: Begin, skill: Files) -> None:
+    parent = begin(skill("a"), skill("b"), names=["a"], max_active=3, delivery="instructions")
+    child = parent.fork("a")
+    assert child.options == parent.options
+    with pytest.raises(SkillNotFound):
+        child.load("b")
+
+
+def test_a_block_reaches_children(begin: Begin, skill: Files) -> None:
+    parent = begin(skill("a"))
+    child = parent.fork("a")
+    parent.guard.block("a")
+    assert child.active == ()

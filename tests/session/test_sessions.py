@@ -1,0 +1,182 @@
+"""Many conversations at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from metier import Guard, Library, Session
+from metier.errors import InvalidArgument, SessionNotFound, SkillNotFound
+from metier.guard import MemoryLog
+from metier.session import Sessions
+
+Files = Callable[..., dict[str, str]]
+
+
+class Clock:
+    """Time that passes when somebody says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that stands still."""
+    return Clock()
+
+
+@pytest.fixture
+def many(clock: Clock, log: MemoryLog, skill: Files) -> Callable[..., Sessions[Session]]:
+    """Makes the sessions of a library with two skills."""
+
+    def sessions(**options: Any) -> Sessions[Session]:
+        library = Library.from_files(skill("a"), skill("b"))
+        return library.sessions(guard=Guard(audit=log), clock=clock, **options)
+
+    return sessions
+
+
+Many = Callable[..., Sessions[Session]]
+
+
+@pytest.mark.covers("G-25")
+def test_a_session_is_found_by_its_id(many: Many) -> None:
+    sessions = many()
+    one, other = sessions.begin(), sessions.begin(id="mine", skills=["a"], max_active=1)
+    assert sessions.get(one.id) is one
+    assert sessions.get("mine") is other
+    assert (len(sessions), one.id in sessions, "gone" in sessions, 5 in sessions) == (2, True, False, False)
+    assert (one.options.max_active, other.options.max_active) == (8, 1)
+
+
+@pytest.mark.covers("G-25", "G-33")
+@pytest.mark.parametrize("id", ["", "gone", "x" * 10_000])
+def test_an_unknown_id_is_not_found_and_ending_it_does_not_matter(many: Many, id: str) -> None:  # noqa: A002
+    sessions = many()
+    with pytest.raises(SessionNotFound):
+        sessions.get(id)
+    sessions.end(id)
+
+
+@pytest.mark.covers("G-25")
+def test_what_nobody_used_for_a_day_ends(many: Many, clock: Clock, log: MemoryLog) -> None:
+    sessions = many()
+    session = sessions.begin(skills=["a"])
+    clock.now = 24 * 60 * 60 - 1
+    assert sessions.get(session.id) is session
+    clock.now += 24 * 60 * 60
+    assert session.id not in sessions
+    with pytest.raises(SessionNotFound):
+        sessions.get(session.id)
+    assert session.is_closed
+    assert [one.event for one in log.records] == ["load", "unload"]
+
+
+@pytest.mark.covers("G-25")
+def test_using_a_session_keeps_it(many: Many, clock: Clock) -> None:
+    sessions = many(seconds=10)
+    kept, left = sessions.begin(), sessions.begin()
+    for _ in range(5):
+        clock.now += 6
+        sessions.get(kept.id)
+    assert (kept.is_closed, left.is_closed, len(sessions)) == (False, True, 1)
+
+
+@pytest.mark.covers("G-25")
+def test_of_too_many_the_one_used_longest_ago_ends(many: Many, clock: Clock) -> None:
+    sessions = many(most=2)
+    first = sessions.begin()
+    clock.now += 1
+    second = sessions.begin()
+    clock.now += 1
+    sessions.get(first.id)
+    third = sessions.begin()
+    assert (first.is_closed, second.is_closed, third.is_closed) == (False, True, False)
+    assert len(sessions) == 2
+
+
+@pytest.mark.covers("G-25")
+def test_there_is_room_for_4096(many: Many) -> None:
+    sessions = many()
+    for _ in range(4_097):
+        sessions.begin()
+    assert len(sessions) == 4_096
+
+
+@pytest.mark.covers("G-25")
+def test_a_session_whose_first_skills_cannot_be_loaded_is_not_kept(many: Many) -> None:
+    sessions = many()
+    with pytest.raises(SkillNotFound):
+        sessions.begin(skills=["a", "zz"], id="x")
+    assert (len(sessions), "x" in sessions) == (0, False)
+
+
+def test_an_id_that_is_in_use_is_refused_and_nothing_stays_loaded(many: Many, log: MemoryLog) -> None:
+    sessions = many()
+    mine = sessions.begin(id="x")
+    with pytest.raises(InvalidArgument):
+        sessions.begin(id="x", skills=["a"])
+    assert sessions.get("x") is mine
+    assert [one.event for one in log.records] == ["load", "unload"]
+
+
+@pytest.mark.covers("G-25")
+def test_ending_closes_and_a_closed_one_is_not_found(many: Many) -> None:
+    sessions = many()
+    ended, closed = sessions.begin(), sessions.begin(id="x")
+    sessions.end(ended.id)
+    sessions.end(ended.id)
+    closed.close()
+    assert ended.is_closed
+    assert "x" not in sessions
+    with pytest.raises(SessionNotFound):
+        sessions.get("x")
+    assert len(sessions) == 0
+    assert sessions.begin(id="x").id == "x"
+
+
+def test_the_id_of_a_closed_session_is_free_again(many: Many) -> None:
+    sessions = many()
+    sessions.begin(id="x").close()
+    again = sessions.begin(id="x")
+    assert sessions.get("x") is again
+
+
+@pytest.mark.parametrize("options", [{"seconds": 0}, {"seconds": -1}, {"most": 0}])
+def test_sessions_need_time_and_room(many: Many, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        many(**options)
+
+
+def test_sessions_are_begun_and_ended_by_many_threads(many: Many) -> None:
+    sessions = many(most=5)
+    errors: list[BaseException] = []
+    start = threading.Barrier(8)
+
+    def work() -> None:
+        start.wait()
+        try:
+            for step in range(20):
+                session = sessions.begin(skills=["a"])
+                try:
+                    sessions.get(session.id).load("b")
+                except SessionNotFound:
+                    continue
+                if step % 2:
+                    sessions.end(session.id)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(sessions) <= 5
