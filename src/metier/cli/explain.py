@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
 from metier.errors import InvalidArgument
-from metier.guard import Action, Ceiling, Guard, MemoryLog, parse_rules
+from metier.guard import Action, Ceiling, Guard, MemoryLog, canonical_tool, parse_rules, shell_parts
 
 if TYPE_CHECKING:
     import argparse
@@ -70,6 +70,9 @@ def _tell(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
     paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}[decision.outcome]
     asked = arguments.get("command") if isinstance(arguments.get("command"), str) else json.dumps(arguments)
     print(f"{paint(decision.outcome)}  {style.strong(Style.text(tool))} {Style.text(str(asked), 2_000)}")
+    parts = shell_parts(asked) if canonical_tool(tool) == "bash" and isinstance(asked, str) else ()
+    if len(parts) > 1:
+        print(style.dim(f"runs {', '.join(f'`{Style.text(part)}`' for part in parts)}"))
     print(Style.text(decision.reason, 2_000))
     print(f"{style.dim('rule')}: {Style.text(decision.rule, 1_000)}")
     if decision.hint:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from metier.guard.policy import Policy
     from metier.guard.redaction import redact
     from metier.guard.rules import Rule, parse_rules
+    from metier.guard.shell import shell_parts
 
 _NAMES = {
     "Action": "metier.guard.decision",
@@ -43,6 +44,7 @@ _NAMES = {
     "permits": "metier.guard.matching",
     "redact": "metier.guard.redaction",
     "refused": "metier.guard.guard",
+    "shell_parts": "metier.guard.shell",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
@@ -70,4 +72,5 @@ __all__ = [
     "permits",
     "redact",
     "refused",
+    "shell_parts",
 ]

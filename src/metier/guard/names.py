@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 _SAME = {
     "bash": "bash_exec bash_tool exec exec_command execute_bash execute_command local_shell run_bash run_command "
-    "run_in_terminal run_shell run_shell_command run_terminal_cmd sh shell shell_command shell_exec terminal",
+    "run_in_terminal run_shell run_shell_command run_terminal_cmd sandbox_execute sh shell shell_command shell_exec "
+    "terminal",
     "read": "file_read open_file read_file read_files read_text_file view view_file",
-    "write": "create create_file file_write save_file write_file write_to_file",
+    "write": "create_file file_write save_file write_file write_to_file",
     "edit": "apply_diff edit_file file_edit multi_edit multiedit patch_file replace_in_file search_replace str_replace "
     "str_replace_based_edit_tool str_replace_editor update_file",
     "glob": "file_search find_files glob_files glob_tool",
