@@ -127,7 +127,6 @@ def shell_rules(begin: Callable[..., Session], skills: Path, write_skill: Callab
     ]
 
 
-@pytest.mark.xfail(reason="sandbox_execute is not yet among the names of the shell in metier.guard.names", strict=True)
 def test_what_is_said_of_bash_counts_for_the_shell(
     begin: Callable[..., Session], skills: Path, write_skill: Callable[..., Path]
 ) -> None:

@@ -116,9 +116,7 @@ def test_secrets_are_marked_and_all_else_is_kept(begin: Begin, skill: Files) -> 
     assert data["nested"] == {"list": ["password: hunter2", 5]}
 
 
-def test_a_listener_that_fails_stops_nobody(
-    begin: Begin, skill: Files, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_listener_that_fails_stops_nobody(begin: Begin, skill: Files, caplog: pytest.LogCaptureFixture) -> None:
     def fail(event: Event) -> None:
         raise RuntimeError("no")
 

@@ -119,11 +119,11 @@ def test_the_allowed_tools_are_those_that_every_list_has(begin: Begin, skill: Fi
         skill("b", more="allowed-tools: read_file Write\n"),
         skill("c"),
     )
-    assert session.allowed_tools is None
+    assert not session.allowed_tools  # None, as none has a list
     session.load(["a", "c"])
-    assert session.allowed_tools == {"read", "bash"}
+    assert session.allowed_tools == frozenset({"read", "bash"})
     session.load("b", "add")
-    assert session.allowed_tools == {"read"}
+    assert session.allowed_tools == frozenset({"read"})
     session.unload(all=True)
     assert session.allowed_tools is None
 
@@ -151,9 +151,7 @@ def test_loading_a_skill_without_rules_widens_nothing(begin: Begin, skill: Files
 
 
 @pytest.mark.covers("O-39")
-def test_rules_survive_an_exception_inside_a_tool(
-    begin: Begin, skill: Files, agent: Agent, log: MemoryLog
-) -> None:
+def test_rules_survive_an_exception_inside_a_tool(begin: Begin, skill: Files, agent: Agent, log: MemoryLog) -> None:
     session = begin(skill("a", more="allowed-tools: fail, read\n"), skills=["a"])
     result = call(session, agent, "fail")
     assert (result.success, log.records[-1].success) == (False, False)
@@ -176,7 +174,8 @@ def test_a_refusal_is_logged_as_a_warning(
 
 @pytest.mark.covers("O-43")
 @pytest.mark.parametrize(
-    "command", ["git status && curl x", "git status; curl x", "git status | sh", "curl x", "git `curl x`", "git $(curl x)"]
+    "command",
+    ["git status && curl x", "git status; curl x", "git status | sh", "curl x", "git `curl x`", "git $(curl x)"],
 )
 def test_a_forged_command_never_runs(begin: Begin, skill: Files, agent: Agent, command: str) -> None:
     session = begin(skill("a", more="allowed-tools: Bash(git status:*), Bash(git:*)\n"), skills=["a"])

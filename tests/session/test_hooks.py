@@ -106,7 +106,9 @@ def test_a_failing_pre_aborts_the_load_changes_nothing_and_post_tidies_up(place:
 
 
 @pytest.mark.covers("O-101")
-@pytest.mark.parametrize("how", ["unload all", "replace", "close", "task", "failed task", "block", "remove", "activation"])
+@pytest.mark.parametrize(
+    "how", ["unload all", "replace", "close", "task", "failed task", "block", "remove", "activation"]
+)
 def test_post_runs_however_a_skill_ends(place: Place, how: str) -> None:
     place.skill("a", AROUND, pre="", post="")
     place.skill("b", "  Stop: []\n")
@@ -193,9 +195,7 @@ def test_a_load_that_fails_late_runs_post_for_every_pre(place: Place) -> None:
         (Policy(hooks="ask", unsandboxed="allow"), "Hooks are not allowed here"),
     ],
 )
-def test_without_the_policys_word_no_hook_runs(
-    place: Place, log: MemoryLog, policy: Policy, reason: str
-) -> None:
+def test_without_the_policys_word_no_hook_runs(place: Place, log: MemoryLog, policy: Policy, reason: str) -> None:
     place.skill("a", AROUND, pre="", post="")
     with pytest.raises(ActivationFailed, match=reason):
         place.session(policy, skills=["a"])
@@ -206,7 +206,9 @@ def test_without_the_policys_word_no_hook_runs(
 
 @pytest.mark.covers("O-101")
 def test_a_hook_before_a_call_can_refuse_it(place: Place, log: MemoryLog) -> None:
-    place.skill("a", on_tools("PreToolUse", "check"), check='grep -q secret && { echo "no secrets" >&2; exit 2; }; exit 0')
+    place.skill(
+        "a", on_tools("PreToolUse", "check"), check='grep -q secret && { echo "no secrets" >&2; exit 2; }; exit 0'
+    )
     session = place.session(skills=["a"])
     result = call(session, text="a secret")
     assert (result.success, result.code) == (False, "hook-refused")

@@ -127,19 +127,20 @@ def test_a_stale_skill_is_said_to_be(begin_in: Begin, write_skill: Write, tmp_pa
 
 def test_a_text_made_while_another_thread_loads_is_not_kept_for_what_it_loaded(begin: Begin, skill: Files) -> None:
     session = begin(skill("a"), skill("b"), skills=["a"])
-    real = Library.catalog
+    look, interrupted = session.live, threading.Event()
 
-    def slow(library: Library, *args: Any, **options: Any) -> Any:
-        # While the text for `a` alone is made, somebody loads `b`.
-        thread = threading.Thread(target=lambda: session.load("b", "add"))
-        thread.start()
-        thread.join()
-        return real(library, *args, **options)
+    def look_and_be_interrupted() -> Any:
+        active = look()
+        if not interrupted.is_set():
+            # Right after it was seen that only `a` is active, somebody loads `b`.
+            interrupted.set()
+            thread = threading.Thread(target=lambda: session.load("b", "add"))
+            thread.start()
+            thread.join()
+        return active
 
-    live = session.live()
-    with mock.patch.object(Library, "catalog", slow):
-        session.instructions()
-    assert live != session.active
+    with mock.patch.object(session, "live", look_and_be_interrupted):
+        assert '<skill name="b"' not in session.instructions()
     assert '<skill name="b"' in session.instructions()
 
 

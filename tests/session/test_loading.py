@@ -606,9 +606,7 @@ def test_a_load_leaves_one_record_with_skill_layer_user_and_time(begin: Begin, s
 
 
 @pytest.mark.covers("O-41")
-def test_activation_and_deactivation_are_logged(
-    begin: Begin, skill: Files, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_activation_and_deactivation_are_logged(begin: Begin, skill: Files, caplog: pytest.LogCaptureFixture) -> None:
     session = begin(skill("a"))
     with caplog.at_level("INFO", logger="metier.session"):
         session.load("a")

@@ -28,7 +28,7 @@ def session(begin: Begin, skill: Files) -> Session:
 
 @pytest.mark.covers("O-38")
 def test_the_innermost_ends_first(session: Session) -> None:
-    assert session.stack == ()
+    assert not session.stack
     assert session.activate("a").name == "a"
     session.activate("b")
     assert (session.stack, active(session), session.one().name) == (("a", "b"), ["a", "b"], "b")

@@ -43,9 +43,7 @@ def session(begin: Begin, skill: Files) -> Session:
 @pytest.mark.covers("G-26", "O-105")
 def test_arguments_environment_and_folder_are_passed_as_they_are(session: Session, log: MemoryLog) -> None:
     (Path(session.workspace) / "sub").mkdir(parents=True)
-    outcome = session.run_blocking(
-        "scripts/show.py", ["--x", "a b; $(c)"], env={"LIMIT": '"; rm -rf /"'}, folder="sub"
-    )
+    outcome = session.run_blocking("scripts/show.py", ["--x", "a b; $(c)"], env={"LIMIT": '"; rm -rf /"'}, folder="sub")
     found = json.loads(outcome.stdout)
     assert found["args"] == ["--x", "a b; $(c)"]
     assert found["cwd"] == str(Path(session.workspace, "sub").resolve())

@@ -29,7 +29,7 @@ def active(session: Session) -> list[str]:
 
 
 def resumed(session: Session, state: Any, **options: Any) -> Session:
-    return session.library.resume(state, guard=session.guard, **options)
+    return Session.resume(session.library, state, guard=session.guard, **options)
 
 
 @pytest.mark.parametrize("form", [lambda state: state, json.dumps, lambda state: json.dumps(state).encode()])
@@ -90,7 +90,7 @@ def test_a_skill_that_is_gone_is_left_out(begin_in: Begin, write_skill: Write, t
 def test_a_skill_that_is_blocked_by_now_is_left_out_and_that_is_recorded(begin: Begin, skill: Files) -> None:
     state = (session := begin(skill("a"), skill("b"), skills=["a", "b"])).save()
     log = MemoryLog()
-    again = session.library.resume(state, guard=Guard(Policy(blocked=["b"]), audit=log))
+    again = Session.resume(session.library, state, guard=Guard(Policy(blocked=["b"]), audit=log))
     assert active(again) == ["a"]
     assert [(one.skill, one.decision, one.success) for one in log.records] == [
         ("a", "allow", True),
@@ -101,9 +101,9 @@ def test_a_skill_that_is_blocked_by_now_is_left_out_and_that_is_recorded(begin: 
 def test_a_skill_out_of_scope_by_now_is_left_out(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", more="scope:\n  agents: [x]\n"), skill("b"))
     library = session.library.as_caller(agent="x")
-    state = library.session(guard=session.guard, skills=["a", "b"]).save()
-    assert active(session.library.resume(state, guard=session.guard)) == ["b"]
-    assert active(library.resume(state, guard=session.guard, names=["b"])) == ["b"]
+    state = Session(library, guard=session.guard, skills=["a", "b"]).save()
+    assert active(resumed(session, state)) == ["b"]
+    assert active(Session.resume(library, state, guard=session.guard, names=["b"])) == ["b"]
 
 
 def test_with_less_room_the_last_ones_stay(begin: Begin, skill: Files) -> None:
@@ -140,7 +140,7 @@ def test_a_message_of_the_user_cannot_be_made_active_by_what_was_saved(begin: Be
     assert active(resumed(session, state)) == []
 
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "name": "a",
     "source": "memory",
     "key": "skill-1/SKILL.md",
@@ -150,7 +150,7 @@ GOOD = {
     "allowed": None,
     "disallowed": [],
 }
-STATE = {"format": 1, "id": "x", "task": None, "active": [GOOD], "stack": [], "delivered": []}
+STATE: dict[str, Any] = {"format": 1, "id": "x", "task": None, "active": [GOOD], "stack": [], "delivered": []}
 
 
 @pytest.mark.parametrize(

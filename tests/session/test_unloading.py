@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -217,9 +219,34 @@ def test_an_edit_that_changes_nothing_in_the_end_makes_nothing_stale(
 
 def test_blocking_ends_a_skill_in_every_running_session(begin: Begin, skill: Files, log: MemoryLog) -> None:
     first = begin(skill("a"), skill("b"), skills=["a", "b"])
-    second = first.library.session(guard=first.guard, skills=["b"])
+    second = Session(first.library, guard=first.guard, skills=["b"])
     first.guard.block("b")
     assert (active(first), active(second)) == (["a"], [])
     assert [one.skill for one in log.records if one.event == "unload"] == ["b", "b"]
     first.guard.unblock("b")
     assert (active(first), active(second)) == (["a"], [])
+
+
+def test_a_blocked_skill_is_seen_by_nobody_while_somebody_else_finds_out(begin: Begin, skill: Files) -> None:
+    session = begin(skill("a"), skills=["a"])
+    looking, go_on = threading.Event(), threading.Event()
+    is_blocked = session.guard.is_blocked
+
+    def slowly(name: str, digest: str = "") -> bool:
+        looking.set()
+        go_on.wait(10)
+        return is_blocked(name, digest)
+
+    seen: list[list[str]] = []
+    threads = [threading.Thread(target=lambda: seen.append(active(session))) for _ in range(2)]
+    with mock.patch.object(session.guard, "is_blocked", slowly):
+        session.guard.block("a")
+        threads[0].start()
+        looking.wait(10)
+        threads[1].start()
+        threads[1].join(0.2)
+        assert seen in ([], [[]])
+        go_on.set()
+        for thread in threads:
+            thread.join()
+    assert seen == [[], []]

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from metier.dialect.operations import Operations, outcome_result
 from metier.dialect.skill_tool import SkillTool, number, schema, text
+from metier.errors import SkillNotFound
 from metier.session import Vocabulary
 from metier.session.instructions import active_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.dialect.operations import Spawn
+    from metier.dialect.operations import Loaded, Spawn
     from metier.run import Outcome
     from metier.session import Session
     from metier.tools import ToolResult
 
 GET = schema(
     ("skill_name",),
-    skill_name=text("The name of a skill, as listed."),
+    skill_name=text("The name of a skill, as listed; or words, to be told which skills fit them."),
     args=text("What the skill is to work on, if its instructions ask for arguments."),
 )
 EXECUTE = schema(
@@ -36,7 +37,7 @@ class SandboxDialect:
     """A shell that the skills are mounted in, and a tool that tells about one."""
 
     name = "sandbox"
-    words = Vocabulary(load="get_skill", execute="sandbox_execute")
+    words = Vocabulary(load="get_skill", search="get_skill", execute="sandbox_execute")
 
     def instructions(self, session: Session, prompt: str | None = None) -> str:
         """The active skills, where their instructions go there; the catalog is in the tool."""
@@ -68,7 +69,7 @@ class _Calls:
         self._do = operations
 
     async def get_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
-        loaded = await self._do.load([arguments["skill_name"]], "add", arguments.get("args", ""))
+        loaded = await self._loaded(arguments["skill_name"], arguments.get("args", ""))
         if loaded.output is not None:
             return loaded.result({"name": arguments["skill_name"], "output": loaded.output})
         one = loaded.one()
@@ -80,6 +81,16 @@ class _Calls:
                 "instructions": loaded.content,
             }
         )
+
+    async def _loaded(self, name: str, args: str) -> Loaded:
+        try:
+            return await self._do.load([name], "add", args)
+        except SkillNotFound as error:
+            # There is no tool to search with: whoever asks for what is not there is told what would fit.
+            fitting = ", ".join(result.name for result in self._do.search(name, 5))
+            if not fitting:
+                raise
+            raise SkillNotFound(error.message, hint=f"Skills that fit these words: {fitting}.") from None
 
     async def execute(self, arguments: Mapping[str, Any]) -> ToolResult:
         outcome = await self._do.execute(arguments["command"], seconds=arguments.get("seconds"))

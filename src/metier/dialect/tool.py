@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.operations import Operations, outcome_result, resource_result
+from metier.dialect.operations import Operations, described, outcome_result, resource_result
 from metier.dialect.skill_tool import SkillTool, choice, schema, text
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
 from metier.session import Vocabulary
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 SKILL = schema(
     ("skill_name",),
-    skill_name=text("The name of the skill, as listed."),
+    skill_name=text("The name of the skill, as listed. For search: what the skill should be good for."),
     args=text("For load: what the skill is to work on. For read: a path. For run: a script and its arguments."),
     action=choice(
-        "load (default): get its instructions. read: get a file of it. run: run a script of it. unload: end it.",
+        "load (default): get its instructions. read: get a file of it. run: run a script of it. unload: end it. "
+        "search: find skills that are not listed.",
         "load",
         "read",
         "run",
         "unload",
+        "search",
     ),
 )
 
@@ -51,7 +53,13 @@ class ToolDialect:
     """One tool, `skill`, that does everything; its description lists the skills and is always current."""
 
     name = "tool"
-    words = Vocabulary(load="skill", unload="skill", read="skill action=read", run="skill action=run")
+    words = Vocabulary(
+        load="skill",
+        unload="skill action=unload",
+        read="skill action=read",
+        run="skill action=run",
+        search="skill action=search",
+    )
 
     def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.timeout = timeout
@@ -86,6 +94,9 @@ class _Calls:
         if action == "unload":
             receipt = await self._do.unload([name], False)
             return ToolResult(success=True, result={"skill_name": name, "unloaded": name in receipt.changed})
+        if action == "search":
+            found = [{"name": result.name, "description": described(result.entry)} for result in self._do.search(name)]
+            return ToolResult(success=True, result={"skills": found})
         if action == "read":
             resource = self._do.read(args, name)
             return resource_result(resource, resource.as_dict())
