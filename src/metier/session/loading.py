@@ -38,7 +38,6 @@ class Loading:
         self._arguments = arguments
         self._wanted: dict[str, Subject] = {}
         self._passages: list[tuple[Passage, Subject]] = []
-        self._entries: list[Entry] = []
         self._hooked: list[ActiveSkill] = []
 
     def _with_dependencies(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -72,11 +71,10 @@ class Loading:
         """The skills, decided about and read; raises, with a record for each, when one of them cannot be loaded."""
         try:
             self._wanted = {name: Subject(name=shown(name)) for name in names}
-            entries = list({id(entry): entry for entry in map(self._found, names)}.values())
+            entries = list({(id(entry.place), entry.key): entry for entry in map(self._found, names)}.values())
             if self._session.options.dependencies == "load":
                 entries = self._with_dependencies(entries)
             self._require_few(entries)
-            self._entries = entries
             for entry in entries:
                 self._enter(entry)
             return [self._prepared(entry) for entry in entries]
