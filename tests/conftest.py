@@ -28,6 +28,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     }.items():
         monkeypatch.setenv(variable, str(home / folder))
     monkeypatch.delenv("METIER_ENTERPRISE", raising=False)
+    monkeypatch.delenv("METIER_AUDIT", raising=False)
     # The same results whether or not the extra for searching by meaning is installed.
     monkeypatch.setenv("METIER_VECTORS", "off")
     return home

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
@@ -56,6 +57,7 @@ class Session(room.Session):
         if not names:
             return []
         # The files of loaded skills can be read too, wherever they lie; they cannot be written.
+        os.makedirs(self.workspace, exist_ok=True)
         workspace = Workspace(self.workspace, readable=lambda: tuple(one.root for one in self.active))
         runner = None
         if "Bash" in names:

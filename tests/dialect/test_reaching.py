@@ -42,3 +42,15 @@ def test_a_skill_that_is_not_listed_is_found_and_loaded(session: Session, dialec
     call = {"runtime": "skills_load", "registry": "read_skill", "tool": "skill", "sandbox": "get_skill"}[dialect]
     assert executor.execute_blocking(call, load.get(dialect, {"skill_name": "zebra-painter"})).success
     assert [one.name for one in session.active] == ["zebra-painter"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "tool", "key"), [("registry", "read_skill", "skill_id"), ("sandbox", "get_skill", "skill_name")]
+)
+def test_where_a_model_cannot_unload_the_oldest_skill_makes_room(
+    session: Session, dialect: DialectName, tool: str, key: str
+) -> None:
+    executor = session.executor(dialect=dialect)
+    for number in range(10):
+        assert executor.execute_blocking(tool, {key: f"widget-{number:03}"}).success
+    assert [one.name for one in session.active] == [f"widget-{number:03}" for number in range(2, 10)]

@@ -235,3 +235,26 @@ def test_two_mebibytes_of_blanks_take_no_more_than_linear_time(lead: str, blank:
     started = time.process_time()
     contained(lead + blank * (2 << 20))
     assert time.process_time() - started < 10
+
+
+@pytest.mark.covers("O-55")
+def test_the_files_that_a_body_speaks_of_are_listed_with_what_it_says_of_them(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    body = (
+        "Fill it.\n\n- reference.md: API documentation (1,200 lines)\n- gone.md: not there\n\nSee notes.txt for more."
+    )
+    write_skill(tmp_path / "forms", body=body)
+    (tmp_path / "forms" / "reference.md").write_text("x")
+    (tmp_path / "forms" / "notes.txt").write_text("x")
+    session = Library.from_folder(tmp_path, cache=False).session(guard=Guard(audit=MemoryLog()))
+    session.load("forms")
+    lines = session.content().splitlines()
+    start = lines.index("AVAILABLE SUPPORTING FILES")
+    assert lines[start + 2 : start + 4] == [
+        f"- {tmp_path}/forms/notes.txt: more",
+        f"- {tmp_path}/forms/reference.md (1,200 lines): API documentation",
+    ]
+    assert session.files_read == frozenset()
+    session.read("reference.md")
+    assert session.files_read == {("forms", "reference.md")}

@@ -101,3 +101,19 @@ def test_a_block_reaches_children(begin: Begin, skill: Files) -> None:
     child = parent.fork("a")
     parent.guard.block("a")
     assert child.active == ()
+
+
+@pytest.mark.covers("O-40", "O-102")
+def test_what_restricts_a_conversation_restricts_what_it_starts() -> None:
+    library = Library.from_files(
+        {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nDo."},
+        {"SKILL.md": "---\nname: free\ndescription: F.\n---\nDo."},
+    )
+    session = library.session(skills=["strict"], guard=Guard(audit=MemoryLog()))
+    child = session.fork("free")
+    assert [one.name for one in child.active] == ["free"]
+    assert not child.may_call("Write", {"file_path": "x"})
+    assert child.fork("free").allowed_tools == frozenset({"read"})
+    session.unload(all=True)
+    assert not child.may_call("Write", {"file_path": "x"}), "as it was when the child began"
+    assert session.fork("free").may_call("Write", {"file_path": "x"})

@@ -39,7 +39,16 @@ class Operations:
         session = self.session
         if self._spawn is not None and len(names) == 1 and self._is_forked(names[0]):
             return await self._forked(self._spawn, names[0], args)
-        receipt = await _in_thread_if(session.may_start_programs, session.load, names, mode, args=args, by="model")
+        receipt = await _in_thread_if(
+            session.may_start_programs,
+            session.load,
+            names,
+            mode,
+            args=args,
+            by="model",
+            # Where a model cannot unload, it must not get stuck either.
+            make_room=self.words.unload is None,
+        )
         texts = {name: session.content(name, words=self.words) for name in receipt.changed}
         return Loaded(receipt, texts, session)
 

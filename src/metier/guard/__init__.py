@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from metier.guard.audit import AuditLog, AuditRecord, FileLog, MemoryLog, default_audit_file
     from metier.guard.ceiling import Ceiling
     from metier.guard.decision import Action, Actor, Decision, Subject
-    from metier.guard.guard import Guard, Passage, current_user, failure_code, refused
+    from metier.guard.guard import Guard, current_user
     from metier.guard.matching import Match, forbids, permits
     from metier.guard.names import canonical_tool
+    from metier.guard.passage import Passage, failure_code, refused
     from metier.guard.policy import Policy
     from metier.guard.redaction import redact
     from metier.guard.rules import Rule, parse_rules
@@ -31,19 +32,19 @@ _NAMES = {
     "Guard": "metier.guard.guard",
     "Match": "metier.guard.matching",
     "MemoryLog": "metier.guard.audit",
-    "Passage": "metier.guard.guard",
+    "Passage": "metier.guard.passage",
     "Policy": "metier.guard.policy",
     "Rule": "metier.guard.rules",
     "Subject": "metier.guard.decision",
     "canonical_tool": "metier.guard.names",
     "current_user": "metier.guard.guard",
     "default_audit_file": "metier.guard.audit",
-    "failure_code": "metier.guard.guard",
+    "failure_code": "metier.guard.passage",
     "forbids": "metier.guard.matching",
     "parse_rules": "metier.guard.rules",
     "permits": "metier.guard.matching",
     "redact": "metier.guard.redaction",
-    "refused": "metier.guard.guard",
+    "refused": "metier.guard.passage",
     "shell_parts": "metier.guard.shell",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)

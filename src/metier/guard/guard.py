@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import json
 import os
 import threading
-import time
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from metier._log import logger
-from metier.errors import MetierError, Refused
-from metier.guard.audit import AuditRecord, FileLog, default_audit_file
+from metier.errors import MetierError
+from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
+from metier.guard.passage import Passage
 from metier.guard.policy import Policy
-from metier.guard.redaction import redact
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
-    from metier.guard.audit import AuditLog
+    from metier.guard.audit import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
 
 log = logger("metier.guard")
 
 _STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
-_MAX_ARGUMENTS = 2_000
 _MAX_UNKEPT = 1_000
 _NOBODY = Actor()
 
@@ -208,7 +203,7 @@ class Guard:
         if not decision.is_allowed:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
             log.warning("%s %s: %s (%s)", action.point, shown(what), decision.reason, decision.rule)
-        return Passage(self, action, actor, decision, active)
+        return Passage(self.keep, action, actor, decision, active)
 
     def _asked(self, action: Action, decision: Decision) -> Decision:
         assert self.approve is not None
@@ -260,98 +255,8 @@ class Guard:
         )
 
 
-class Passage:
-    """One action on its way: the decision about it, and the record that it leaves when it ends."""
-
-    __slots__ = ("_action", "_active", "_actor", "_guard", "_is_closed", "_started", "decision")
-
-    def __init__(
-        self, guard: Guard, action: Action, actor: Actor, decision: Decision, active: tuple[str, ...] = ()
-    ) -> None:
-        self.decision = decision
-        self._guard = guard
-        self._action = action
-        self._actor = actor
-        self._active = active
-        self._is_closed = False
-        self._started = time.perf_counter()
-
-    def require(self) -> None:
-        """Raise `Refused` unless it was allowed."""
-        if not self.decision.is_allowed:
-            raise refused(self.decision)
-
-    def close(
-        self,
-        *,
-        success: bool | None = None,
-        code: str = "",
-        exit_code: int | None = None,
-        duration_ms: float | None = None,
-    ) -> None:
-        """Write the record; a second time does nothing. The duration is that of the passage unless given."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        took = (time.perf_counter() - self._started) * 1000
-        action, actor, decision = self._action, self._actor, self.decision
-        subject = action.skill
-        self._guard.keep(
-            AuditRecord(
-                timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
-                event=action.point,
-                decision=decision.outcome,
-                reason=decision.reason,
-                rule=decision.rule,
-                code=code or decision.code,
-                skill=subject.name if subject is not None else "",
-                digest=subject.digest if subject is not None else "",
-                layer=subject.layer if subject is not None else "",
-                active=self._active,
-                tool=_shortened(action.tool),
-                path=_shortened(action.path),
-                command=_shortened(redact(action.command)) if action.command else "",
-                arguments=_arguments(action) if action.point == "call" else "",
-                by=action.by,
-                agent=actor.agent,
-                task=actor.task,
-                tenant=actor.tenant,
-                user=actor.user,
-                session=actor.session,
-                correlation_id=actor.correlation_id,
-                success=success if decision.is_allowed else False,
-                exit_code=exit_code,
-                duration_ms=round(took if duration_ms is None else duration_ms, 3),
-            )
-        )
-
-    def __enter__(self) -> Passage:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(success=error is None, code=failure_code(error))
-
-
 _ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
 _RUNS = {"run": "Scripts", "hook": "Hooks", "inject": "Commands inside instructions"}
-
-
-def failure_code(error: BaseException | None) -> str:
-    """What a record says of the error that something ended in."""
-    if error is None:
-        return ""
-    if isinstance(error, MetierError):
-        return error.code
-    return "failed" if isinstance(error, Exception) else "cancelled"
-
-
-def refused(decision: Decision) -> Refused:
-    """The error for a decision, for callers that are programs."""
-    error = Refused(decision.reason, hint=decision.hint, decision=decision)
-    error.code = decision.code or error.code
-    return error
 
 
 def _by_policy(setting: str, outcome: Outcome, reason: str, code: str = "", hint: str = "") -> Decision:
@@ -366,20 +271,6 @@ def _by_policy(setting: str, outcome: Outcome, reason: str, code: str = "", hint
         code=code or f"{setting}-denied",
         hint=hint or f"A policy with {setting}='allow' would allow it.",
     )
-
-
-def _arguments(action: Action) -> str:
-    with contextlib.suppress(TypeError, ValueError, RecursionError):
-        return _shortened(redact(json.dumps(dict(action.arguments), default=_told, ensure_ascii=False)))
-    return "(not JSON)"
-
-
-def _told(value: Any) -> str:
-    return f"({type(value).__name__})"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_ARGUMENTS else f"{text[:_MAX_ARGUMENTS]}… ({len(text):,} characters)"
 
 
 def _log_of(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.find.render import one_line
+from metier.session.supporting import initial_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,12 +64,14 @@ def attribute(text: str) -> str:
 def skill_content(active: ActiveSkill, *, run_tool: str | None = None, read_tool: str | None = None) -> str:
     """A skill as a model gets it: its instructions, its files, and what to know about both."""
     head = f'<skill_content name="{attribute(active.name)}" digest="{active.digest}" root="{attribute(active.root)}">'
-    parts = [head, "<skill_body>", contained(active.body), "</skill_body>"]
+    context = initial_context(active.body, active.root, active.listing)
+    parts = [head, "<skill_body>", contained(context.content), "</skill_body>"]
     resources = skill_resources(active)
     if resources:
         parts.append(resources)
     parts.append("<skill_notes>")
     parts.extend(notes(active, run_tool=run_tool, read_tool=read_tool))
+    parts.extend(attribute(line) for line in context.section().splitlines())
     parts.append("</skill_notes>")
     parts.append("</skill_content>")
     return "\n".join(parts)

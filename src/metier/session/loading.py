@@ -236,7 +236,7 @@ class Loading:
                 if subject.name not in entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)
-                    passage = Passage(session.guard, action, session.actor, session.guard.decide(action))
+                    passage = Passage(session.guard.keep, action, session.actor, session.guard.decide(action))
                     self._passages.append((passage, subject))
             for passage, subject in self._passages:
                 passage.close(success=False, code=code)

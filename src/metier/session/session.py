@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from metier.find.library import Library
     from metier.find.result import Result
+    from metier.guard import Ceiling
     from metier.library import Entry
     from metier.run import Outcome, Runner
     from metier.session.active import ActiveSkill, Receipt
@@ -95,6 +96,8 @@ class Session(State):
         self._stack = Stack()
         self._delivered: set[tuple[str, str, str]] = set()
         self._prompting = Prompting()
+        self._files_read: set[tuple[str, str]] = set()
+        self._above: tuple[Ceiling, ...] = ()
         if isinstance(skills, str) or skills:
             names = _several(skills)
             if len(names) != len(skills) and not isinstance(skills, str):
@@ -107,11 +110,18 @@ class Session(State):
     # --- loading ------------------------------------------------------------------------------------------------
 
     def load(
-        self, names: str | Sequence[str], mode: Mode | Literal[""] = "replace", *, args: str = "", by: By = "host"
+        self,
+        names: str | Sequence[str],
+        mode: Mode | Literal[""] = "replace",
+        *,
+        args: str = "",
+        by: By = "host",
+        make_room: bool = False,
     ) -> Receipt:
         """Load skills: instead of those that are active, or in addition to them. A load that fails changes nothing.
 
-        A skill that is loaded already moves to the end. `args` are the arguments that its instructions ask for.
+        A skill that is loaded already moves to the end. `args` are the arguments that its instructions ask for. Where
+        there would be too many, it is an error, or with `make_room` those go that were loaded longest ago.
         """
         self.require_open()
         wanted = _several(names)
@@ -125,6 +135,8 @@ class Session(State):
                 self.require_open()
                 before = self._active
                 now = _after_loading(before, loaded, "add" if mode == "add" else "replace")
+                if make_room and len(loaded) <= self.options.max_active:
+                    now = now[-self.options.max_active :]
                 if len(now) > self.options.max_active:
                     raise too_many(len(now), self.options.max_active)
                 loading.require_unchanged(loaded)
@@ -187,8 +199,14 @@ class Session(State):
         instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
         with self.passing(Action(point="read", skill=one.subject, path=where, command=instead, by=by)):
             resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
+        self._files_read.add((one.name, resource.path))
         self.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
         return replace(resource, is_stale=True) if self.is_stale(one) else resource
+
+    @property
+    def files_read(self) -> frozenset[tuple[str, str]]:
+        """The files that were read, each with the skill it belongs to."""
+        return frozenset(self._files_read)
 
     async def run(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
         """Run a script of an active skill; options are `env`, `folder`, `seconds` and `by`."""
@@ -321,7 +339,7 @@ class Session(State):
             point="call",
             tool=tool,
             arguments=arguments,
-            ceilings=() if is_control else tuple(one.ceiling for one in active),
+            ceilings=() if is_control else (*self._above, *(one.ceiling for one in active)),
             workspace=self.workspace,
             is_control=is_control,
         )
@@ -329,11 +347,8 @@ class Session(State):
     @property
     def allowed_tools(self) -> frozenset[str] | None:
         """The tools that every active skill with a list names; None when none has one."""
-        lists = [
-            frozenset(rule.tool for rule in one.ceiling.allowed)
-            for one in self.active
-            if one.ceiling.allowed is not None
-        ]
+        ceilings = (*self._above, *(one.ceiling for one in self.active))
+        lists = [frozenset(rule.tool for rule in one.allowed) for one in ceilings if one.allowed is not None]
         return frozenset.intersection(*lists) if lists else None
 
     # --- nesting and tasks --------------------------------------------------------------------------------------
@@ -403,6 +418,8 @@ class Session(State):
             lineage=self.lineage.child(entry.name),
             **options,
         )
+        # Whatever restricts this conversation restricts what it starts.
+        child._above = (*self._above, *(one.ceiling for one in self.live()))
         child.load([child.handle(entry)], args=args, by=by)
         return child
 

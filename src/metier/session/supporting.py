@@ -97,7 +97,7 @@ def supporting_section(files: Iterable[SupportingFile], folder: str) -> str:
     for file in sorted(files, key=lambda file: file.path):
         lines = "" if file.lines is None else f" ({file.lines:,} line{'' if file.lines == 1 else 's'})"
         said = f": {file.description}" if file.description else ""
-        entries.append(f"- {os.path.join(os.path.abspath(folder), *file.path.split('/'))}{lines}{said}")
+        entries.append(f"- {os.path.join(folder, *file.path.split('/'))}{lines}{said}")
     return "\n".join(["AVAILABLE SUPPORTING FILES", "Read these when they are needed:", *entries]) if entries else ""
 
 

@@ -1,0 +1,130 @@
+"""One action on its way through the guard, and the record that it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import MetierError, Refused
+from metier.guard.audit import AuditRecord
+from metier.guard.redaction import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from metier.guard.decision import Action, Actor, Decision
+
+_MAX_ARGUMENTS = 2_000
+
+
+class Passage:
+    """One action on its way: the decision about it, and the record that it leaves when it ends."""
+
+    __slots__ = ("_action", "_active", "_actor", "_is_closed", "_keep", "_started", "decision")
+
+    def __init__(
+        self,
+        keep: Callable[[AuditRecord], None],
+        action: Action,
+        actor: Actor,
+        decision: Decision,
+        active: tuple[str, ...] = (),
+    ) -> None:
+        self.decision = decision
+        self._keep = keep
+        self._action = action
+        self._actor = actor
+        self._active = active
+        self._is_closed = False
+        self._started = time.perf_counter()
+
+    def require(self) -> None:
+        """Raise `Refused` unless it was allowed."""
+        if not self.decision.is_allowed:
+            raise refused(self.decision)
+
+    def close(
+        self,
+        *,
+        success: bool | None = None,
+        code: str = "",
+        exit_code: int | None = None,
+        duration_ms: float | None = None,
+    ) -> None:
+        """Write the record; a second time does nothing. The duration is that of the passage unless given."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        took = (time.perf_counter() - self._started) * 1000
+        action, actor, decision = self._action, self._actor, self.decision
+        subject = action.skill
+        self._keep(
+            AuditRecord(
+                timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
+                event=action.point,
+                decision=decision.outcome,
+                reason=decision.reason,
+                rule=decision.rule,
+                code=code or decision.code,
+                skill=subject.name if subject is not None else "",
+                digest=subject.digest if subject is not None else "",
+                layer=subject.layer if subject is not None else "",
+                active=self._active,
+                tool=_shortened(action.tool),
+                path=_shortened(action.path),
+                command=_shortened(redact(action.command)) if action.command else "",
+                arguments=_arguments(action) if action.point == "call" else "",
+                by=action.by,
+                agent=actor.agent,
+                task=actor.task,
+                tenant=actor.tenant,
+                user=actor.user,
+                session=actor.session,
+                correlation_id=actor.correlation_id,
+                success=success if decision.is_allowed else False,
+                exit_code=exit_code,
+                duration_ms=round(took if duration_ms is None else duration_ms, 3),
+            )
+        )
+
+    def __enter__(self) -> Passage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(success=error is None, code=failure_code(error))
+
+
+def failure_code(error: BaseException | None) -> str:
+    """What a record says of the error that something ended in."""
+    if error is None:
+        return ""
+    if isinstance(error, MetierError):
+        return error.code
+    return "failed" if isinstance(error, Exception) else "cancelled"
+
+
+def refused(decision: Decision) -> Refused:
+    """The error for a decision, for callers that are programs."""
+    error = Refused(decision.reason, hint=decision.hint, decision=decision)
+    error.code = decision.code or error.code
+    return error
+
+
+def _arguments(action: Action) -> str:
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return _shortened(redact(json.dumps(dict(action.arguments), default=_told, ensure_ascii=False)))
+    return "(not JSON)"
+
+
+def _told(value: Any) -> str:
+    return f"({type(value).__name__})"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_ARGUMENTS else f"{text[:_MAX_ARGUMENTS]}… ({len(text):,} characters)"
