@@ -54,6 +54,8 @@ class Session(room.Session):
     def _built_in(self, names: Sequence[str]) -> list[Tool]:
         from metier.tools import Workspace, builtin_tools
 
+        if isinstance(names, str):
+            raise InvalidArgument("builtin is a list of names.", hint=f"Write builtin=[{names!r}].")
         if not names:
             return []
         # The files of loaded skills can be read too, wherever they lie; they cannot be written.

@@ -46,6 +46,8 @@ class MetierError(Exception):
         self.message = message
         self.hint = hint
         self.context = context
+        if hint:
+            self.add_note(f"hint: {hint}")  # what a traceback shows below the message
 
     def __str__(self) -> str:
         return self.message

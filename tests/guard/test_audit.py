@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from metier import Guard, Library, Policy
-from metier.errors import AuditUnavailable
+from metier.errors import AuditUnavailable, Refused
 from metier.guard import AuditRecord, FileLog, default_audit_file
 
 SKILL = {"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."}
@@ -197,8 +197,10 @@ def test_a_default_trail_that_cannot_be_written_is_warned_about_once_and_stops_n
 def test_a_trail_that_the_environment_asks_for_must_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METIER_AUDIT", str(tmp_path))
     session = Library.from_files(SKILL).session()
-    session.load("a")
     assert session.admit("Bash", {}).decision.code == "audit-unavailable"
+    with pytest.raises(Refused, match="nothing may happen unrecorded"):
+        session.load("a")
+    assert session.active == ()
 
 
 def test_no_trail_is_kept_where_it_is_off(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:

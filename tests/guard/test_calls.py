@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from metier import Guard, Policy
+from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Decision, MemoryLog, parse_rules
 
 
@@ -74,9 +75,22 @@ def test_a_policy_never_widens_what_a_skill_allows() -> None:
     assert (decision.outcome, decision.rule) == ("deny", "s: allowed-tools")
 
 
-def test_a_malformed_rule_allows_nothing_and_forbids_its_whole_tool() -> None:
-    assert decided("Bash", ceiling(allowed="Bash(git"), command="git status").outcome == "deny"
-    assert decided("Bash", policy=Policy(deny="Bash(git"), command="ls").outcome == "deny"
+def test_a_malformed_rule_allows_nothing_forbids_its_whole_tool_and_is_named() -> None:
+    refused = decided("Bash", ceiling(allowed="Bash(git"), command="git status")
+    assert refused.outcome == "deny" and "The rule Bash(git cannot be read." in refused.reason
+    assert decided("Bash", ceiling(disallowed="Bash(git"), command="ls").outcome == "deny"
+
+
+@pytest.mark.parametrize("field", ["allow", "ask", "deny"])
+def test_a_policy_with_a_malformed_rule_is_refused(field: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"Bash\(curl"):
+        Policy(**{field: "Read, Bash(curl:*"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["Bash(curl)", "Bash(curl:*)", "Bash(curl *)"])
+def test_whoever_forbids_a_program_forbids_it_with_any_arguments(rule: str) -> None:
+    assert decided("Bash", policy=Policy(deny=rule), command="curl -s example.com").outcome == "deny"
+    assert decided("Bash", policy=Policy(deny=rule), command="curlew x").outcome == "allow"
 
 
 @pytest.mark.covers("O-34")

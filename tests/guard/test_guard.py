@@ -6,9 +6,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from metier import Guard, Library, Place, Policy
+from metier import Decision, FunctionTool, Guard, Library, Place, Policy, ToolResult
 from metier.errors import AuditUnavailable, Refused
 from metier.guard import Action, Actor, AuditRecord, MemoryLog, Subject
 from metier.source import MemorySource
@@ -135,10 +136,10 @@ def asked(answer: Any) -> tuple[Guard, list[Any]]:
     [
         (True, "allow", ""),
         (False, "deny", "approval-denied"),
-        (None, "deny", "approval-denied"),
-        ("yes", "deny", "approval-denied"),
-        (1, "deny", "approval-denied"),
-        (RuntimeError("no"), "deny", "approval-denied"),
+        (None, "deny", "approval-failed"),
+        ("yes", "deny", "approval-failed"),
+        (1, "deny", "approval-failed"),
+        (RuntimeError("no"), "deny", "approval-failed"),
     ],
 )
 def test_only_a_clear_yes_is_agreement(answer: Any, outcome: str, code: str) -> None:
@@ -311,15 +312,83 @@ def test_a_session_stops_where_its_log_ends(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     library = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."})
     session = library.session(guard=Guard(audit=str(tmp_path / "file" / "audit.jsonl")))
-    session.load("a")
     with pytest.raises(Refused) as caught:
-        session.read("SKILL.md")
-    assert caught.value.code == "audit-unavailable"
-    with pytest.raises(Refused):
         session.load("a")
+    assert caught.value.code == "audit-unavailable"
     assert session.admit("Bash", {}).decision.code == "audit-unavailable"
-    # What is loaded can always be put down.
-    assert session.unload(all=True).active == ()
     (tmp_path / "file").unlink()
     assert session.load("a").changed == ("a",)
+    (tmp_path / "file" / "audit.jsonl").unlink()
+    (tmp_path / "file" / "audit.jsonl").mkdir()
+    assert session.admit("Bash", {}).decision.is_allowed, "that it cannot be recorded shows when it ends"
+    session.admit("Bash", {}).record(ToolResult(success=True))
+    with pytest.raises(Refused):
+        session.read("SKILL.md")
+    # What is loaded can always be put down.
+    assert session.unload(all=True).active == ()
+    (tmp_path / "file" / "audit.jsonl").rmdir()
+    session.load("a")
     assert (tmp_path / "file" / "audit.jsonl").read_text().count("\n") > 1
+
+
+def test_an_async_callback_is_awaited_with_and_without_an_event_loop() -> None:
+    async def approve(action: Action, decision: Decision) -> bool:
+        await anyio.sleep(0)
+        return action.tool == "Write"
+
+    one = guard(Policy(ask="Write, Edit"), approve=approve)
+    assert one.enter(Action(point="call", tool="Write")).decision.is_allowed
+
+    library = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."})
+    executor = library.session(guard=one).executor([FunctionTool(str, name=name, parameters=ANY) for name in ASKED])
+
+    async def main() -> list[str | None]:
+        return [(await executor.execute(name, {})).code for name in ASKED]
+
+    assert anyio.run(main) == [None, "approval-denied"]
+
+
+ASKED = ("Write", "Edit")
+ANY = {"type": "object"}
+
+
+def test_asking_does_not_hold_up_other_conversations() -> None:
+    answered = threading.Event()
+
+    def approve(action: Action, decision: Decision) -> bool:
+        return answered.wait(30)
+
+    library = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."})
+    session = library.session(guard=guard(Policy(ask="Write"), approve=approve))
+    executor = session.executor([FunctionTool(str, name="Write", parameters=ANY)])
+
+    async def main() -> ToolResult:
+        results = []
+
+        async def ask() -> None:
+            results.append(await executor.execute("Write", {}))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await anyio.sleep(0)
+            answered.set()  # only an event loop that is not held up gets here
+        return results[0]
+
+    assert anyio.run(main).success
+
+
+def test_what_is_loaded_while_somebody_is_asked_counts() -> None:
+    library = Library.from_files(
+        {"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."},
+        {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nDo."},
+    )
+
+    def approve(action: Action, decision: Decision) -> bool:
+        session.load("strict", "add")
+        return True
+
+    done: list[str] = []
+    session = library.session(skills=["a"], guard=guard(Policy(ask="Write"), approve=approve))
+    executor = session.executor([FunctionTool(lambda: done.append("w"), name="Write", parameters=ANY)])
+    result = executor.execute_blocking("Write", {})
+    assert (result.code, done) == ("tool-not-allowed", [])

@@ -197,11 +197,22 @@ def test_a_load_that_fails_late_runs_post_for_every_pre(place: Place) -> None:
 )
 def test_without_the_policys_word_no_hook_runs(place: Place, log: MemoryLog, policy: Policy, reason: str) -> None:
     place.skill("a", AROUND, pre="", post="")
-    with pytest.raises(ActivationFailed, match=reason):
-        place.session(policy, skills=["a"])
+    session = place.session(policy, skills=["a"])
+    assert [one.name for one in session.active] == ["a"], "hooks are for the host to allow; the skill works without"
+    session.close()
     assert place.trace == []
-    hooks = [(one.tool, one.success) for one in log.records if one.event == "hook"]
-    assert hooks == [("pre", False), ("post", False)]
+    hooks = [one for one in log.records if one.event == "hook"]
+    assert [(one.tool, one.success) for one in hooks] == [("pre", False), ("post", False)]
+    assert all(one.decision != "allow" and reason in one.reason for one in hooks)
+
+
+@pytest.mark.parametrize(
+    "command", ["echo a >> f; cat f", "true && false", "cat | sh", "echo $(id)", "echo `id`", "(id)"]
+)
+def test_a_hook_that_is_written_for_a_shell_is_refused_and_not_run_as_words(place: Place, command: str) -> None:
+    place.skill("a", f"  pre: '{command}'\n")
+    with pytest.raises(ActivationFailed, match="no shell runs it"):
+        place.session(Policy(hooks="allow", unsandboxed="allow"), skills=["a"])
 
 
 @pytest.mark.covers("O-101")

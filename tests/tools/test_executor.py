@@ -45,6 +45,8 @@ class Door:
         self.allowed: tuple[str, ...] | None = allowed or None
         self.entries: list[Entry] = []
 
+    may_wait = False
+
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Entry:
         decision = Decision(outcome="allow", reason="It is on the list.")
         if self.allowed is not None and not is_control and tool not in self.allowed:
@@ -141,6 +143,8 @@ def test_restrictions_survive_an_exception_in_a_tool_and_end_with_the_skill(
 
 def test_a_decision_to_ask_is_a_refusal_for_now(registry: ToolRegistry, done: list[str]) -> None:
     class Asking:
+        may_wait = False
+
         def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Entry:
             return Entry(tool, arguments, Decision(outcome="ask", reason="Somebody has to agree."))
 
@@ -394,6 +398,8 @@ class Failing:
 
     def __init__(self, *, at: str, error: Exception) -> None:
         self.at, self.error = at, error
+
+    may_wait = False
 
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Failing:
         if self.at == "admit":

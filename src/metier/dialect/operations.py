@@ -40,7 +40,7 @@ class Operations:
         if self._spawn is not None and len(names) == 1 and self._is_forked(names[0]):
             return await self._forked(self._spawn, names[0], args)
         receipt = await _in_thread_if(
-            session.may_start_programs,
+            session.may_take_long,
             session.load,
             names,
             mode,
@@ -57,9 +57,7 @@ class Operations:
         session = self.session
         if not names and not all_of_them:
             raise InvalidArgument("Nothing was named to unload.", hint="Name skills, or say all.")
-        return await _in_thread_if(
-            session.may_start_programs, session.unload, tuple(names), all=all_of_them, by="model"
-        )
+        return await _in_thread_if(session.may_take_long, session.unload, tuple(names), all=all_of_them, by="model")
 
     def read(self, path: str, skill: str | None, **options: Any) -> Resource:
         """Read a file of a loaded skill."""
@@ -89,14 +87,14 @@ class Operations:
 
     async def _forked(self, spawn: Spawn, name: str, args: str) -> Loaded:
         session = self.session
-        child = await _in_thread_if(session.may_start_programs, session.fork, name, args=args, by="model")
+        child = await _in_thread_if(session.may_take_long, session.fork, name, args=args, by="model")
         try:
             output = await spawn(child.one(), args, child)
         finally:
             import anyio
 
             with anyio.CancelScope(shield=True):
-                await _in_thread_if(session.may_start_programs, child.close)
+                await _in_thread_if(session.may_take_long, child.close)
         return Loaded(session.receipt(), {}, session, output=str(output))
 
 
@@ -167,7 +165,7 @@ def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
 
 
 async def _in_thread_if(needed: bool, function: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Call what may start a program without holding up the event loop; anything else at once."""
+    """Call what may take a while without holding up the event loop; anything else at once."""
     if not needed:
         return function(*args, **options)
     import functools

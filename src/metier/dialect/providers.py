@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.session import contained
+from metier.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.tools import Tool, ToolResult
+    from metier.tools import Tool
 
 Provider: TypeAlias = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp"]
 PROVIDERS: tuple[Provider, ...] = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
@@ -69,6 +70,8 @@ def as_text(result: ToolResult) -> str:
 
 def answer(result: ToolResult, provider: Provider, call_id: str, name: str = "") -> dict[str, Any]:
     """A result as the message, item, block or part that goes back to a provider."""
+    if not isinstance(result, ToolResult):
+        raise InvalidArgument("An answer is made of a ToolResult.", hint="Pass what the executor returned.")
     text = as_text(result)
     if provider == "openai":
         return {"role": "tool", "tool_call_id": call_id, "content": text}

@@ -99,6 +99,13 @@ class FileLog:
         self._is_torn = False
         self._opening = threading.Lock()
 
+    def prepare(self) -> None:
+        """Open the file; raises `AuditUnavailable` when no record could be written to it."""
+        try:
+            self._descriptor()
+        except OSError as error:
+            raise self._unavailable(error) from None
+
     def append(self, record: AuditRecord) -> None:
         """Write a record at the end of the file, in one piece."""
         line = record.as_line()
@@ -111,11 +118,14 @@ class FileLog:
             if written != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            raise AuditUnavailable(
-                f"The audit log {self.path} cannot be written: {error.strerror}.",
-                hint="Check the disk and the permissions, or set METIER_AUDIT to another file.",
-                path=self.path,
-            ) from None
+            raise self._unavailable(error) from None
+
+    def _unavailable(self, error: OSError) -> AuditUnavailable:
+        return AuditUnavailable(
+            f"The audit log {self.path} cannot be written: {error.strerror}.",
+            hint="Check the disk and the permissions, or set METIER_AUDIT to another file.",
+            path=self.path,
+        )
 
     def _descriptor(self) -> int:
         # A process that was forked has the descriptor too, and may keep using it: appends do not share a position.

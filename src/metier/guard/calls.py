@@ -9,6 +9,7 @@ from metier.guard.decision import Decision
 from metier.guard.matching import forbids, permits
 from metier.guard.names import canonical_tool
 from metier.guard.rules import parse_rules
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ class Calls:
     def _decide(self, action: Action) -> Decision:
         found = _forbidden(self._deny, action)
         if found is not None:
-            return _denied(f"By policy, nobody can use tool {action.tool!r} so. {found.reason}", "policy: deny", found)
+            return _denied(f"Policy forbids this use of tool {action.tool!r}. {found.reason}", "policy: deny", found)
         granted, asking = _FREE, None
         for ceiling in action.ceilings:
             decision = self._inside(ceiling, action)
@@ -69,7 +70,7 @@ class Calls:
         if self._allow is not None:
             match = permits(self._allow, action.tool, action.arguments, workspace=action.workspace)
             if not match.allowed:
-                reason = f"By policy, nobody can use tool {action.tool!r} so. {_outside(self._allow, match)}"
+                reason = f"Policy does not allow this use of tool {action.tool!r}. {_outside(self._allow, match)}"
                 return _denied(reason, "policy: allow")
             granted = _granted("policy: allow", match) if granted is _FREE else granted
         if asking is not None:
@@ -78,7 +79,7 @@ class Calls:
         if found is not None:
             return Decision(
                 outcome="ask",
-                reason=f"Somebody has to agree to this use of tool {action.tool!r}. {found.reason}",
+                reason=f"Policy says to ask before tool {action.tool!r} is used so.",
                 rule=_rule("policy: ask", found),
                 code="approval-needed",
                 hint="Ask the user, or do it another way.",
@@ -127,7 +128,10 @@ def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:
 
 
 def _outside(rules: tuple[Rule, ...], match: Match) -> str:
-    return match.reason if rules else "No tools are allowed."
+    if not rules:
+        return "No tools are allowed."
+    wrong = next((rule.text for rule in rules if rule.is_malformed), None)
+    return match.reason if wrong is None else f"{match.reason} The rule {shown(wrong)} cannot be read."
 
 
 def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ...]) -> str | None:
@@ -150,7 +154,7 @@ def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:
         reason=reason,
         rule=_rule(whose, match),
         code="tool-not-allowed",
-        hint="Use what is allowed, or unload the skill when it is no longer needed.",
+        hint="Use what is allowed, or do the task another way.",
     )
 
 

@@ -78,7 +78,9 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     if problem and about:
         return _unsure(about[0], problem)
     for rule in about:
-        patterns = word_patterns(rule.pattern or "")
+        pattern = rule.pattern or ""
+        # Whoever forbids `curl` does not mean `curl` without arguments only.
+        patterns = word_patterns(pattern if "*" in pattern else f"{pattern}:*")
         for candidates in parts.sequences(len(patterns)):
             if text := _touches(patterns, candidates):
                 return _forbidden(rule, text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import MetierError
+from metier.guard.approval import asked
 from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
@@ -20,6 +21,7 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from metier.guard.approval import Approve
     from metier.guard.audit import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
 
@@ -45,12 +47,12 @@ class Guard:
         policy: Policy | None = None,
         *,
         audit: AuditLog | str | None = None,
-        approve: Callable[[Action, Decision], bool] | None = None,
+        approve: Approve | None = None,
     ) -> None:
         """Decide by `policy`; record in `audit`, a log or the path of one; ask `approve` where policy says to ask.
 
-        Without `audit`, records go to the user's own log where that can be written. Without `approve`, whatever has
-        to be asked is refused.
+        Without `audit`, records go to the user's own log where that can be written. `approve` gets the action and the
+        decision, may be async, and returns True or False; without it, whatever has to be asked is refused.
         """
         self._policy = policy or Policy()
         self._calls = Calls(self._policy)
@@ -61,6 +63,7 @@ class Guard:
         self._changing = threading.Lock()
         self._audit, self._must_record = _log_of(audit)
         self._unkept: list[AuditRecord] = []
+        self._is_ready = False
         self._keeping = threading.Lock()
 
     @property
@@ -159,7 +162,7 @@ class Guard:
             reason=f"Skill {subject.name!r} comes from a place that nobody vouches for.",
             rule=f"policy: untrusted {outcome}",
             code="approval-needed" if outcome == "ask" else "skill-untrusted",
-            hint="Look at it, then `metier trust` its project.",
+            hint=_TRUST,
         )
 
     def _read(self, action: Action, subject: Subject | None) -> Decision:
@@ -182,7 +185,7 @@ class Guard:
         if subject is not None and not subject.trusted:
             if action.point != "run":
                 reason = f"Skill {subject.name!r} comes from a place that nobody vouches for."
-                hint = "Look at it, then `metier trust` its project."
+                hint = _TRUST
                 rule = f"policy: {setting} of untrusted skills"
                 return Decision(outcome="deny", reason=reason, rule=rule, code="skill-untrusted", hint=hint)
             found.append(self._untrusted(subject))
@@ -197,30 +200,23 @@ class Guard:
 
     def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
         """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
-        decision = self._unrecorded() or self.decide(action)
-        if decision.outcome == "ask" and self.approve is not None:
-            decision = self._asked(action, decision)
+        decision = self._unrecorded() or self.settle(action)
         if not decision.is_allowed:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
             log.warning("%s %s: %s (%s)", action.point, shown(what), decision.reason, decision.rule)
         return Passage(self.keep, action, actor, decision, active)
 
-    def _asked(self, action: Action, decision: Decision) -> Decision:
-        assert self.approve is not None
-        try:
-            agreed = self.approve(action, decision)
-        except Exception as error:
-            log.warning("asking failed: %s", error)
-            agreed = False
-        if agreed is True:
-            return Decision(outcome="allow", reason="Somebody was asked and agreed.", rule=decision.rule)
-        return Decision(
-            outcome="deny",
-            reason=f"{decision.reason} Somebody was asked and did not agree.",
-            rule=decision.rule,
-            code="approval-denied",
-            hint="Do the task another way.",
-        )
+    def settle(self, action: Action) -> Decision:
+        """Decide, and ask where policy says to and there is somebody to ask; records nothing."""
+        decision = self.decide(action)
+        if decision.outcome == "ask" and self.approve is not None:
+            return asked(self.approve, action, decision)
+        return decision
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a decision may have to wait for somebody."""
+        return self.approve is not None
 
     def keep(self, record: AuditRecord) -> None:
         """Add a record to the trail."""
@@ -239,9 +235,12 @@ class Guard:
 
     def _unrecorded(self) -> Decision | None:
         """Nothing more happens while the log that somebody asked for cannot be written."""
-        if not self._unkept or not self._must_record or self._audit is None:
+        if self._audit is None or not self._must_record or (self._is_ready and not self._unkept):
             return None
         with self._keeping, contextlib.suppress(Exception):
+            if not self._is_ready and isinstance(self._audit, FileLog):
+                self._audit.prepare()
+            self._is_ready = True
             while self._unkept:
                 self._audit.append(self._unkept[0])
                 del self._unkept[0]
@@ -256,6 +255,8 @@ class Guard:
 
 
 _ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
+# Not the command that does it: a model that may run commands might trust a project by itself.
+_TRUST = "Ask the user to look at it, and to trust the project that it comes from."
 _RUNS = {"run": "Scripts", "hook": "Hooks", "inject": "Commands inside instructions"}
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier.errors import InvalidArgument
+from metier.guard.rules import parse_rules
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard.decision import Outcome
@@ -65,6 +67,12 @@ class Policy:
                 raise InvalidArgument(
                     f"{name} is {rules!r:.80} in a policy.",
                     hint=f'Write {name}="Read, Bash(git:*)", or a list of such.',
+                )
+            wrong = [rule.text for rule in parse_rules(rules) if rule.is_malformed]
+            if wrong:
+                raise InvalidArgument(
+                    f"{name} has the rule {shown(wrong[0])!r} in a policy, which cannot be read.",
+                    hint="A rule is `Tool` or `Tool(pattern)`, with every parenthesis closed.",
                 )
         for layer in self.advisory:
             if layer not in _LAYERS:

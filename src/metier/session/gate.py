@@ -27,16 +27,26 @@ class CallAdmission:
         active: tuple[ActiveSkill, ...],
         tool: str,
         arguments: Mapping[str, Any],
+        decided_under: tuple[int, int],
     ) -> None:
         self._session = session
         self._passage = passage
         self._active = active
         self._tool = tool
         self._arguments = arguments
+        self._decided_under = decided_under
         self.decision = passage.decision
 
     async def before(self) -> Decision | None:
         """Run the hooks before the call; a decision against it when one of them fails."""
+        against = await self._hooks()
+        if against is None and self._active and self._decided_under != self._session.rules_version:
+            # While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
+            now = self._session.decide_call(self._tool, self._arguments)
+            return None if now.is_allowed else now
+        return against
+
+    async def _hooks(self) -> Decision | None:
         if not any(tool_hooks(one, "PreToolUse") for one in self._active):
             return None
         import anyio.to_thread

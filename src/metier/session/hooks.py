@@ -46,7 +46,7 @@ class HookRunner:
         self._doing_once = threading.Lock()
 
     def before_load(self, active: ActiveSkill, actor: Actor) -> None:
-        """Run `pre`; raises `ActivationFailed` when it fails or may not run."""
+        """Run `pre`; raises `ActivationFailed` when it fails."""
         hooks = active.skill.hooks
         if hooks is None or not hooks.pre:
             return
@@ -54,7 +54,7 @@ class HookRunner:
         if failure is not None:
             raise ActivationFailed(
                 f"Skill {active.name!r} cannot be activated: its pre hook failed. {failure}",
-                hint="Look at the hook, or allow hooks in the policy if it was refused.",
+                hint="Look at the hook: a skill whose preparation failed is not loaded.",
                 name=active.name,
             )
 
@@ -123,7 +123,7 @@ class HookRunner:
         told: Mapping[str, Any],
         hook: Hook | None = None,
     ) -> str | None:
-        """Run one hook; None when it went well, else why not."""
+        """Run one hook; None when it went well, else why not. One that policy does not let run is left out."""
         action = Action(
             point="hook",
             skill=active.subject,
@@ -135,7 +135,7 @@ class HookRunner:
         passage = self._guard.enter(action, actor)
         if not passage.decision.is_allowed:
             passage.close()
-            return passage.decision.reason
+            return None
         try:
             outcome = self._carry_out(active, command, event, told, hook)
         except MetierError as error:
@@ -221,8 +221,17 @@ def _words(command: str, values: Mapping[str, str]) -> list[str]:
     """The words of a command with our variables in them; no value can become more than the word it stands in."""
     try:
         words = shlex.split(command)
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=";|&<>()`")
+        lexer.whitespace_split = True
+        is_for_shell = any(not word.strip(";|&<>()`") for word in lexer if word)
     except ValueError:
-        words = []
+        words, is_for_shell = [], False
     if not words:
         raise ActivationFailed(f"The hook {shown(command)!r} is no command.", hint="Name a file of the skill.")
+    if is_for_shell or "$(" in command or "`" in command:
+        # Run as words, it would do something else than it says, and report success.
+        raise ActivationFailed(
+            f"The hook {shown(command)!r} is written for a shell, and no shell runs it.",
+            hint="Put it into a script of the skill, and name that.",
+        )
     return [_VARIABLE.sub(lambda found: values.get(found[1] or found[2], found[0]), word) for word in words]

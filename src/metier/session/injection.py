@@ -83,6 +83,7 @@ def inject(
     *,
     rules: Sequence[Rule] | None,
     enabled: bool,
+    because: str = "commands in instructions are not enabled here",
     runner: Runner | None,
     folder: str,
     env: Mapping[str, str] | None = None,
@@ -109,7 +110,7 @@ def inject(
 
     def answer(command: str) -> Command:
         if not enabled or runner is None:
-            return _blocked(command, "commands in instructions are not enabled here")
+            return _blocked(command, because.rstrip("."))
         if len(done) >= MAX_COMMANDS:
             return _blocked(command, f"more than {MAX_COMMANDS} commands")
         try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import ActivationFailed, InvalidArgument, SkillChanged
-from metier.guard import Action, Ceiling, Passage, Subject, failure_code, parse_rules, refused
+from metier.guard import Action, Ceiling, Decision, Passage, Subject, failure_code, parse_rules, refused
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metier.library import Entry
+    from metier.session.injection import Command
     from metier.session.state import By, State
     from metier.session.substitution import Segment
     from metier.skill import Document, Listing, Skill
@@ -200,22 +201,34 @@ class Loading:
             isolated=session.runner.capabilities().isolates_files,
         )
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
-        enabled = session.guard.decide(action).is_allowed and isinstance(entry.package, FolderPackage)
+        decision = session.guard.settle(action)
+        if not isinstance(entry.package, FolderPackage):
+            decision = _NOT_HERE
         rules = document.skill.allowed_tools
         injected = inject(
             document.body,
             rules=None if rules is None else parse_rules(rules),
-            enabled=enabled,
+            enabled=decision.is_allowed,
+            because=decision.reason,
             runner=session.runner,
             folder=session.workspace,
             env=job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id),
             roots=(root,),
         )
         for command in injected.commands:
-            passage = session.guard.enter(replace(action, command=command.command), session.actor)
-            code = "" if command.is_success else f"command-{command.result}"
-            passage.close(success=command.is_success, code=code, duration_ms=command.duration_ms)
+            self._record(command, replace(action, command=command.command), decision)
         return injected.segments
+
+    def _record(self, command: Command, action: Action, decision: Decision) -> None:
+        """One record, and for a command that was not run an event, for what the instructions asked to have run."""
+        session = self._session
+        code = "" if command.is_success else f"command-{command.result}"
+        if decision.is_allowed and command.result == "blocked":
+            decision = Decision(outcome="deny", reason=command.text.strip("[]"), rule="injection", code=code)
+        passage = Passage(session.guard.keep, action, session.actor, decision)
+        passage.close(success=command.is_success, code=code, duration_ms=command.duration_ms)
+        if command.result == "blocked" and action.skill is not None:
+            session.emit(Event(kind="refused", skill=action.skill.name, code=code, message=decision.reason))
 
     def _variables(self, root: str) -> dict[str, str]:
         session = self._session
@@ -241,6 +254,14 @@ class Loading:
             for passage, subject in self._passages:
                 passage.close(success=False, code=code)
                 session.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
+
+
+_NOT_HERE = Decision(
+    outcome="deny",
+    reason="A skill that is not on this disk has no commands to run here.",
+    rule="injection",
+    code="injection-denied",
+)
 
 
 def ceiling_of(session: State, skill: Skill, entry: Entry, listing: Listing) -> Ceiling:

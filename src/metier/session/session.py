@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError
-from metier.guard import Action, Guard
+from metier.guard import Action, Guard, Policy
 from metier.session.active import is_same_load, subject_of
 from metier.session.content import skill_content
 from metier.session.events import Event
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from metier.find.library import Library
     from metier.find.result import Result
-    from metier.guard import Ceiling
+    from metier.guard import Ceiling, Decision
     from metier.library import Entry
     from metier.run import Outcome, Runner
     from metier.session.active import ActiveSkill, Receipt
@@ -70,6 +70,7 @@ class Session(State):
         skills: Sequence[str] = (),
         id: str | None = None,  # noqa: A002
         guard: Guard | None = None,
+        policy: Policy | None = None,
         runner: Runner | None = None,
         workspace: Path | str | None = None,
         user: str | None = None,
@@ -79,12 +80,13 @@ class Session(State):
     ) -> None:
         """Begin a conversation with `skills` loaded; `options` are the fields of `Options`.
 
+        What it may do is decided by `guard`, which several sessions can share, or by a guard of its own with `policy`.
         `workspace` is the folder that scripts work in, by default the current one; `user` and `correlation_id` go into
         every audit record.
         """
         super().__init__(
             library,
-            guard or Guard(),
+            _guard(guard, policy),
             _options(options),
             id=id,
             runner=runner,
@@ -243,10 +245,10 @@ class Session(State):
         return outcome
 
     @property
-    def may_start_programs(self) -> bool:
-        """Whether loading or unloading a skill may run something: hooks, or commands in its instructions."""
+    def may_take_long(self) -> bool:
+        """Whether loading or unloading a skill may take a while: hooks, commands, or somebody to be asked."""
         policy = self.guard.policy
-        return policy.hooks != "deny" or policy.injection != "deny"
+        return policy.hooks != "deny" or policy.injection != "deny" or self.guard.may_ask
 
     def invoke(self, text: str, *, words: Vocabulary = RUNTIME) -> Invocation | None:
         """What a person asks for by `/name arguments`; None when the text is no such thing.
@@ -321,16 +323,31 @@ class Session(State):
         """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
         self.require_open()
         active = self.live()
+        decided_under = self.rules_version
         action = self._call(tool, arguments, active, is_control)
         passage = self.guard.enter(action, self._actor, tuple(one.name for one in active))
         if not passage.decision.is_allowed:
             decision = passage.decision
             self.emit(Event(kind="refused", tool=tool, code=decision.code, message=decision.reason))
-        return CallAdmission(self, passage, () if is_control else active, tool, arguments)
+        return CallAdmission(self, passage, () if is_control else active, tool, arguments, decided_under)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether deciding about a call may have to wait for somebody."""
+        return self.guard.may_ask
+
+    @property
+    def rules_version(self) -> tuple[int, int]:
+        """Changes with everything that decisions about tool calls depend on."""
+        return (self.version, self.guard.version)
+
+    def decide_call(self, tool: str, arguments: Mapping[str, Any]) -> Decision:
+        """What would be decided about a tool call now; nobody is asked and nothing is recorded."""
+        return self.guard.decide(self._call(tool, arguments, self.active, False))
 
     def may_call(self, tool: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a tool call would be allowed now, without asking anybody; nothing is recorded."""
-        return self.guard.decide(self._call(tool, arguments, self.active, False)).is_allowed
+        return self.decide_call(tool, arguments).is_allowed
 
     def _call(
         self, tool: str, arguments: Mapping[str, Any], active: tuple[ActiveSkill, ...], is_control: bool
@@ -448,6 +465,18 @@ class Session(State):
         session._stack = Stack(frame for frame in found.frames if frame[0] in names)
         session._delivered = found.delivered
         return session
+
+
+def _guard(guard: Guard | None, policy: Policy | None) -> Guard:
+    if guard is not None and policy is not None:
+        raise InvalidArgument("A guard has a policy of its own.", hint="Give a guard or a policy.")
+    if guard is not None and not isinstance(guard, Guard):
+        raise InvalidArgument(
+            f"guard is {type(guard).__name__}.", hint="Write guard=Guard(...), or policy=Policy(...)."
+        )
+    if policy is not None and not isinstance(policy, Policy):
+        raise InvalidArgument(f"policy is {type(policy).__name__}.", hint="Write policy=Policy(...).")
+    return guard or Guard(policy)
 
 
 def _options(given: Mapping[str, Any]) -> Options:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
-from metier.guard import Action, Actor, current_user, refused
+from metier.guard import Action, Actor, Decision, Passage, current_user, refused
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item
 from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from metier.find.library import Library
-    from metier.guard import Guard, Passage
+    from metier.guard import Guard
     from metier.library import Entry
     from metier.run import Runner
     from metier.session.active import ActiveSkill
@@ -223,7 +223,10 @@ class State:
             self._epoch += 1
             # Last: whoever sees that nothing changed must find what is active already put right.
             self._seen = (snapshot, version)
-        self._ended([one for one, now in pairs if now is None], "host", "no longer available")
+        for one, now in pairs:
+            if now is None:
+                is_blocked = self.guard.is_blocked(one.name, one.digest)
+                self._ended([one], "host", "blocked" if is_blocked else "no longer available")
         for one, now in pairs:
             if now is not None and now.is_stale and not one.is_stale:
                 self._tell_stale(now)
@@ -268,7 +271,9 @@ class State:
     def _ended(self, gone: Sequence[ActiveSkill], by: By, why: str) -> None:
         """What follows when skills are no longer active: their hooks, a record and an event each."""
         for one in gone:
-            passage = self.guard.enter(Action(point="unload", skill=one.subject, by=by), self._actor)
+            action = Action(point="unload", skill=one.subject, by=by)
+            decision = Decision(outcome="allow", reason=f"It was {why}.", rule="default")
+            passage = Passage(self.guard.keep, action, self._actor, decision)
             try:
                 if one.skill.hooks is not None:
                     self.hook_runner.after_unload(one, self._actor)

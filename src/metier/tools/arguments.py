@@ -12,7 +12,7 @@ MAX_ARGUMENT_BYTES = 1024 * 1024
 MAX_ARGUMENT_DEPTH = 64
 _MAX_NUMBER_BITS = 1_024
 
-_AS_OBJECT = 'Give the arguments as a JSON object, such as {"file_path": "notes.md"}.'
+_AS_OBJECT = 'Give the arguments as a JSON object, such as {"name": "value"}.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

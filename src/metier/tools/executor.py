@@ -56,6 +56,11 @@ class Admission(Protocol):
 class Gate(Protocol):
     """What stands in the way of every call. A session is one."""
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether `admit` may wait for somebody, and must not hold up the event loop."""
+        ...
+
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Admission:
         """Decide about a call. Calls of unknown tools and with unusable arguments come here too, to be recorded."""
         ...
@@ -96,7 +101,7 @@ class Executor:
         problem = self._unknown(named) if tool is None else _unfit(tool, read)
         values = {} if isinstance(read, Misfit) else read
         try:
-            admission = self._admitted(named, values, is_control=tool is not None and tool.is_control)
+            admission = await self._admitted(named, values, tool is not None and tool.is_control)
             decision = admission.decision
         except Exception as error:
             return self._timed(_undecided(named, error), started)
@@ -127,10 +132,15 @@ class Executor:
 
         return anyio.run(main)
 
-    def _admitted(self, name: str, values: Mapping[str, Any], *, is_control: bool) -> Admission:
-        if self._gate is None:
+    async def _admitted(self, name: str, values: Mapping[str, Any], is_control: bool) -> Admission:
+        gate = self._gate
+        if gate is None:
             return _Open()
-        return self._gate.admit(name, values, is_control=is_control)
+        if not gate.may_wait or is_control:
+            return gate.admit(name, values, is_control=is_control)
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(lambda: gate.admit(name, values, is_control=is_control))
 
     def _unknown(self, name: str) -> ToolResult:
         names = self.registry.names()

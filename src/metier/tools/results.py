@@ -8,6 +8,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from metier.errors import MetierError
+from metier.guard.redaction import redact
 from metier.skill import shown
 from metier.tools.tool import ToolResult
 
@@ -44,7 +45,8 @@ def failure_of(tool: str, error: BaseException) -> ToolResult:
         text = str(error)
     except Exception:
         text = ""
-    said = f": {shown(text, 1_000)}" if text else ""
+    # What a program says of its failure may quote what it was configured with.
+    said = f": {shown(redact(text[:4_000]), 1_000)}" if text else ""
     return ToolResult.failure(
         "tool-failed",
         f"The tool '{tool}' failed: {type(error).__name__}{said}",

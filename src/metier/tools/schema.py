@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import json
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -84,12 +85,14 @@ class Schema:
             return f"Did you mean {shown(close[0])!r}? {self._usage()}" if close else self._usage()
         if _kind(error) == "Type" and isinstance(error.instance, str):
             wanted = set(kind.types)
-            if wanted & {"integer", "number", "boolean"}:
+            if wanted & {"integer", "number", "boolean"} and _PLAIN.fullmatch(error.instance.strip()):
                 return f"Give it without quotes: {shown(error.instance, 40)}."
             if wanted & {"array", "object"}:
                 return "Give it as JSON itself, not as text that holds JSON."
         return ""
 
+
+_PLAIN = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?|true|false", re.IGNORECASE)
 
 _cache: dict[int, tuple[Mapping[str, Any], Schema]] = {}
 _lock = threading.Lock()
