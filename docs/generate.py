@@ -7,8 +7,10 @@ python docs/generate.py --check    exit 1 when one is out of date
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import inspect
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -75,12 +77,41 @@ def api_page() -> str:
     for name in sorted(set(metier.__all__) - {"__version__", "MetierError", "SkillNotFound"}):
         kind = getattr(metier, name)
         lines.extend([f"## `{name}`\n", _prose(kind), ""])
-        if dataclasses.is_dataclass(kind):
-            lines.extend([f"Fields: {', '.join(f'`{field.name}`' for field in dataclasses.fields(kind))}.", ""])
+        lines.extend(_fields(kind))
         rows = [row for member, value in _members(kind).items() if (row := _member(kind, member, value)) is not None]
         if rows:
             lines.extend(["| | |", "|---|---|", *rows, ""])
     return "\n".join(lines)
+
+
+def _fields(kind: Any) -> list[str]:
+    """What a class is made with: the fields of a dataclass, or the parameters of its constructor."""
+    if dataclasses.is_dataclass(kind):
+        about_fields = _documented_fields(kind)
+        rows = [_field(field, about_fields) for field in dataclasses.fields(kind)]
+        return ["| field | default | |", "|---|---|---|", *rows, ""]
+    if "__init__" not in vars(kind) or not (about := _prose(kind.__init__)):
+        return []
+    row = _member(kind, "__call__", kind.__init__, shown_as=kind.__name__)
+    return [f"Made by {row.strip('| ').partition(' | ')[0]}. {about}", ""] if row else []
+
+
+def _field(field: dataclasses.Field[Any], about: dict[str, str]) -> str:
+    has_default = field.default is not dataclasses.MISSING and not isinstance(field.default, dataclasses.Field)
+    default = f"`{field.default!r}`" if has_default else ""
+    return f"| `{field.name}` | {default} | {about.get(field.name, '').replace('|', chr(92) + '|')} |"
+
+
+def _documented_fields(kind: Any) -> dict[str, str]:
+    """The docstrings that stand below the fields of a class."""
+    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for first, second in itertools.pairwise(body.body):
+        if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name) and isinstance(second, ast.Expr):
+            text = ast.literal_eval(second.value) if isinstance(second.value, ast.Constant) else ""
+            found[first.target.id] = " ".join(str(text).split())
+    return found
 
 
 def _members(kind: type) -> dict[str, object]:
@@ -97,9 +128,11 @@ def _prose(value: object) -> str:
     return inspect.cleandoc(getattr(value, "__doc__", "") or "").partition(">>>")[0].strip()
 
 
-def _member(kind: type, name: str, value: object) -> str | None:
+def _member(kind: type, name: str, value: object, shown_as: str = "") -> str | None:
     """One row: a method with its parameters, or a property, and the first line about it."""
-    if name.startswith("_") or (not isinstance(value, property | classmethod | staticmethod) and not callable(value)):
+    if (not shown_as and name.startswith("_")) or (
+        not isinstance(value, property | classmethod | staticmethod) and not callable(value)
+    ):
         return None
     function: Any = getattr(value, "__func__", value)
     about = _prose(value.fget if isinstance(value, property) else function).replace("\n", " ").replace("|", "\\|")
@@ -108,7 +141,7 @@ def _member(kind: type, name: str, value: object) -> str | None:
     parameters = [part for part in inspect.signature(function).parameters.values() if part.name not in ("self", "cls")]
     shown = ", ".join(str(part.replace(annotation=inspect.Parameter.empty)) for part in parameters)
     owner = f"{kind.__name__}." if isinstance(value, classmethod) else ""
-    return f"| `{owner}{name}({shown})` | {about} |"
+    return f"| `{owner}{shown_as or name}({shown})` | {about} |"
 
 
 PAGES = {"api.md": api_page, "diagnostics.md": diagnostics_page, "errors.md": errors_page, "command.md": command_page}

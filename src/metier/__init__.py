@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier.find import Catalog, Result
     from metier.guard import Decision, Guard, Policy
     from metier.library import Caller, Change, Entry, Machine, Place, Readiness
-    from metier.session import Event, Receipt
+    from metier.session import Event, Options, Receipt
     from metier.skill import Diagnostic, Document, Skill
     from metier.tools import FunctionTool, Tool, ToolResult
 
@@ -37,6 +37,7 @@ _NAMES = {
     "Library": "metier._face",
     "Machine": "metier.library",
     "MetierError": "metier.errors",
+    "Options": "metier.session",
     "Place": "metier.library",
     "Policy": "metier.guard",
     "Readiness": "metier.library",
@@ -65,6 +66,7 @@ __all__ = [
     "Library",
     "Machine",
     "MetierError",
+    "Options",
     "Place",
     "Policy",
     "Readiness",

@@ -72,6 +72,21 @@ def test_rules_that_refuse_see_through_disguises(explain: Callable[..., dict[str
     assert explain("--deny", "Bash(curl:*)", "--command", "git commit -m 'use curl'")["decision"] == "allow"
 
 
+def test_what_somebody_has_to_agree_to_is_asked(explain: Callable[..., dict[str, Any]]) -> None:
+    answer = explain("--ask", "Bash(git push:*)", "--command", "git push origin main")
+    assert (answer["decision"], answer["rule"]) == ("ask", "policy: ask Bash(git push:*)")
+    assert explain("--ask", "Bash(git push:*)", "--command", "git pull")["decision"] == "allow"
+
+
+@pytest.mark.covers("O-44")
+def test_tools_that_control_skills_are_never_refused(explain: Callable[..., dict[str, Any]]) -> None:
+    assert explain("--rules", "Read", "--tool", "skills_run")["rule"] == "control tool"
+
+
+def test_a_rule_that_cannot_be_read_is_named(explain: Callable[..., dict[str, Any]]) -> None:
+    assert "The rule Bash(git cannot be read." in explain("--rules", "Bash(git", "--command", "git status")["reason"]
+
+
 def test_a_person_gets_the_call_the_reason_the_rule_and_what_to_do(metier: Call) -> None:
     code, out, err = metier("explain", "--rules", "Read", "--command", "rm -rf /")
     assert (code, err) == (0, "")

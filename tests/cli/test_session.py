@@ -115,6 +115,28 @@ def test_a_person_invokes_a_skill_with_arguments(talk: Talk) -> None:
     assert "Say hello to Ada Lovelace." in answers(out)[0]["text"]
 
 
+def test_built_in_tools_hooks_and_injected_commands_can_be_tried(
+    talk: Talk, skills: Path, write_skill: Write, tmp_path: Path
+) -> None:
+    write_skill(
+        skills / "whole",
+        body="Now: !`echo injected`",
+        more="allowed-tools: Read, Bash(echo:*)\nhooks:\n  pre: hooks/pre.sh\n",
+    )
+    (skills / "whole" / "hooks").mkdir()
+    (skills / "whole" / "hooks" / "pre.sh").write_text('touch "$WORKSPACE/prepared"\n')
+    code, out, err = talk(
+        "load whole",
+        'call Bash {"command": "echo hello"}',
+        'call Bash {"command": "rm -rf x"}',
+        options=("--unsandboxed", "--hooks", "--injection", "--builtin", "Bash", "--json"),
+    )
+    loaded, said, refused = answers(out)
+    assert "Now: injected" in loaded["content"]["whole"]
+    assert (tmp_path / "prepared").exists()
+    assert (code, said["success"], refused["code"]) == (1, True, "tool-not-allowed"), err
+
+
 @pytest.mark.parametrize("dialect", ["registry", "tool", "sandbox"])
 def test_every_dialect_can_be_looked_at(talk: Talk, dialect: str) -> None:
     code, out, err = talk("tools", "instructions", options=("--dialect", dialect, "--json"))

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from metier import Session
-from metier.dialect import Dialect, DialectName, dialect
+from metier import Library, Session
+from metier.dialect import CONTROL_TOOLS, Dialect, DialectName, dialect
 from metier.errors import InvalidArgument
 from metier.tools import Tool
 
@@ -155,3 +155,11 @@ def test_the_files_of_a_loaded_skill_can_be_read_and_not_written(session: Sessio
     session.load("forms")
     assert executor.execute_blocking("Read", {"file_path": file}).success
     assert not executor.execute_blocking("Write", {"file_path": file, "content": "x"}).success
+
+
+def test_the_tools_that_control_skills_are_known_by_name() -> None:
+    session = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."}).session()
+    dialects: tuple[DialectName, ...] = ("registry", "tool", "runtime", "sandbox")
+    tools = [tool for name in dialects for tool in session.tools(name)]
+    assert {tool.name for tool in tools if tool.is_control} == CONTROL_TOOLS
+    assert {tool.name for tool in tools if not tool.is_control} == {"sandbox_execute"}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
+from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
-from metier.guard import Action, Ceiling, Guard, MemoryLog, canonical_tool, parse_rules, shell_parts
+from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
 
 if TYPE_CHECKING:
     import argparse
@@ -26,9 +27,10 @@ def run(options: argparse.Namespace) -> int:
         arguments=arguments,
         ceilings=(_ceiling(options),),
         workspace=os.path.abspath(options.workspace or "."),
+        is_control=tool in CONTROL_TOOLS,
     )
     # What would be decided; nothing happens, so nothing is recorded.
-    decision = Guard(audit=MemoryLog()).decide(action)
+    decision = Guard(Policy(ask=options.ask or ()), audit=MemoryLog()).decide(action)
     if options.json:
         print_json({"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule})
     else:
@@ -54,7 +56,7 @@ def _call(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 def _ceiling(options: argparse.Namespace) -> Ceiling:
     if options.name is None:
-        if options.rules is None and options.deny is None:
+        if options.rules is None and options.deny is None and options.ask is None:
             raise InvalidArgument("No rules are given.", hint='Name a skill, or add --rules "Bash(git:*) Read".')
         allowed = None if options.rules is None else parse_rules(options.rules)
         return Ceiling(owner="", allowed=allowed, disallowed=parse_rules(options.deny))

@@ -159,6 +159,15 @@ def make_parser() -> argparse.ArgumentParser:
     added.add_argument("--budget", metavar="BYTES", type=_number, default=4_096, help="of the catalog (default: 4096)")
     added.add_argument("--workspace", metavar="DIR", help="where scripts work (default: here)")
     added.add_argument("--unsandboxed", action="store_true", help="let scripts run with all that you may do yourself")
+    added.add_argument("--hooks", action="store_true", help="run the hooks that skills declare")
+    added.add_argument("--injection", action="store_true", help="run the commands inside instructions")
+    added.add_argument(
+        "--builtin",
+        metavar="TOOL",
+        action="append",
+        choices=("Read", "Write", "Edit", "Glob", "Grep", "Bash"),
+        help="a tool for `call`: Read, Write, Edit, Glob, Grep or Bash (repeatable)",
+    )
     _json(added)
 
     added = command(
@@ -171,6 +180,7 @@ def make_parser() -> argparse.ArgumentParser:
     skill.completer = _complete_names
     added.add_argument("--rules", metavar="RULES", help="rules to allow by, as allowed-tools are written")
     added.add_argument("--deny", metavar="RULES", help="rules to refuse by, as disallowed-tools are written")
+    added.add_argument("--ask", metavar="RULES", help="rules to ask by, as a policy has them")
     added.add_argument("--tool", metavar="TOOL", help="the tool that is called")
     added.add_argument("--args", metavar="JSON", help="its arguments, a JSON object")
     added.add_argument("--command", metavar="TEXT", dest="shell", help="short for --tool Bash with this command")

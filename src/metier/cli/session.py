@@ -17,7 +17,7 @@ from metier.skill import estimate_tokens
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from metier import Event, Session
 
@@ -33,14 +33,18 @@ _HELP = """\
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
-    policy = Policy(unsandboxed="allow") if options.unsandboxed else Policy()
+    policy = Policy(
+        unsandboxed="allow" if options.unsandboxed else "deny",
+        hooks="allow" if options.hooks else "deny",
+        injection="allow" if options.injection else "deny",
+    )
     session = library.session(
         guard=Guard(policy),
         delivery=options.delivery,
         budget=options.budget,
         workspace=options.workspace,
     )
-    shell = Shell(session, options.dialect, options.json)
+    shell = Shell(session, options.dialect, options.builtin or (), options.json)
     with session:
         if options.names:
             shell.do(shlex.join(["load", *options.names]))
@@ -56,9 +60,10 @@ def _print(value: object) -> None:
 class Shell:
     """Reads lines, does what they say, and shows what comes of it."""
 
-    def __init__(self, session: Session, dialect_name: str, as_json: bool) -> None:
+    def __init__(self, session: Session, dialect_name: str, builtin: Sequence[str], as_json: bool) -> None:
         self._session = session
         self._dialect = dialect(dialect_name)
+        self._builtin = builtin
         self._json = as_json
         self._style = Style(sys.stdout)
         self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
@@ -99,6 +104,11 @@ class Shell:
                 line = input("metier> " if self.is_interactive else "")
             except EOFError:
                 return
+            except KeyboardInterrupt:
+                if not self.is_interactive:
+                    raise
+                print()  # the line is given up, not the session
+                continue
             if line.strip() and not line.lstrip().startswith("#"):
                 yield line.strip()
 
@@ -196,13 +206,14 @@ class Shell:
             return
         rows = []
         for tool in tools:
-            size = len(json.dumps(definitions([tool], "openai")))
-            rows.append((tool.name, f"{size:,}", f"{estimate_tokens(tool.description):,}", tool.description))
+            written = json.dumps(definitions([tool], "openai"))
+            rows.append((tool.name, f"{len(written):,}", f"{estimate_tokens(written):,}", tool.description))
         print(table(self._style, ("TOOL", "BYTES", "TOKENS", "DESCRIPTION"), rows) if rows else "No tools.")
 
     def _call(self, rest: str) -> None:
         name, _, arguments = rest.partition(" ")
-        result = self._session.executor(dialect=self._dialect).execute_blocking(name, arguments or None)
+        executor = self._session.executor(dialect=self._dialect, builtin=self._builtin)
+        result = executor.execute_blocking(name, arguments or None)
         self.failed |= not result.success
         if self._json:
             shape = {"success": result.success, "result": result.result, "error": result.error, "code": result.code}

@@ -10,7 +10,7 @@ from metier._lazy import lazy_names
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
     from metier.dialect.context import ContextProvider, SkillContext, enriched_prompt, joined_context
-    from metier.dialect.dialects import Dialect, DialectName, dialect
+    from metier.dialect.dialects import CONTROL_TOOLS, Dialect, DialectName, dialect
     from metier.dialect.operations import Spawn
     from metier.dialect.providers import PROVIDERS, Provider, answer, as_text, definitions
     from metier.dialect.registry import RegistryDialect
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from metier.dialect.tool import ToolDialect
 
 _NAMES = {
+    "CONTROL_TOOLS": "metier.dialect.dialects",
     "ContextProvider": "metier.dialect.context",
     "Dialect": "metier.dialect.dialects",
     "DialectName": "metier.dialect.dialects",
@@ -42,6 +43,7 @@ _NAMES = {
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 __all__ = [
+    "CONTROL_TOOLS",
     "PROVIDERS",
     "ContextProvider",
     "Dialect",

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 DialectName: TypeAlias = Literal["registry", "tool", "runtime", "sandbox"]
 
+CONTROL_TOOLS = frozenset(
+    [
+        *("skills_load", "skills_unload", "skills_read", "skills_run", "skills_search"),
+        *("list_skills", "read_skill", "read_skill_resource", "skill", "get_skill"),
+    ]
+)
+"""The tools of all dialects that control skills themselves: no skill can forbid them."""
+
 
 class Dialect(Protocol):
     """How a model sees the skills of a session."""

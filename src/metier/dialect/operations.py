@@ -39,16 +39,21 @@ class Operations:
         session = self.session
         if self._spawn is not None and len(names) == 1 and self._is_forked(names[0]):
             return await self._forked(self._spawn, names[0], args)
-        receipt = await _in_thread_if(
-            session.may_take_long,
-            session.load,
-            names,
-            mode,
-            args=args,
-            by="model",
-            # Where a model cannot unload, it must not get stuck either.
-            make_room=self.words.unload is None,
-        )
+        try:
+            receipt = await _in_thread_if(
+                session.may_take_long,
+                session.load,
+                names,
+                mode,
+                args=args,
+                by="model",
+                # Where a model cannot unload, it must not get stuck either.
+                make_room=self.words.unload is None,
+            )
+        except SkillNotFound as error:
+            # The library's hint is for people at a terminal.
+            hint = f"Find one that fits with {self.words.search}." if self.words.search else error.hint
+            raise SkillNotFound(error.message, hint=hint, **error.context) from None
         texts = {name: session.content(name, words=self.words) for name in receipt.changed}
         return Loaded(receipt, texts, session)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from metier.session.session import Session
     from metier.session.sessions import Sessions
     from metier.session.settings import Autonomy
+    from metier.session.state import Options
     from metier.session.vocabulary import RUNTIME, Vocabulary
 
 _NAMES = {
@@ -29,6 +30,7 @@ _NAMES = {
     "Invocation": "metier.session.invocation",
     "Lineage": "metier.session.lineage",
     "MARKER": "metier.session.content",
+    "Options": "metier.session.state",
     "RUNTIME": "metier.session.vocabulary",
     "Receipt": "metier.session.active",
     "ReceiptItem": "metier.session.active",
@@ -49,6 +51,7 @@ __all__ = [
     "Event",
     "Invocation",
     "Lineage",
+    "Options",
     "Receipt",
     "ReceiptItem",
     "Resource",

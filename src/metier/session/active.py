@@ -29,6 +29,8 @@ class ActiveSkill:
     arguments: str = ""
     ceiling: Ceiling
     listing: Listing
+    hooks_run: bool = False
+    """Whether policy lets the hooks that it declares run."""
     is_stale: bool = False
     """Whether its files have changed since; loading it again takes the change over."""
 

@@ -108,5 +108,7 @@ def notes(active: ActiveSkill, *, run_tool: str | None, read_tool: str | None) -
     if active.skill.requires:
         needed = ", ".join(map(attribute, active.skill.requires))
         yield f"It builds on these skills, which are not loaded by themselves: {needed}."
+    if active.skill.hooks is not None and not active.hooks_run:
+        yield "It declares hooks, which are not run here."
     if active.is_stale:
         yield "Its files have changed since it was loaded; load it again to use them."

@@ -163,6 +163,7 @@ class Loading:
             arguments=self._arguments,
             ceiling=ceiling_of(session, document.skill, entry, listing),
             listing=listing,
+            hooks_run=session.guard.policy.hooks != "deny",
         )
         if document.skill.hooks is not None and not any(is_same_load(one, active) for one in session.active):
             self._hooked.append(active)

@@ -133,6 +133,7 @@ def _resumed(session: Session, item: Mapping[str, Any]) -> ActiveSkill | None:
         if is_stale
         else ceiling_of(session, document.skill, entry, listing),
         listing=listing,
+        hooks_run=session.guard.policy.hooks != "deny",
         is_stale=is_stale,
     )
 

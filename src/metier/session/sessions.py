@@ -11,7 +11,7 @@ from metier.errors import InvalidArgument, SessionNotFound
 from metier.session.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from metier.find.library import Library
 
@@ -56,7 +56,13 @@ class Sessions(Generic[Kind]):
 
     def begin(self, **options: Any) -> Kind:
         """A new session; one whose first skills cannot be loaded is not kept."""
-        session = self._kind(self._library, **(self._options | options))
+        return self._keep(self._kind(self._library, **(self._options | options)))
+
+    def resume(self, state: Mapping[str, Any] | str | bytes, **options: Any) -> Kind:
+        """Go on with a saved session, under the same options as the others here."""
+        return self._keep(self._kind.resume(self._library, state, **(self._options | options)))
+
+    def _keep(self, session: Kind) -> Kind:
         with self._lock:
             ended = self._outdated()
             is_taken = session.id in self._kept and not self._kept[session.id][0].is_closed
