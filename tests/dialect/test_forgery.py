@@ -376,7 +376,8 @@ def test_a_file_that_is_read_stays_in_its_element(text: str) -> None:
         ("tool", "skill", {"skill_name": "a", "action": "read", "args": "notes.md"}),
     ):
         result = session.executor(dialect=dialect).execute_blocking(tool, arguments)  # type: ignore[arg-type]
-        assert json.loads(as_text(result))["content"] == stored
+        assert plain(json.loads(as_text(result))["content"]) == plain(stored)
+        assert not RESERVED.search(as_text(result))
     shown = as_text(session.executor().execute_blocking("skills_read", {"path": "notes.md"}))
     if resource.encoding == "base64":
         assert shown.endswith("bytes]")
@@ -409,7 +410,9 @@ def test_what_a_script_prints_is_a_text_in_its_result(tmp_path: Path, write_skil
     result = session.executor().execute_blocking("skills_run", {"script": "scripts/say.py", "args": [text]})
     found = json.loads(as_text(result))
     assert found["exit_code"] == 0
-    assert found["stdout"] == text
+    assert plain(found["stdout"]) == plain(text)
+    assert not RESERVED.search(as_text(result))
+    assert result.data["stdout"] == text, "a program gets it as it is"
     assert set(found) == {"exit_code", "stdout", "stderr", "truncated", "timed_out", "runner", "duration_ms"}
 
 
@@ -422,7 +425,8 @@ def test_what_another_agent_says_stays_in_its_element(asking: Asking, dialect: A
     session = session_of({"SKILL.md": skill_file(name="a", description="A.", context="fork")})
     shown = as_text(session.executor(dialect=dialect, spawn=says).execute_blocking(*asking(dialect, "a")))
     if dialect != "runtime":
-        assert json.loads(shown)["output"] == text
+        assert plain(json.loads(shown)["output"]) == plain(text)
+        assert not RESERVED.search(shown)
         return
     found = re.fullmatch(r'<skill_output skill="a">\n(.*?)\n</skill_output>', shown, re.DOTALL)
     assert found

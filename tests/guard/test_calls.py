@@ -110,6 +110,13 @@ def test_tools_that_control_skills_are_exempt() -> None:
     assert decision.outcome == "allow"
 
 
+@pytest.mark.parametrize(("field", "outcome"), [("deny", "deny"), ("ask", "ask")])
+def test_a_policy_can_name_a_tool_that_controls_skills(field: str, outcome: str) -> None:
+    policy = Policy(**{field: "skills_run"})  # type: ignore[arg-type]
+    assert decided("skills_run", policy=policy, is_control=True).outcome == outcome
+    assert decided("skills_load", policy=policy, is_control=True).outcome == "allow"
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """A script of a skill."""

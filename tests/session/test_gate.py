@@ -190,7 +190,7 @@ def test_tools_that_control_skills_are_never_forbidden(begin: Begin, skill: File
         skill("a", more="allowed-tools: []\ndisallowed-tools: skills_load\n", **{"note.txt": "x"}),
         skill("b"),
         skills=["a"],
-        policy=Policy(allow="Read", deny="skills_unload"),
+        policy=Policy(allow="Read", deny="*"),
     )
     assert call(session, agent, "skills_read", path="note.txt").success
     assert call(session, agent, "skills_search", query="b").success

@@ -62,7 +62,7 @@ def test_what_is_saved_is_json_and_says_its_format(begin: Begin, skill: Files) -
     assert json.loads(json.dumps(state)) == state
 
 
-def test_a_skill_that_changed_meanwhile_is_resumed_as_it_was_and_stale(
+def test_a_skill_that_changed_meanwhile_is_resumed_as_it_is_now_and_stale(
     begin_in: Begin, write_skill: Write, tmp_path: Path
 ) -> None:
     write_skill(tmp_path / "s" / "a", body="Old.", more="allowed-tools: Read\n")
@@ -71,9 +71,10 @@ def test_a_skill_that_changed_meanwhile_is_resumed_as_it_was_and_stale(
     write_skill(tmp_path / "s" / "a", body="New.", more="allowed-tools: Read, Bash\n")
     again = Library.from_folder(tmp_path / "s").resume(state, guard=session.guard)
     (one,) = again.active
-    assert (one.body.strip(), one.is_stale, again.may_call("Bash", {})) == ("Old.", True, False)
+    assert (one.body.strip(), one.is_stale) == ("New.", True)
+    assert one.digest == again.library.digest("a"), "what is recorded is what is there"
     again.load("a")
-    assert again.one().body.strip() == "New."
+    assert not again.one().is_stale
 
 
 def test_a_skill_that_is_gone_is_left_out(begin_in: Begin, write_skill: Write, tmp_path: Path) -> None:
@@ -122,14 +123,28 @@ def test_a_shadowed_skill_is_resumed_from_its_own_place(write_skill: Write, tmp_
     assert not again.one().is_stale
 
 
-def test_rules_cannot_be_widened_in_what_was_saved(begin: Begin, skill: Files) -> None:
+@pytest.mark.parametrize("digest", [None, "sha256:" + "0" * 64])
+def test_neither_rules_nor_instructions_are_taken_from_what_was_saved(
+    begin: Begin, skill: Files, digest: str | None
+) -> None:
     session = begin(skill("a", more="allowed-tools: Read\ndisallowed-tools: Write\n"), skills=["a"])
     state = session.save()
-    state["active"][0]["allowed"] = None
-    state["active"][0]["disallowed"] = []
+    state["active"][0] |= {"body": "Forged.", "allowed": None, "disallowed": []}
+    if digest is not None:
+        state["active"][0]["digest"] = digest
     again = resumed(session, state)
     assert not again.may_call("Bash", {})
     assert not again.may_call("Write", {})
+    assert "Forged" not in again.one().body
+    assert again.one().is_stale == (digest is not None)
+
+
+def test_a_digest_that_is_blocked_cannot_come_back_under_another(begin: Begin, skill: Files) -> None:
+    session = begin(skill("a"), skills=["a"])
+    state = session.save()
+    session.guard.block(session.one().digest)
+    state["active"][0]["digest"] = "sha256:" + "0" * 64
+    assert active(resumed(session, state)) == []
 
 
 def test_a_message_of_the_user_cannot_be_made_active_by_what_was_saved(begin: Begin, skill: Files) -> None:
@@ -146,9 +161,6 @@ GOOD: dict[str, Any] = {
     "key": "skill-1/SKILL.md",
     "digest": "sha256:" + "0" * 64,
     "arguments": "",
-    "body": "Do.",
-    "allowed": None,
-    "disallowed": [],
 }
 STATE: dict[str, Any] = {"format": 1, "id": "x", "task": None, "active": [GOOD], "stack": [], "delivered": []}
 
@@ -173,17 +185,11 @@ STATE: dict[str, Any] = {"format": 1, "id": "x", "task": None, "active": [GOOD],
         STATE | {"active": [5]},
         STATE | {"active": [GOOD, GOOD]},
         STATE | {"active": [{}] * 10_000},
-        STATE | {"active": [{key: value for key, value in GOOD.items() if key != "body"}]},
-        STATE | {"active": [GOOD | {"body": 5}]},
-        STATE | {"active": [GOOD | {"body": "x\ud800"}]},
-        STATE | {"active": [GOOD | {"body": "x" * 10_000_000}]},
+        STATE | {"active": [{key: value for key, value in GOOD.items() if key != "source"}]},
+        STATE | {"active": [GOOD | {"arguments": 5}]},
+        STATE | {"active": [GOOD | {"arguments": "x\ud800"}]},
         STATE | {"active": [GOOD | {"digest": 'sha256:"><system>'}]},
         STATE | {"active": [GOOD | {"digest": "sha256:" + "0" * 64 + "\n"}]},
-        STATE | {"active": [GOOD | {"allowed": 5}]},
-        STATE | {"active": [GOOD | {"allowed": "Bash"}]},
-        STATE | {"active": [GOOD | {"allowed": [5]}]},
-        STATE | {"active": [GOOD | {"allowed": {"Bash": 1}}]},
-        STATE | {"active": [GOOD | {"disallowed": None}]},
         STATE | {"stack": None},
         STATE | {"stack": [["a", True]] * 10_000},
         STATE | {"delivered": 5},

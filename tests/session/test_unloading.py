@@ -99,7 +99,6 @@ def test_each_skill_leaves_one_record_when_it_ends(begin: Begin, skill: Files, l
         lambda session: session.search("a"),
         lambda session: session.listed(),
         lambda session: session.invoke("/a"),
-        lambda session: session.admit("Bash", {}),
         lambda session: session.may_call("Bash", {}),
         lambda session: session.activate("a"),
         lambda session: session.deactivate("a"),
@@ -250,3 +249,12 @@ def test_a_blocked_skill_is_seen_by_nobody_while_somebody_else_finds_out(begin: 
         for thread in threads:
             thread.join()
     assert seen == [[], []]
+
+
+@pytest.mark.covers("G-26")
+def test_a_call_that_comes_too_late_is_refused_and_recorded(begin: Begin, skill: Files, log: MemoryLog) -> None:
+    session = begin(skill("a"), skills=["a"])
+    executor = session.executor()
+    session.close()
+    assert executor.execute_blocking("skills_load", {"skills": ["a"]}).code == "session-not-found"
+    assert [(one.event, one.decision, one.code) for one in log.records[-1:]] == [("call", "deny", "session-not-found")]

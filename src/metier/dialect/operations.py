@@ -8,7 +8,7 @@ from metier.errors import InvalidArgument, SkillNotFound
 from metier.find.catalog import MAX_DESCRIPTION
 from metier.find.render import one_line
 from metier.find.shortening import shortened
-from metier.session import MARKER
+from metier.session import MARKER, contained, contained_in
 from metier.skill import estimate_tokens
 from metier.tools import ToolResult
 
@@ -135,12 +135,13 @@ class Loaded:
 
 def described(entry: Entry) -> str:
     """What a list says of a skill: its description on one line, no longer than in a catalog."""
-    return shortened(one_line(entry.description), MAX_DESCRIPTION, len)
+    return contained(shortened(one_line(entry.description), MAX_DESCRIPTION, len))
 
 
-def resource_result(resource: Resource, value: Any) -> ToolResult:
-    """The result of reading a file."""
-    return ToolResult(success=True, result=value, truncated=resource.truncated, data=resource.as_dict())
+def resource_result(resource: Resource, value: str | None = None) -> ToolResult:
+    """The result of reading a file: as a dialect shows it, or all that there is to say of it."""
+    shown = contained_in(resource.as_dict()) if value is None else value
+    return ToolResult(success=True, result=shown, truncated=resource.truncated, data=resource.as_dict())
 
 
 def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
@@ -154,7 +155,7 @@ def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
         "runner": outcome.runner,
         "duration_ms": round(outcome.duration_ms, 1),
     }
-    result = found if value is None else value
+    result = contained_in(found if value is None else value)
     if outcome.is_success:
         return ToolResult(success=True, result=result, truncated=outcome.is_truncated, data=found)
     reason = "It timed out." if outcome.timed_out else f"It failed with exit code {outcome.exit_code}."

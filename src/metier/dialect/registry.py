@@ -9,7 +9,7 @@ from metier.dialect.operations import Operations, described, resource_result
 from metier.dialect.skill_tool import SkillTool, schema, text
 from metier.errors import InvalidArgument
 from metier.find.render import MARKDOWN_HEADING
-from metier.session import Vocabulary
+from metier.session import Vocabulary, contained_in
 from metier.session.instructions import active_block, compose
 from metier.skill import estimate_tokens
 from metier.tools import ToolResult
@@ -88,7 +88,7 @@ class _Calls:
     async def read_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
         loaded = await self._do.load([arguments["skill_id"]], "add", arguments.get("args", ""))
         if loaded.output is not None:
-            return loaded.result({"id": arguments["skill_id"], "output": loaded.output})
+            return loaded.result(contained_in({"id": arguments["skill_id"], "output": loaded.output}))
         one = loaded.one()
         found: dict[str, Any] = {
             "id": one.name,
@@ -96,8 +96,9 @@ class _Calls:
             "approximate_tokens": estimate_tokens(one.body),
         }
         if one.skill.requires:
-            found["requires"] = list(one.skill.requires)
-            found["hint"] = f"It builds on {', '.join(map(repr, one.skill.requires))}: read those too."
+            needed = contained_in(one.skill.requires)
+            found["requires"] = needed
+            found["hint"] = f"It builds on {', '.join(map(repr, needed))}: read those too."
         return loaded.result(found)
 
     async def read_resource(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -105,4 +106,4 @@ class _Calls:
         if not skill.strip():
             raise InvalidArgument("skill_id is required.", hint="Name a skill that was read.")
         resource = self._do.read(arguments["path"], skill)
-        return resource_result(resource, resource.as_dict())
+        return resource_result(resource)

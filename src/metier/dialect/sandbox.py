@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier.dialect.operations import Operations, outcome_result
 from metier.dialect.skill_tool import SkillTool, number, schema, text
 from metier.errors import SkillNotFound
-from metier.session import Vocabulary
+from metier.session import Vocabulary, contained, contained_in
 from metier.session.instructions import active_block
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ class _Calls:
     async def get_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
         loaded = await self._loaded(arguments["skill_name"], arguments.get("args", ""))
         if loaded.output is not None:
-            return loaded.result({"name": arguments["skill_name"], "output": loaded.output})
+            return loaded.result(contained_in({"name": arguments["skill_name"], "output": loaded.output}))
         one = loaded.one()
         return loaded.result(
             {
                 "name": one.name,
-                "description": one.skill.description,
+                "description": contained(one.skill.description),
                 "mountPath": one.root,
                 "instructions": loaded.content,
             }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from metier.dialect.operations import Operations, described, outcome_result, resource_result
 from metier.dialect.skill_tool import SkillTool, choice, schema, text
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
-from metier.session import Vocabulary
+from metier.session import Vocabulary, contained, contained_in
 from metier.session.instructions import active_block
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
 
@@ -100,7 +100,7 @@ class _Calls:
             return ToolResult(success=True, result={"skills": found})
         if action == "read":
             resource = self._do.read(args, name)
-            return resource_result(resource, resource.as_dict())
+            return resource_result(resource)
         if action == "run":
             script, *rest = _words(args)
             return outcome_result(await self._do.run(script, rest, name))
@@ -116,7 +116,7 @@ class _Calls:
             failed.code = error.code
             raise failed from None
         if loaded.output is not None:
-            return loaded.result({"skill_name": name, "output": loaded.output})
+            return loaded.result(contained_in({"skill_name": name, "output": loaded.output}))
         one = loaded.one()
         found: dict[str, Any] = {
             "skill_name": one.name,
@@ -124,9 +124,9 @@ class _Calls:
             "content": loaded.content,
         }
         if one.skill.allowed_tools is not None:
-            found["allowed_tools"] = list(one.skill.allowed_tools)
+            found["allowed_tools"] = contained_in(one.skill.allowed_tools)
         if args:
-            found["args"] = args
+            found["args"] = contained(args)
         return loaded.result(found)
 
 

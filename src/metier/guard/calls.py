@@ -40,7 +40,8 @@ class Calls:
     def decide(self, action: Action) -> Decision:
         """Allowed only inside every ceiling and inside the policy."""
         if action.is_control:
-            return _CONTROL
+            # No skill can forbid these, nor what is said of all tools; a policy that names them can.
+            return self._denied(action) or self._to_ask(action) or _CONTROL
         command = _lasting(action)
         if command is None:
             return self._decide(action)
@@ -54,9 +55,9 @@ class Calls:
         return kept[0]
 
     def _decide(self, action: Action) -> Decision:
-        found = _forbidden(self._deny, action)
-        if found is not None:
-            return _denied(f"Policy forbids this use of tool {action.tool!r}. {found.reason}", "policy: deny", found)
+        denied = self._denied(action)
+        if denied is not None:
+            return denied
         granted, asking = _FREE, None
         for ceiling in action.ceilings:
             decision = self._inside(ceiling, action)
@@ -73,18 +74,25 @@ class Calls:
                 reason = f"Policy does not allow this use of tool {action.tool!r}. {_outside(self._allow, match)}"
                 return _denied(reason, "policy: allow")
             granted = _granted("policy: allow", match) if granted is _FREE else granted
-        if asking is not None:
-            return asking
-        found = _forbidden(self._ask, action)
-        if found is not None:
-            return Decision(
-                outcome="ask",
-                reason=f"Policy says to ask before tool {action.tool!r} is used so.",
-                rule=_rule("policy: ask", found),
-                code="approval-needed",
-                hint="Ask the user, or do it another way.",
-            )
-        return granted
+        return asking or self._to_ask(action) or granted
+
+    def _denied(self, action: Action) -> Decision | None:
+        found = _forbidden(_meant(self._deny, action), action)
+        if found is None:
+            return None
+        return _denied(f"Policy forbids this use of tool {action.tool!r}. {found.reason}", "policy: deny", found)
+
+    def _to_ask(self, action: Action) -> Decision | None:
+        found = _forbidden(_meant(self._ask, action), action)
+        if found is None:
+            return None
+        return Decision(
+            outcome="ask",
+            reason=f"Policy says to ask before tool {action.tool!r} is used so.",
+            rule=_rule("policy: ask", found),
+            code="approval-needed",
+            hint="Ask the user, or do it another way.",
+        )
 
     def _inside(self, ceiling: Ceiling, action: Action) -> Decision:
         tool, owner = action.tool, ceiling.owner
@@ -121,6 +129,10 @@ def _lasting(action: Action) -> str | None:
     if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or "<" in command or ">" in command:
         return None
     return command
+
+
+def _meant(rules: tuple[Rule, ...], action: Action) -> tuple[Rule, ...]:
+    return tuple(rule for rule in rules if "*" not in rule.tool) if action.is_control else rules
 
 
 def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:

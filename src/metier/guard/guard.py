@@ -16,6 +16,7 @@ from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
 from metier.guard.passage import Passage
 from metier.guard.policy import Policy
+from metier.guard.redaction import redact
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ class Guard:
         decision = self._unrecorded() or self.settle(action)
         if not decision.is_allowed:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
-            log.warning("%s %s: %s (%s)", action.point, shown(what), decision.reason, decision.rule)
+            said = redact(f"{shown(what)}: {decision.reason}")
+            log.warning("%s %s (%s)", action.point, said, decision.rule)
         return Passage(self.keep, action, actor, decision, active)
 
     def settle(self, action: Action) -> Decision:

@@ -67,7 +67,7 @@ class Passage:
                 timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
                 event=action.point,
                 decision=decision.outcome,
-                reason=decision.reason,
+                reason=_shortened(redact(decision.reason)),
                 rule=decision.rule,
                 code=code or decision.code,
                 skill=subject.name if subject is not None else "",

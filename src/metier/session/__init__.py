@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # what type checkers take for true, without importing `ty
 if TYPE_CHECKING:
     from metier.session.active import ActiveSkill, Receipt, ReceiptItem
     from metier.session.binding import bound_instructions
-    from metier.session.content import MARKER, contained
+    from metier.session.content import MARKER, contained, contained_in
     from metier.session.events import Event
     from metier.session.invocation import Invocation
     from metier.session.lineage import Lineage
@@ -40,6 +40,7 @@ _NAMES = {
     "Vocabulary": "metier.session.vocabulary",
     "bound_instructions": "metier.session.binding",
     "contained": "metier.session.content",
+    "contained_in": "metier.session.content",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
@@ -60,4 +61,5 @@ __all__ = [
     "Vocabulary",
     "bound_instructions",
     "contained",
+    "contained_in",
 ]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logger("metier.session")
 
 HOOK_SECONDS = 30.0
+_SIMPLE = re.compile(r"[\w\-*| ]*")
 _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
 
 
@@ -190,12 +191,19 @@ def tool_hooks(active: ActiveSkill, event: str) -> tuple[HookGroup, ...]:
 
 
 def _matches(matcher: str | None, tool: str) -> bool:
-    """Whether hooks are meant for a tool: `Write`, `Write|Edit`, `mcp__*`, or nothing for all."""
+    """Whether hooks are meant for a tool: `Write`, `Write|Edit`, `mcp__*`, or nothing for all.
+
+    Others write regular expressions. Simple ones mean the same here; what is not understood is taken to match, since a
+    hook that is against a call must not be passed by.
+    """
     if matcher is None or matcher in ("", "*"):
+        return True
+    matcher = matcher.strip().removeprefix("^").removesuffix("$").strip("()").replace(".*", "*")
+    if not _SIMPLE.fullmatch(matcher):
         return True
     from fnmatch import fnmatchcase
 
-    parts = [part.strip().replace(".*", "*") for part in matcher.split("|")]
+    parts = [part.strip() for part in matcher.split("|")]
     return any(
         canonical_tool(part) == canonical_tool(tool) or fnmatchcase(tool.lower(), part.lower()) for part in parts
     )

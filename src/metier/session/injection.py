@@ -20,7 +20,7 @@ from metier.run import Job, Limits
 from metier.session.substitution import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metier.guard.rules import Rule
     from metier.run import Outcome, Runner
@@ -89,13 +89,15 @@ def inject(
     env: Mapping[str, str] | None = None,
     roots: Sequence[str] = (),
     unlisted: bool = False,
+    against: Callable[[list[str]], str | None] | None = None,
     seconds: float = SECONDS,
     max_output: int = MAX_OUTPUT,
 ) -> Injected:
     """Run the commands of a body in `folder` and put what they print in their place.
 
     `rules` are what the skill's `allowed-tools` permit; a skill that declares none (None) gets its commands run only
-    when `unlisted` says so. Absolute paths in arguments must lie in `folder` or one of `roots`. Whatever happens is
+    when `unlisted` says so. `against` says why the words of a command must not be run, if anything else is against it.
+    Absolute paths in arguments must lie in `folder` or one of `roots`. Whatever happens is
     text in the result: a command that is refused, fails or takes too long never keeps the others from running.
 
     >>> inject("Today: !`date`", rules=None, enabled=False, runner=None, folder="/").text
@@ -115,6 +117,8 @@ def inject(
             return _blocked(command, f"more than {MAX_COMMANDS} commands")
         try:
             reason = refusal(command, roots=(folder, *roots)) or _beyond(rules, command, unlisted)
+            if reason is None and against is not None:
+                reason = against(list(_words(command)))
             if reason is not None:
                 return _blocked(command, reason)
             left = MAX_SECONDS - (time.monotonic() - started)
@@ -198,7 +202,8 @@ def _beyond(rules: Sequence[Rule] | None, command: str, unlisted: bool) -> str |
         return None if unlisted else "the skill declares no allowed-tools"
     from metier.guard.matching import permits
 
-    match = permits(rules, "Bash", {"command": command})
+    # The words that will be run, and not the text: a shell would read some of it otherwise.
+    match = permits(rules, "Bash", {"command": list(_words(command))})
     return None if match.allowed else match.reason.rstrip(".") or "the skill's allowed-tools do not allow it"
 
 

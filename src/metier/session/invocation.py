@@ -55,4 +55,8 @@ def checked_arguments(arguments: object) -> str:
             f"The arguments have {len(arguments):,} characters; {MAX_ARGUMENTS:,} are the most.",
             hint=f"Put them into a file and pass its path. They begin with {shown(arguments, 40)!r}.",
         )
+    try:
+        arguments.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("The arguments have half a character in them.", hint="Send whole characters.") from None
     return arguments

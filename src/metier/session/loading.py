@@ -112,7 +112,7 @@ class Loading:
         root = os.path.dirname(entry.location)
         values = named_values(document.skill.arguments, split_arguments(self._arguments))
         rendered = render(
-            self._injected(document, entry, root),
+            self._injected(document, entry, ceiling_of(session, document.skill, entry, entry.package.listing())),
             document.skill.arguments,
             values,
             variables=self._variables(root) | {"ARGUMENTS": self._arguments},
@@ -147,14 +147,26 @@ class Loading:
                 name=entry.name,
             )
 
+    def again(self, entry: Entry) -> ActiveSkill:
+        """A skill that was loaded before, in a session that goes on: it has been prepared, and its hooks have run."""
+        active, document = self._begun(entry)
+        return self._with_body(active, document)
+
     def _prepared(self, entry: Entry) -> ActiveSkill:
         session = self._session
-        document, digest, listing = self._read(entry)
+        active, document = self._begun(entry)
         for one in session.active:
-            same = (one.digest, one.arguments) == (digest, self._arguments)
+            same = (one.digest, one.arguments) == (active.digest, self._arguments)
             if same and is_same(one.entry, entry) and not one.is_stale:
                 return one
-        root = os.path.dirname(entry.location)
+        if document.skill.hooks is not None and not any(is_same_load(one, active) for one in session.active):
+            self._hooked.append(active)
+            session.hook_runner.before_load(active, session.actor)
+        return self._with_body(active, document)
+
+    def _begun(self, entry: Entry) -> tuple[ActiveSkill, Document]:
+        session = self._session
+        document, digest, listing = self._read(entry)
         active = ActiveSkill(
             skill=document.skill,
             entry=entry,
@@ -165,12 +177,12 @@ class Loading:
             listing=listing,
             hooks_run=session.guard.policy.hooks != "deny",
         )
-        if document.skill.hooks is not None and not any(is_same_load(one, active) for one in session.active):
-            self._hooked.append(active)
-            session.hook_runner.before_load(active, session.actor)
+        return active, document
+
+    def _with_body(self, active: ActiveSkill, document: Document) -> ActiveSkill:
         body = substitute(
-            self._injected(document, entry, root),
-            variables=self._variables(root),
+            self._injected(document, active.entry, active.ceiling),
+            variables=self._variables(active.root),
             arguments=self._arguments,
             declared=document.skill.arguments,
         )
@@ -190,11 +202,18 @@ class Loading:
             f"The files of skill {entry.name!r} are being changed.", hint="Load it again.", name=entry.name
         )
 
-    def _injected(self, document: Document, entry: Entry, root: str) -> str | Sequence[Segment]:
+    def _injected(self, document: Document, entry: Entry, ceiling: Ceiling) -> str | Sequence[Segment]:
         """The body with what its commands print, where policy lets them run; a record for each of them."""
         if next(find_commands(document.body), None) is None:
             return document.body
         session = self._session
+        root = os.path.dirname(entry.location)
+
+        def against(words: list[str]) -> str | None:
+            """Why a command would be refused if somebody called Bash with it."""
+            decision = session.decide_call("Bash", {"command": words}, ceiling)
+            return None if decision.is_allowed else decision.reason
+
         action = Action(
             point="inject",
             skill=subject_of(entry),
@@ -215,6 +234,7 @@ class Loading:
             folder=session.workspace,
             env=job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id),
             roots=(root,),
+            against=against,
         )
         for command in injected.commands:
             self._record(command, replace(action, command=command.command), decision)

@@ -1,20 +1,22 @@
 """A session as data: saved, and resumed later or elsewhere.
 
-What is saved is what the session had loaded, texts and rules included: a skill that changed meanwhile is resumed as it
-was and flagged stale, and one that is gone or blocked is left out.
+What is saved says which skills were loaded, and never what they say: instructions and rules are read from the skills
+again, since what was saved may come from anywhere. A skill that changed meanwhile is resumed as it is now and flagged
+stale; one that is gone or blocked is left out.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument, MetierError
-from metier.guard import Action, Ceiling, parse_rules
-from metier.session.active import ActiveSkill, script_paths, subject_of
+from metier.guard import Action
+from metier.session.active import subject_of
 from metier.session.events import Event
-from metier.session.loading import ceiling_of
+from metier.session.loading import Loading
 from metier.session.stack import MAX_NESTING
 from metier.session.state import MAX_ID
 from metier.skill import MAX_SKILL_BYTES
@@ -23,13 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.library import Entry
+    from metier.session.active import ActiveSkill
     from metier.session.session import Session
     from metier.session.stack import Frame
-    from metier.skill import Listing
 
 FORMAT = 1
 MAX_SKILLS = 1_000
-MAX_RULES = 10_000
 MAX_DELIVERED = 100_000
 
 _is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
@@ -53,16 +54,12 @@ def saved(
 
 
 def _saved_skill(one: ActiveSkill) -> dict[str, Any]:
-    ceiling = one.ceiling
     return {
         "name": one.name,
         "source": one.entry.source,
         "key": one.entry.key,
         "digest": one.digest,
         "arguments": one.arguments,
-        "body": one.body,
-        "allowed": None if ceiling.allowed is None else [rule.text for rule in ceiling.allowed],
-        "disallowed": [rule.text for rule in ceiling.disallowed],
     }
 
 
@@ -109,33 +106,21 @@ def _resumed(session: Session, item: Mapping[str, Any]) -> ActiveSkill | None:
         entry = _found(session, item)
         if entry is None:
             return None
-        digest = session.library.digest(entry)
-        document = session.library.document(session.handle(entry))
-        listing = entry.package.listing()
+        subject = subject_of(entry, session.library.digest(entry))
     except MetierError:
         return None
-    subject = subject_of(entry, item["digest"])
     passage = session.guard.enter(Action(point="load", skill=subject, by="host"), session.actor)
-    passage.close(success=passage.decision.is_allowed)
-    if not passage.decision.is_allowed:
-        reason = passage.decision.reason
-        session.emit(Event(kind="refused", skill=entry.name, code=passage.decision.code, message=reason))
-        return None
-    is_stale = digest != item["digest"]
-    return ActiveSkill(
-        skill=document.skill,
-        entry=entry,
-        digest=item["digest"],
-        body=item["body"],
-        arguments=item["arguments"],
-        # Rules that can still be had from the skill itself are not taken from anywhere else.
-        ceiling=_saved_ceiling(item, entry, listing)
-        if is_stale
-        else ceiling_of(session, document.skill, entry, listing),
-        listing=listing,
-        hooks_run=session.guard.policy.hooks != "deny",
-        is_stale=is_stale,
-    )
+    with passage:
+        if not passage.decision.is_allowed:
+            decision = passage.decision
+            session.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
+            return None
+        try:
+            one = Loading(session, "host", item["arguments"]).again(entry)
+        except MetierError as error:
+            passage.close(success=False, code=error.code)
+            return None
+    return replace(one, is_stale=one.digest != item["digest"])
 
 
 def _found(session: Session, item: Mapping[str, Any]) -> Entry | None:
@@ -152,26 +137,13 @@ def _found(session: Session, item: Mapping[str, Any]) -> Entry | None:
     return entry
 
 
-def _saved_ceiling(item: Mapping[str, Any], entry: Entry, listing: Listing) -> Ceiling:
-    return Ceiling(
-        owner=entry.name,
-        allowed=None if item["allowed"] is None else parse_rules(item["allowed"]),
-        disallowed=parse_rules(item["disallowed"]),
-        scripts=script_paths(entry, listing),
-    )
-
-
 def _checked_skill(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise _unusable("a skill in it is no object")
-    texts = {key: _text(item, key) for key in ("name", "source", "key", "digest", "arguments", "body")}
+    texts = {key: _text(item, key) for key in ("name", "source", "key", "digest", "arguments")}
     if not _is_digest(texts["digest"]):
         raise _unusable("a digest in it is none")
-    allowed = None if item.get("allowed", ()) is None else _list(item, "allowed", MAX_RULES)
-    disallowed = _list(item, "disallowed", MAX_RULES)
-    if not all(isinstance(rule, str) for rule in (*(allowed or ()), *disallowed)):
-        raise _unusable("its tool rules are no texts")
-    return texts | {"allowed": allowed, "disallowed": disallowed}
+    return texts
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

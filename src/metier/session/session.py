@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError
-from metier.guard import Action, Guard, Policy
+from metier.guard import Action, Decision, Guard, Passage, Policy
 from metier.session.active import is_same_load, subject_of
 from metier.session.content import skill_content
 from metier.session.events import Event
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from metier.find.library import Library
     from metier.find.result import Result
-    from metier.guard import Ceiling, Decision
     from metier.library import Entry
     from metier.run import Outcome, Runner
     from metier.session.active import ActiveSkill, Receipt
@@ -99,7 +98,6 @@ class Session(State):
         self._delivered: set[tuple[str, str, str]] = set()
         self._prompting = Prompting()
         self._files_read: set[tuple[str, str]] = set()
-        self._above: tuple[Ceiling, ...] = ()
         if isinstance(skills, str) or skills:
             names = _several(skills)
             if len(names) != len(skills) and not isinstance(skills, str):
@@ -321,11 +319,15 @@ class Session(State):
 
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False) -> CallAdmission:
         """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
-        self.require_open()
         active = self.live()
         decided_under = self.rules_version
-        action = self._call(tool, arguments, active, is_control)
-        passage = self.guard.enter(action, self._actor, tuple(one.name for one in active))
+        action = self.call_of(tool, arguments, active, is_control=is_control)
+        names = tuple(one.name for one in active)
+        if self._is_closed:
+            # Also what comes too late was asked for.
+            passage = Passage(self.guard.keep, action, self._actor, _CLOSED, names)
+        else:
+            passage = self.guard.enter(action, self._actor, names)
         if not passage.decision.is_allowed:
             decision = passage.decision
             self.emit(Event(kind="refused", tool=tool, code=decision.code, message=decision.reason))
@@ -341,25 +343,9 @@ class Session(State):
         """Changes with everything that decisions about tool calls depend on."""
         return (self.version, self.guard.version)
 
-    def decide_call(self, tool: str, arguments: Mapping[str, Any]) -> Decision:
-        """What would be decided about a tool call now; nobody is asked and nothing is recorded."""
-        return self.guard.decide(self._call(tool, arguments, self.active, False))
-
     def may_call(self, tool: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a tool call would be allowed now, without asking anybody; nothing is recorded."""
         return self.decide_call(tool, arguments).is_allowed
-
-    def _call(
-        self, tool: str, arguments: Mapping[str, Any], active: tuple[ActiveSkill, ...], is_control: bool
-    ) -> Action:
-        return Action(
-            point="call",
-            tool=tool,
-            arguments=arguments,
-            ceilings=() if is_control else (*self._above, *(one.ceiling for one in active)),
-            workspace=self.workspace,
-            is_control=is_control,
-        )
 
     @property
     def allowed_tools(self) -> frozenset[str] | None:
@@ -465,6 +451,15 @@ class Session(State):
         session._stack = Stack(frame for frame in found.frames if frame[0] in names)
         session._delivered = found.delivered
         return session
+
+
+_CLOSED = Decision(
+    outcome="deny",
+    reason="The session was closed.",
+    rule="closed session",
+    code="session-not-found",
+    hint="Begin another one.",
+)
 
 
 def _guard(guard: Guard | None, policy: Policy | None) -> Guard:

@@ -20,10 +20,11 @@ from metier.session.scripts import SCRIPT_FOLDERS
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from metier.find.library import Library
-    from metier.guard import Guard
+    from metier.guard import Ceiling, Guard
     from metier.library import Entry
     from metier.run import Runner
     from metier.session.active import ActiveSkill
@@ -35,6 +36,7 @@ By: TypeAlias = Literal["model", "user", "host"]
 Delivery: TypeAlias = Literal["result", "instructions"]
 
 MAX_ACTIVE = 8
+_SUGGESTED_AMONG = 2_000
 MAX_ID = 200
 
 
@@ -104,6 +106,7 @@ class State:
         self._is_closed = False
         self._listeners = Listeners()
         self._hook_runner: HookRunner | None = None
+        self._above: tuple[Ceiling, ...] = ()
 
     @property
     def active(self) -> tuple[ActiveSkill, ...]:
@@ -166,15 +169,34 @@ class State:
 
     def find(self, name: str) -> Entry:
         """The skill of a name, if this session may know of it; raises `SkillNotFound`."""
-        entry = self.library.get(name)
-        names = self.options.names
-        if names is not None and entry.name not in names:
-            raise SkillNotFound(
-                f"Skill {shown(str(name))!r} was not found.",
-                hint=f"This agent has {', '.join(sorted(names)) or 'no skills'}.",
-                name=name,
-            )
+        try:
+            entry = self.library.get(name)
+        except SkillNotFound as error:
+            # The library would name skills that this session must not know of.
+            raise self._not_found(name) from error
+        if self.options.names is not None and entry.name not in self.options.names:
+            raise self._not_found(name)
         return entry
+
+    def _not_found(self, name: object) -> SkillNotFound:
+        import difflib
+
+        wanted = str(name).partition("@")[0].lower()[:80]
+        known = [one for one in self.library.snapshot.view(self.library.caller).active if self._may_be_named(one)]
+        if len(known) > _SUGGESTED_AMONG:
+            known = [one for one in known if one[:2] == wanted[:2]][:_SUGGESTED_AMONG]
+        close = difflib.get_close_matches(wanted, known, 3, 0.6)
+        meant = next((one for one in close if not self.library.get(one).is_hidden_from_models), None)
+        names = self.options.names
+        hint = "`metier list` shows all." if names is None else f"This agent has {', '.join(sorted(names)) or 'none'}."
+        guess = f" Did you mean {meant!r}?" if meant else ""
+        return SkillNotFound(
+            f"Skill {shown(str(name))!r} was not found.{guess}", hint=hint, name=name, suggestion=meant
+        )
+
+    def _may_be_named(self, name: str) -> bool:
+        names = self.options.names
+        return (names is None or name in names) and not self.guard.is_blocked(name)
 
     def handle(self, entry: Entry) -> str:
         """What the library finds exactly this skill by: its name, or name and folder where another answers to it."""
@@ -209,6 +231,28 @@ class State:
             if one.name in changed and (needed := tuple(name for name in one.skill.requires if name not in names))
         }
         return Receipt(active=tuple(receipt_item(one) for one in active), changed=changed, requires=missing)
+
+    def call_of(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        active: Sequence[ActiveSkill],
+        *more: Ceiling,
+        is_control: bool = False,
+    ) -> Action:
+        """A tool call as the guard is asked about it: under what restricts each active skill, and whatever is above."""
+        return Action(
+            point="call",
+            tool=tool,
+            arguments=arguments,
+            ceilings=() if is_control else (*self._above, *(one.ceiling for one in active), *more),
+            workspace=self.workspace,
+            is_control=is_control,
+        )
+
+    def decide_call(self, tool: str, arguments: Mapping[str, Any], *more: Ceiling) -> Decision:
+        """What would be decided about a tool call now; nobody is asked and nothing is recorded."""
+        return self.guard.decide(self.call_of(tool, arguments, self.active, *more))
 
     # --- what is active ---------------------------------------------------------------------------------------------
 

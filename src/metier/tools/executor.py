@@ -117,8 +117,10 @@ class Executor:
         except BaseException as error:
             await _after(admission, self._record_end(admission, named, error, started))
             raise
+        # Recorded first: whatever comes afterwards may be cancelled.
+        result = self._recorded(admission, result, started)
         await _after(admission, result)
-        return self._recorded(admission, result, started)
+        return result
 
     def execute_blocking(self, name: str, arguments: Any = None, *, timeout: float | None = None) -> ToolResult:
         """The same for programs without an event loop."""
