@@ -37,6 +37,8 @@ _DRAIN = 0.5
 """Seconds to read what is left in the pipes when the job has ended but somebody holds them open."""
 _MARK = "METIER_JOB"
 """A variable by which processes of a job are known that have left its process group."""
+_MOST_ENVIRONMENT = 8 * 1024 * 1024
+"""More than Linux lets a process begin with."""
 
 _Cause: TypeAlias = Literal["timeout", "output", "cancel"]
 
@@ -121,6 +123,9 @@ class PlainRunner:
 def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
     if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
         raise ValueError("a job needs a program, and arguments that are text")
+    if not all(isinstance(name, str) for name in job.env):
+        # As bytes, a name could stand there twice, and whose value counts would be up to the program.
+        raise TypeError("the names of environment variables are text")
     env = {**base_environment(job.folder), **job.env, _MARK: mark}
     program = job.argv[0]
     own_group: dict[str, object] = {"start_new_session": True}
@@ -239,14 +244,12 @@ def _end(process: subprocess.Popen[bytes], readers: list[OutputReader], mark: st
         while not _has_ended(process) and time.monotonic() < deadline:
             time.sleep(0.005)
     _signal_group(process, "SIGKILL")
-    if cause is not None:
-        _kill_marked(mark)
+    _kill_marked(mark)
     # A process can be stuck in the kernel, where no signal reaches it.
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_DRAIN)
     deadline = time.monotonic() + _DRAIN
     if not all(reader.wait(deadline - time.monotonic()) for reader in readers):
-        _kill_marked(mark)
         for reader in readers:
             reader.give_up()
     return -9 if process.returncode is None else process.returncode
@@ -269,21 +272,36 @@ def _kill_marked(mark: str) -> None:
     """End what has left the job's process group; on Linux it is known by the environment that it was born with."""
     if sys.platform != "linux":
         return
-    wanted = f"{_MARK}={mark}".encode()
+    wanted = f"\0{_MARK}={mark}\0".encode()
     for _ in range(8):  # as often as something is found that may have had time for another child
         found = False
         for entry in os.listdir("/proc"):
-            if not entry.isdigit():
+            if not entry.isdigit() or not _has_in_environment(entry, wanted):
                 continue
             # The descriptor keeps meaning the same process, however fast ids are used again.
             with contextlib.suppress(OSError), contextlib.closing(_Descriptor(int(entry))) as held:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    if wanted not in file.read(1024 * 1024).split(b"\0"):
-                        continue
-                signal.pidfd_send_signal(held.number, signal.SIGKILL)
-                found = True
+                if _has_in_environment(entry, wanted):
+                    signal.pidfd_send_signal(held.number, signal.SIGKILL)
+                    found = True
         if not found:
             return
+
+
+def _has_in_environment(pid: str, wanted: bytes) -> bool:
+    try:
+        descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it has ended, or is somebody else's
+        return False
+    try:
+        data = b"\0"
+        # To its end: a shell writes its variables in any order, and a job may have been given large ones.
+        while len(data) < _MOST_ENVIRONMENT and (chunk := os.read(descriptor, 65_536)):
+            data += chunk
+        return wanted in data
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 class _Descriptor:
