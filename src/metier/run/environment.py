@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 MAX_VARIABLES = 64
 MAX_VALUE_BYTES = 64 * 1024
@@ -29,7 +29,8 @@ _STEERING = {
     "TERMINFO", "TERMCAP", "TERMPATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH",
     "MAVEN_OPTS", "MAKEFLAGS", "GNUMAKEFLAGS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_HOME", "WGETRC", "OPENSSL_CONF",
-    "OPENSSL_MODULES", "KRB5_CONFIG", "SKILL_DIR", "SKILL_ROOT", "WORKSPACE", "SESSION_ID",
+    "OPENSSL_MODULES", "KRB5_CONFIG", "TAR_OPTIONS", "RSYNC_RSH", "RSYNC_CONNECT_PROG", "SUDO_ASKPASS", "AWKPATH",
+    "AWKLIBPATH", "LESS", "SKILL_DIR", "SKILL_ROOT", "WORKSPACE", "SESSION_ID",
 }  # fmt: skip
 _STEERING_PREFIXES = (
     "LD_", "DYLD_", "PYTHON", "NODE_", "NPM_", "BASH_", "GIT_", "SSH_", "PERL", "RUBY", "GEM_", "BUNDLE_", "LUA_",
@@ -38,23 +39,33 @@ _STEERING_PREFIXES = (
 """Variables by which a value decides which code a program loads, where it connects to, or whose files it takes for
 its own; and those that only this side sets."""
 
+INPUT_PREFIXES = ("ARG_", "INPUT_", "PARAM_", "SKILL_")
+"""How variables begin that mean nothing to any program but to a script that asks for them."""
+
 
 def job_environment(
     extra: Mapping[str, str] | None = None,
     *,
+    names: Collection[str] | None = None,
     workspace: str,
     skill_dir: str | None = None,
     session_id: str | None = None,
 ) -> dict[str, str]:
-    """The whole environment of a job; `extra` is what a model asks for and is checked.
+    """The whole environment of a job; `extra` is what somebody asks for and is checked.
 
+    Nobody can set what steers programs. What a model asks for must have one of `names`, or begin like an input: no list
+    of harmful variables could be complete, as every program has its own. `names=None` is for the host.
     Nothing is inherited but where programs and temporary files are, and the time zone. Home is the workspace.
 
-    >>> env = job_environment({"LIMIT": "3"}, workspace="/work", skill_dir="/skills/csv")
-    >>> env["HOME"], env["SKILL_DIR"], env["LIMIT"]
+    >>> env = job_environment({"INPUT_LIMIT": "3"}, names=["API_KEY"], workspace="/work", skill_dir="/skills/csv")
+    >>> env["HOME"], env["SKILL_DIR"], env["INPUT_LIMIT"]
     ('/work', '/skills/csv', '3')
+    >>> job_environment({"TAR_OPTIONS": "--checkpoint-action=exec=sh"}, names=["API_KEY"], workspace="/work")
+    Traceback (most recent call last):
+    ...
+    metier.errors.InvalidArgument: The environment variable TAR_OPTIONS may not be set.
     """
-    checked = _checked(extra or {})
+    checked = _checked(extra or {}, names)
     return {
         **base_environment(workspace),
         **skill_variables(workspace=workspace, skill_dir=skill_dir, session_id=session_id),
@@ -117,7 +128,7 @@ def skill_variables(
     return values
 
 
-def _checked(extra: Mapping[str, str]) -> dict[str, str]:
+def _checked(extra: Mapping[str, str], names: Collection[str] | None) -> dict[str, str]:
     if len(extra) > MAX_VARIABLES:
         raise InvalidArgument(
             f"{len(extra)} environment variables are too many.", hint=f"At most {MAX_VARIABLES} are passed."
@@ -128,13 +139,14 @@ def _checked(extra: Mapping[str, str]) -> dict[str, str]:
                 f"{str(name)[:80]!r} is no name of an environment variable.",
                 hint="Names are letters, digits and underscores, and do not begin with a digit.",
             )
-        # On Windows names have no case, and some programs read `http_proxy` where others read `HTTP_PROXY`.
-        if name.upper() in _STEERING or name.upper().startswith(_STEERING_PREFIXES):
+        if _steers(name):
             raise InvalidArgument(
                 f"The environment variable {name} may not be set.",
                 hint="It decides which code programs load or where they connect. Pass the value under another name.",
                 name=name,
             )
+        if names is not None and name not in names and not name.startswith(INPUT_PREFIXES):
+            raise InvalidArgument(f"The environment variable {name} may not be set.", hint=_permitted(names), name=name)
         if not isinstance(value, str) or "\0" in value or not _fits(value):
             raise InvalidArgument(
                 f"The value of the environment variable {name} cannot be passed.",
@@ -142,6 +154,20 @@ def _checked(extra: Mapping[str, str]) -> dict[str, str]:
                 name=name,
             )
     return dict(extra)
+
+
+def _permitted(names: Collection[str]) -> str:
+    inputs = f"names that begin with {', '.join(INPUT_PREFIXES[:-1])} or {INPUT_PREFIXES[-1]}"
+    declared = sorted(name for name in names if not _steers(name))
+    if not declared:
+        return f"Only {inputs} can be set."
+    more = f" and {len(declared) - 10} more" if len(declared) > 10 else ""
+    return f"What can be set is {', '.join(declared[:10])}{more}, and {inputs}."
+
+
+def _steers(name: str) -> bool:
+    # On Windows names have no case, and some programs read `http_proxy` where others read `HTTP_PROXY`.
+    return name.upper() in _STEERING or name.upper().startswith(_STEERING_PREFIXES)
 
 
 def _fits(value: str) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, InvalidArgument
 from metier.guard import Action
 from metier.run import Job, Limits, job_environment
-from metier.session.scripts import checked_args, checked_script, files_on_disk, limits_for, script_job
+from metier.session.scripts import checked_args, checked_script, limits_for, script_job
+from metier.skill import requirements_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +44,8 @@ class Running:
         if env is not None and not hasattr(env, "items"):
             raise InvalidArgument("env must be a dictionary.", hint='Write env={"NAME": "value"}.')
         self._env = env
+        # What a model sets must be what the skill asks for: each program that a script starts has variables of its own.
+        self._names = requirements_of(active.skill).env if by == "model" else None
         self._limits = limits_for(seconds, Limits())
         self._folder = self._checked_folder(folder)
         self.action = Action(
@@ -55,12 +59,16 @@ class Running:
 
     async def run(self) -> Outcome:
         """Run it without holding up the event loop."""
-        with files_on_disk(self.active) as root:
+        from anyio.to_thread import run_sync
+
+        with contextlib.ExitStack() as used:
+            # Its files may be many, and are copied when it is run for the first time.
+            root = await run_sync(used.enter_context, self._session.copies.of(self.active))
             return await self._session.runner.run(self._job(root))
 
     def run_blocking(self) -> Outcome:
         """Run it and wait."""
-        with files_on_disk(self.active) as root:
+        with self._session.copies.of(self.active) as root:
             return self._session.runner.run_blocking(self._job(root))
 
     def _job(self, root: str) -> Job:
@@ -71,6 +79,7 @@ class Running:
             workspace=self._session.workspace,
             folder=self._folder,
             env=self._env,
+            names=self._names,
             session_id=self._session.id,
             limits=self._limits,
         )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, FileRefused, InvalidArgument
 from metier.run import INTERPRETERS, Job, command_for, job_environment
-from metier.skill import FolderPackage
+from metier.session.copies import Copies
 from metier.skill.files import checked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from metier.run import Limits
     from metier.session.active import ActiveSkill
@@ -27,18 +26,13 @@ MAX_SECONDS = 600.0
 
 @contextlib.contextmanager
 def files_on_disk(active: ActiveSkill) -> Iterator[str]:
-    """The folder with a skill's files; one that is not on disk is written to a folder for as long as it is needed."""
-    package = active.entry.package
-    if isinstance(package, FolderPackage):
-        yield active.root
-        return
-    with tempfile.TemporaryDirectory(prefix="metier-skill-") as folder:
-        for file in active.listing.files:
-            target = os.path.join(folder, *checked_path(file.path))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "xb") as opened:
-                opened.write(package.read(file.path))
-        yield folder
+    """A folder with a skill's files as they were when it was loaded, for as long as it is needed."""
+    copies = Copies()
+    try:
+        with copies.of(active) as root:
+            yield root
+    finally:
+        copies.close()
 
 
 def checked_script(active: ActiveSkill, script: object, folders: Sequence[str] = SCRIPT_FOLDERS) -> str:
@@ -107,17 +101,18 @@ def script_job(
     workspace: str,
     folder: str,
     env: Mapping[str, Any] | None = None,
+    names: Collection[str] | None = None,
     session_id: str = "",
     limits: Limits,
     interpreters: Mapping[str, tuple[str, ...]] = INTERPRETERS,
     stdin: bytes = b"",
 ) -> Job:
-    """The job that runs a file of a skill."""
+    """The job that runs a file of a skill; `names` are the variables that `env` may set, None for those of the host."""
     full = os.path.join(root, *path.split("/"))
     return Job(
         argv=(*command_for(full, interpreters), *arguments),
         folder=folder,
-        env=job_environment(env, workspace=workspace, skill_dir=root, session_id=session_id),
+        env=job_environment(env, names=names, workspace=workspace, skill_dir=root, session_id=session_id),
         limits=limits,
         stdin=stdin,
     )

@@ -167,7 +167,10 @@ class Session(State):
             gone, self._active = self._active, ()
             self._is_closed = True
         self._stack.clear()
-        self._ended(gone, "host", "closed")
+        try:
+            self._ended(gone, "host", "closed")
+        finally:
+            self.copies.close()
 
     def __enter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.guard import Action, Actor, Decision, Passage, current_user, refused
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item
+from metier.session.copies import Copies
 from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
 from metier.session.lineage import Lineage
@@ -90,6 +91,8 @@ class State:
         self.id = _checked_id(id) if id else uuid.uuid4().hex
         self.workspace = workspace
         self.lineage = lineage or Lineage()
+        self.copies = Copies()
+        """What its scripts and hooks run from."""
         self._runner = runner
         self._actor = Actor(
             agent=library.caller.agent,
@@ -322,6 +325,7 @@ class State:
                 if one.skill.hooks is not None:
                     self.hook_runner.after_unload(one, self._actor)
             finally:
+                self.copies.forget(one.digest)
                 passage.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
             self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}: {why}."))

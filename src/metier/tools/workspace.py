@@ -65,6 +65,10 @@ class Workspace:
     `readable` names more folders, by absolute path, that can be read and never written; as a function it is asked each
     time, so that they may change.
 
+    `allows` is asked before a tool uses a file that links led to, with the name of the tool and the absolute path that
+    was really found. Whoever decided about the call knew the path that it names and perhaps where that led then; a link
+    can be put there since.
+
     >>> import tempfile
     >>> workspace = Workspace(tempfile.mkdtemp())
     >>> path = workspace.write("notes/today.md", b"hello")
@@ -76,7 +80,13 @@ class Workspace:
     metier.errors.FileRefused: '../secrets' leaves the workspace (path traversal).
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, readable: Roots | Callable[[], Roots] = ()) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        readable: Roots | Callable[[], Roots] = (),
+        allows: Callable[[str, str], bool] | None = None,
+    ) -> None:
         self.root = os.path.realpath(root)
         if not os.path.isdir(self.root):
             raise InvalidArgument(
@@ -84,11 +94,12 @@ class Workspace:
             )
         self._given = os.path.abspath(root)
         self._readable = readable
+        self._allows = allows
         self._lock = threading.Lock()
 
-    def read(self, path: str, *, limit: int = MAX_FILE_BYTES) -> Content:
-        """The content of a file of at most `limit` bytes."""
-        with _explaining(path, "read"), self._spot(path) as spot:
+    def read(self, path: str, *, limit: int = MAX_FILE_BYTES, tool: str = "Read") -> Content:
+        """The content of a file of at most `limit` bytes, for a tool."""
+        with _explaining(path, "read"), self._spot(path, tool) as spot:
             return Content(path=spot.path, data=_read(spot, path, limit))
 
     def write(self, path: str, data: bytes) -> str:
@@ -97,16 +108,16 @@ class Workspace:
         Whoever reads it meanwhile sees the old file or the new one, never a part. Its permissions stay.
         """
         with self._lock:
-            return self._write(path, data)
+            return self._write(path, data, "Write")
 
     def update(self, path: str, change: Callable[[bytes], bytes]) -> str:
         """Replace what a file holds by what `change` makes of it; no other write comes between."""
         with self._lock:
-            return self._write(path, change(self.read(path).data))
+            return self._write(path, change(self.read(path, tool="Edit").data), "Edit")
 
-    def folder(self, path: str = ".") -> str:
+    def folder(self, path: str = ".", *, tool: str | None = None) -> str:
         """The absolute path of a folder inside, with every link followed."""
-        with _explaining(path, "opened"), self._spot(path) as spot:
+        with _explaining(path, "opened"), self._spot(path, tool) as spot:
             status = _status(spot)
             if status is None:
                 raise FileMissing(f"The folder {_named(path)} does not exist.", hint="Glob lists the files that do.")
@@ -122,15 +133,16 @@ class Workspace:
                 raise _missing(path)
             return stat.S_ISDIR(status.st_mode)
 
-    def walk(self, path: str = ".", *, limit: int = MAX_WALK_FILES) -> Tree:
-        """The plain files below a folder; links are not followed and special files are left out."""
-        folder = self.folder(path)
+    def walk(self, path: str = ".", *, limit: int = MAX_WALK_FILES, tool: str = "Glob") -> Tree:
+        """The plain files below a folder, for a tool; links are not followed and special files are left out."""
+        folder = self.folder(path, tool=tool)
+        root, start = self._placed(folder, writing=False)
         files: list[str] = []
         stopped: str | None = None
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             segments = waiting.pop()
-            names, folders = _listed(folder, segments, limit + 1)
+            names, folders = _listed(root, (*start, *segments), limit + 1)
             for name in names:
                 if len(files) == limit:
                     return Tree(folder=folder, files=tuple(files), stopped_at=f"{limit:,} files")
@@ -141,13 +153,13 @@ class Workspace:
                 stopped = f"a depth of {MAX_WALK_DEPTH} folders"
         return Tree(folder=folder, files=tuple(files), stopped_at=stopped)
 
-    def _write(self, path: str, data: bytes) -> str:
+    def _write(self, path: str, data: bytes, tool: str) -> str:
         if len(data) > MAX_FILE_BYTES:
             raise FileTooLarge(
                 f"{_named(path)} would have {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}.",
                 hint="Write less, or several files.",
             )
-        with _explaining(path, "written"), self._spot(path, writing=True) as spot:
+        with _explaining(path, "written"), self._spot(path, tool, writing=True) as spot:
             status = _status(spot)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 raise FileRefused(f"{_named(path)} is a folder, not a file.", hint="Name a file in it.")
@@ -159,9 +171,15 @@ class Workspace:
             return spot.path
 
     @contextlib.contextmanager
-    def _spot(self, path: str, *, writing: bool = False) -> Iterator[Spot]:
+    def _spot(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[Spot]:
         root, segments = self._placed(path, writing=writing)
         with descend(root, segments, create=writing) as spot:
+            was_led = spot.path != os.path.join(root, *segments)
+            if was_led and tool is not None and self._allows is not None and not self._allows(tool, spot.path):
+                raise FileRefused(
+                    f"{_named(path)} leads through a link to what {tool} may not be used on.",
+                    hint="Name the file itself, where it is allowed.",
+                )
             yield spot
 
     def _placed(self, path: str, *, writing: bool) -> tuple[str, list[str]]:
@@ -293,6 +311,8 @@ def _listed(root: str, segments: tuple[str, ...], limit: int) -> tuple[list[str]
     folders: list[str] = []
     try:
         with descend(root, segments) as spot:
+            if spot.path != os.path.join(root, *segments):
+                return [], []  # there was no link when it was listed
             descriptor = os.open(spot.at(), LIST, dir_fd=spot.parent) if spot.parent is not None else None
             try:
                 with os.scandir(spot.path if descriptor is None else descriptor) as entries:

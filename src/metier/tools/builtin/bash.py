@@ -34,7 +34,7 @@ def bash_tool(workspace: Workspace, runner: Runner, *, limits: Limits | None = N
             command: The command line.
             cwd: The folder to run it in, relative to the workspace or absolute.
             timeout: After how many seconds to end it, at most 600.
-            env: More environment variables.
+            env: More environment variables, whose names begin with INPUT_ or ARG_; set others in the command itself.
         """
         if not command.strip():
             raise InvalidArgument("The command cannot be empty.", hint="Give a command line, such as ls -l.")
@@ -54,7 +54,8 @@ def bash_tool(workspace: Workspace, runner: Runner, *, limits: Limits | None = N
             Job(
                 argv=("bash", "--noprofile", "--norc", "-c", command),
                 folder=folder,
-                env=job_environment(env, workspace=workspace.root),
+                # Others are set in the command, where the rules for commands see them.
+                env=job_environment(env, names=(), workspace=workspace.root),
                 limits=dataclasses.replace(bounds, seconds=seconds),
             )
         )

@@ -111,11 +111,13 @@ def _search(
         if wanted is not None and not wanted.matches(named):
             continue
         try:
-            data = workspace.read(file, limit=_MAX_FILE_BYTES).data
+            data = workspace.read(file, limit=_MAX_FILE_BYTES, tool="Grep").data
         except FileTooLarge:
             found.notes[f"[Files over {_MAX_FILE_BYTES:,} bytes were passed over]"] = None
             continue
         except MetierError:
+            if file == path:
+                raise  # it was named, and whoever named it is told
             continue  # gone or closed meanwhile
         left -= len(data)
         if left < 0:
@@ -142,7 +144,7 @@ def _files(workspace: Workspace, path: str, found: _Found) -> Iterator[tuple[str
     if not workspace.is_folder(path):
         yield path, path
         return
-    tree = workspace.walk(path)
+    tree = workspace.walk(path, tool="Grep")
     if tree.stopped_at is not None:
         found.notes[f"[The search stopped at {tree.stopped_at}]"] = None
     for file in tree.files:
