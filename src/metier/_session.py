@@ -60,7 +60,11 @@ class Session(room.Session):
             return []
         # The files of loaded skills can be read too, wherever they lie; they cannot be written.
         os.makedirs(self.workspace, exist_ok=True)
-        workspace = Workspace(self.workspace, readable=lambda: tuple(one.root for one in self.active))
+        workspace = Workspace(
+            self.workspace,
+            readable=lambda: tuple(one.root for one in self.active),
+            allows=lambda tool, path: self.may_call(tool, {"file_path": path}),
+        )
         runner = None
         if "Bash" in names:
             runner = self.runner

@@ -17,7 +17,7 @@ from metier.tools import ToolResult
 ECHO = """\
 import os, sys
 print("arguments:", *sys.argv[1:])
-print("variable:", os.environ.get("GIVEN"))
+print("variable:", os.environ.get("INPUT_GIVEN"))
 print("folder:", os.path.basename(os.getcwd()))
 """
 

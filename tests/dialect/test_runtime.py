@@ -217,7 +217,9 @@ def test_a_file_of_a_skill_that_changed_says_so(call: Call, skills: Path) -> Non
 def test_arguments_variables_and_folder_reach_the_script(call: Call, session: Session) -> None:
     Path(session.workspace, "inner").mkdir(parents=True)
     call("skills_load", skills=["forms"])
-    result = call("skills_run", script="scripts/echo.py", args=["a b", "$HOME", "*"], env=["GIVEN=x=y"], folder="inner")
+    result = call(
+        "skills_run", script="scripts/echo.py", args=["a b", "$HOME", "*"], env=["INPUT_GIVEN=x=y"], folder="inner"
+    )
     assert result.result["stdout"] == "arguments: a b $HOME *\nvariable: x=y\nfolder: inner\n"
     assert result.data["exit_code"] == 0
 

@@ -78,12 +78,36 @@ def test_a_value_is_passed_as_it_is(value: str) -> None:
         "BASH_ENV", "ENV", "GIT_SSH_COMMAND", "IFS", "PATH", "HOME", "PERL5OPT", "RUBYOPT", "SHELLOPTS", "PS4",
         "HTTPS_PROXY", "https_proxy", "Path", "ld_preload", "SSL_CERT_FILE", "SKILL_DIR", "CLAUDE_SKILL_DIR",
         "METIER_JOB", "TMPDIR", "JAVA_TOOL_OPTIONS", "NPM_CONFIG_REGISTRY", "npm_config_registry", "PIP_INDEX_URL",
+        "TAR_OPTIONS", "RSYNC_RSH",
     ],
 )  # fmt: skip
 def test_a_name_that_steers_programs_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="may not be set") as caught:
         job_environment({name: "x"}, workspace="/work")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["API_KEY", "INPUT_X", "ARG_1", "PARAM_LIMIT", "SKILL_MODE"])
+def test_a_model_sets_what_is_declared_and_what_begins_like_an_input(name: str) -> None:
+    assert job_environment({name: "v"}, names=["API_KEY"], workspace="/work")[name] == "v"
+
+
+@pytest.mark.parametrize("name", ["ZIPOPT", "LIMIT", "api_key", "API_KEY_2", "input_x", "INPUTRC", "XINPUT_X"])
+def test_a_model_sets_nothing_else_and_is_told_what_it_can_set(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"{name} may not be set") as caught:
+        job_environment({name: "v"}, names=["API_KEY", "LD_PRELOAD"], workspace="/work")
+    assert caught.value.hint == (
+        "What can be set is API_KEY, and names that begin with ARG_, INPUT_, PARAM_ or SKILL_."
+    )
+    with pytest.raises(InvalidArgument, match="may not be set") as caught:
+        job_environment({name: "v"}, names=(), workspace="/work")
+    assert caught.value.hint == "Only names that begin with ARG_, INPUT_, PARAM_ or SKILL_ can be set."
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "SKILL_DIR", "SKILL_ROOT"])
+def test_declaring_a_name_that_steers_programs_does_not_help(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="may not be set"):
+        job_environment({name: "x"}, names=[name], workspace="/work")
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "A-B", "BASH_FUNC_x%%", "A\n", "é", "A" * 200, 3, None])

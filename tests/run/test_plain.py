@@ -153,6 +153,22 @@ def test_a_process_that_left_the_group_is_found_when_the_time_is_up(tmp_path: Pa
     assert wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes cannot be known by their environment")
+@pytest.mark.parametrize(
+    "env",
+    [{}, {"METIER_JOB": "mine"}, {f"INPUT_{at}": "x" * 60_000 for at in range(24)}],
+    ids=["plain", "with a mark of its own", "behind much else"],
+)
+def test_a_process_that_left_the_group_does_not_outlive_a_job_that_went_well(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    script = (
+        "setsid bash -c 'echo $$ > pid; exec sleep 600' >/dev/null 2>&1 </dev/null & while ! [ -s pid ]; do :; done"
+    )
+    assert run("bash", "-c", script, folder=tmp_path, env=env).is_success
+    assert wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+
+
 def test_what_a_job_leaves_running_in_its_group_ends_with_it(tmp_path: Path) -> None:
     outcome = run("sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $! > pid", folder=tmp_path)
     assert outcome.is_success
@@ -218,9 +234,15 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert (outcome.exit_code, "the working folder" in outcome.stderr) == (CANNOT_START, True)
 
 
-@pytest.mark.parametrize("env", [{"A=B": "x"}, {"A": "x\0y"}, {"A": 1}, {"": "x"}])
+@pytest.mark.parametrize("env", [{"A=B": "x"}, {"A": "x\0y"}, {"A": 1}, {"": "x"}, {b"METIER_JOB": "x"}, {1: "x"}])
 def test_an_environment_that_cannot_be_passed_is_no_exception(tmp_path: Path, env: Any) -> None:
     assert run("true", folder=tmp_path, env=env).exit_code in (0, CANNOT_START)
+
+
+def test_a_name_that_is_no_text_could_stand_there_twice_and_is_refused(tmp_path: Path) -> None:
+    env: Any = {b"METIER_JOB": b"mine"}
+    outcome = run("true", folder=tmp_path, env=env)
+    assert (outcome.exit_code, "are text" in outcome.stderr) == (CANNOT_START, True)
 
 
 @pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("SEGV", 139)])

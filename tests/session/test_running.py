@@ -157,15 +157,35 @@ def test_blocking_stops_the_next_run(session: Session) -> None:
         session.run_blocking("scripts/show.py", (), "a")
 
 
-def test_a_script_that_changes_its_own_skill_makes_it_stale(
-    begin_in: Begin, write_skill: Write, tmp_path: Path
-) -> None:
+def test_a_script_that_changes_its_skill_makes_it_stale(begin_in: Begin, write_skill: Write, tmp_path: Path) -> None:
     folder = write_skill(tmp_path / "s" / "a").parent
     (folder / "scripts").mkdir()
-    (folder / "scripts" / "x.sh").write_text('echo more >> "$SKILL_DIR/SKILL.md"\n')
+    (folder / "scripts" / "x.sh").write_text('echo more >> "$1"\n')
     session = begin_in(tmp_path / "s", skills=["a"], policy=FREE)
-    session.run_blocking("scripts/x.sh")
+    session.run_blocking("scripts/x.sh", [str(folder / "SKILL.md")])
     assert session.one().is_stale
+
+
+@pytest.mark.parametrize("name", ["TAR_OPTIONS", "ZIPOPT", "OTHER_KEY"])
+def test_a_model_cannot_set_variables_that_the_skill_does_not_ask_for(
+    begin: Begin, skill: Files, log: MemoryLog, name: str
+) -> None:
+    asking = skill("a", more="requires: {env: [API_KEY]}\n", **{"scripts/show.py": SHOW})
+    session = begin(asking, skills=["a"], policy=FREE)
+    with pytest.raises(InvalidArgument, match=f"{name} may not be set"):
+        session.run_blocking("scripts/show.py", env={name: "--checkpoint-action=exec=sh"}, by="model")
+    assert (log.records[-1].event, log.records[-1].success) == ("run", False)
+    given = {"API_KEY": "k", "INPUT_LIMIT": "3"}
+    env = json.loads(session.run_blocking("scripts/show.py", env=given, by="model").stdout)["env"]
+    assert given.items() <= env.items()
+
+
+@pytest.mark.parametrize("by", ["host", "user"])
+def test_people_and_programs_set_what_does_not_steer(session: Session, by: str) -> None:
+    outcome = session.run_blocking("scripts/show.py", env={"OTHER_KEY": "k"}, by=by)
+    assert json.loads(outcome.stdout)["env"]["OTHER_KEY"] == "k"
+    with pytest.raises(InvalidArgument):
+        session.run_blocking("scripts/show.py", env={"LD_PRELOAD": "x"}, by=by)
 
 
 def test_a_run_that_is_cancelled_is_recorded_as_such(session: Session, log: MemoryLog) -> None:

@@ -197,6 +197,122 @@ def test_a_folder_that_is_swapped_for_a_link_never_leads_out(root: Path, tmp_pat
     assert b"hello" in seen
 
 
+@posix
+def test_a_folder_that_becomes_a_link_while_it_is_listed_does_not_lead_out(root: Path, tmp_path: Path) -> None:
+    (root / "inner").mkdir()
+    (root / "inner" / "b.md").touch()
+    for target in (tmp_path, root / "inner"):
+        (root / "way").mkdir()
+
+        def swap(target: Path = target) -> list[str]:
+            # Asked for in the midst of it, after the folder was looked at.
+            (root / "way").rmdir()
+            (root / "way").symlink_to(target)
+            return []
+
+        assert Workspace(root, readable=swap).walk("way").files == ()
+        (root / "way").unlink()
+
+
+@posix
+@pytest.mark.parametrize("tool", ["Read", "Grep"])
+def test_where_a_link_leads_is_asked_about_before_it_is_read(root: Path, tool: str) -> None:
+    (root / "secret").mkdir()
+    (root / "secret" / "key").write_text("s3cret")
+    (root / "docs" / "x").symlink_to("../secret/key")
+    (root / "docs" / "same").symlink_to("a.md")
+    asked: list[tuple[str, str]] = []
+
+    def allows(tool: str, path: str) -> bool:
+        asked.append((tool, path))
+        return "/secret/" not in path
+
+    workspace = Workspace(root, allows=allows)
+    with pytest.raises(FileRefused, match=f"'docs/x' leads through a link to what {tool} may not be used on") as caught:
+        workspace.read("docs/x", tool=tool)
+    assert caught.value.hint
+    assert workspace.read("docs/same", tool=tool).data == b"hello"
+    real = root.resolve()
+    assert asked == [(tool, str(real / "secret" / "key")), (tool, str(real / "docs" / "a.md"))]
+
+
+@posix
+def test_where_a_link_leads_is_asked_about_before_it_is_written(root: Path) -> None:
+    secret = root / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("s3cret")
+    (root / "docs" / "x").symlink_to("../secret/key")
+    (root / "docs" / "in").symlink_to("../secret")
+    asked: list[str] = []
+
+    def allows(tool: str, path: str) -> bool:
+        asked.append(tool)
+        return False
+
+    workspace = Workspace(root, allows=allows)
+    for path in ("docs/x", "docs/in/key", "docs/in/new"):
+        with pytest.raises(FileRefused, match="what Write may not be used on"):
+            workspace.write(path, b"y")
+    with pytest.raises(FileRefused, match="what Edit may not be used on"):
+        workspace.update("docs/x", lambda _: b"y")
+    with pytest.raises(FileRefused, match="what Glob may not be used on"):
+        workspace.walk("docs/in")
+    assert asked == ["Write", "Write", "Write", "Edit", "Glob"]
+    assert [(file.name, file.read_text()) for file in secret.iterdir()] == [("key", "s3cret")]
+
+
+@posix
+def test_a_link_that_is_put_there_between_reading_and_writing_changes_nothing(root: Path) -> None:
+    (root / "key").write_text("s3cret")
+
+    def change(_: bytes) -> bytes:
+        (root / "docs" / "a.md").unlink()
+        (root / "docs" / "a.md").symlink_to("../key")
+        return b"y"
+
+    with pytest.raises(FileRefused, match="what Edit may not be used on"):
+        Workspace(root, allows=lambda _, path: "docs" in path).update("docs/a.md", change)
+    assert (root / "key").read_text() == "s3cret"
+
+
+def test_a_path_without_links_was_decided_about_and_is_not_asked_about_again(root: Path, tmp_path: Path) -> None:
+    workspace = Workspace(root, readable=[tmp_path], allows=lambda *_: False)
+    assert workspace.read("docs/../docs/a.md").data == b"hello"
+    assert workspace.read(str(root / "docs" / "a.md")).data == b"hello"
+    assert workspace.read(str(tmp_path / "secret.txt")).data == b"secret"
+    assert workspace.write("new/b.md", b"x") == workspace.update("new/b.md", lambda data: data)
+    assert workspace.walk().files == ("docs/a.md", "new/b.md")
+
+
+@posix
+def test_a_link_that_is_swapped_never_leads_to_what_is_not_allowed(root: Path) -> None:
+    (root / "secret").mkdir()
+    (root / "secret" / "key").write_text("s3cret")
+    workspace = Workspace(root, allows=lambda _, path: "/docs/" in path)
+    done = threading.Event()
+
+    def swap() -> None:
+        at = 0
+        while not done.is_set():
+            at += 1
+            os.symlink(("a.md", "../secret/key")[at % 2], root / "docs" / "new")
+            os.replace(root / "docs" / "new", root / "docs" / "x")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    seen = set()
+    try:
+        for _ in range(2_000):
+            try:
+                seen.add(workspace.read("docs/x").data)
+            except MetierError as error:
+                seen.add(error.code.encode())
+    finally:
+        done.set()
+        thread.join()
+    assert b"s3cret" not in seen
+
+
 def test_what_is_written_is_read(root: Path) -> None:
     workspace = Workspace(root)
     path = workspace.write("new/deep/file.txt", b"one\r\ntwo")

@@ -64,9 +64,12 @@ class Operations:
             raise InvalidArgument("Nothing was named to unload.", hint="Name skills, or say all.")
         return await _in_thread_if(session.may_take_long, session.unload, tuple(names), all=all_of_them, by="model")
 
-    def read(self, path: str, skill: str | None, **options: Any) -> Resource:
+    async def read(self, path: str, skill: str | None, **options: Any) -> Resource:
         """Read a file of a loaded skill."""
-        return self.session.read(path, skill or None, by="model", words=self.words, **options)
+        session = self.session
+        return await _in_thread_if(
+            session.guard.may_ask, session.read, path, skill or None, by="model", words=self.words, **options
+        )
 
     async def run(self, script: str, args: Sequence[str], skill: str | None, **options: Any) -> Outcome:
         """Run a script of a loaded skill."""

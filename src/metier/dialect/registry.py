@@ -105,5 +105,5 @@ class _Calls:
         skill = arguments["skill_id"]
         if not skill.strip():
             raise InvalidArgument("skill_id is required.", hint="Name a skill that was read.")
-        resource = self._do.read(arguments["path"], skill)
+        resource = await self._do.read(arguments["path"], skill)
         return resource_result(resource)

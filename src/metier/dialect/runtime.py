@@ -41,7 +41,7 @@ RUN = schema(
     script=text("The path of the script, relative to the skill's root, such as scripts/check.py."),
     args=texts("Its arguments, one element each."),
     skill=_SKILL,
-    env=texts('Environment variables for it, each as "NAME=value".'),
+    env=texts('Variables for it, each as "NAME=value": those it declares, or names that begin with INPUT_ or ARG_.'),
     folder=text("The working folder, relative to the workspace."),
     seconds=number("How long it may take, at most 600; 30 when left out."),
 )
@@ -98,7 +98,7 @@ class _Calls:
 
     async def read(self, arguments: Mapping[str, Any]) -> ToolResult:
         given = {key: arguments[key] for key in ("encoding", "start", "end") if key in arguments}
-        resource = self._do.read(arguments["path"], arguments.get("skill"), **given)
+        resource = await self._do.read(arguments["path"], arguments.get("skill"), **given)
         shown = _element("skill_resource", resource.content, skill=resource.skill, path=resource.path)
         return resource_result(resource, "\n".join((shown, *(f"[{note}]" for note in _notes(resource)))))
 

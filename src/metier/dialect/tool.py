@@ -99,7 +99,7 @@ class _Calls:
             found = [{"name": result.name, "description": described(result.entry)} for result in self._do.search(name)]
             return ToolResult(success=True, result={"skills": found})
         if action == "read":
-            resource = self._do.read(args, name)
+            resource = await self._do.read(args, name)
             return resource_result(resource)
         if action == "run":
             script, *rest = _words(args)

@@ -60,10 +60,11 @@ def job_environment(
     >>> env = job_environment({"INPUT_LIMIT": "3"}, names=["API_KEY"], workspace="/work", skill_dir="/skills/csv")
     >>> env["HOME"], env["SKILL_DIR"], env["INPUT_LIMIT"]
     ('/work', '/skills/csv', '3')
-    >>> job_environment({"TAR_OPTIONS": "--checkpoint-action=exec=sh"}, names=["API_KEY"], workspace="/work")
-    Traceback (most recent call last):
-    ...
-    metier.errors.InvalidArgument: The environment variable TAR_OPTIONS may not be set.
+    >>> try:
+    ...     job_environment({"ZIPOPT": "-TT sh"}, names=["API_KEY"], workspace="/work")
+    ... except InvalidArgument as error:
+    ...     print(error.hint)
+    What can be set is API_KEY, and names that begin with ARG_, INPUT_, PARAM_ or SKILL_.
     """
     checked = _checked(extra or {}, names)
     return {

@@ -39,6 +39,8 @@ _MARK = "METIER_JOB"
 """A variable by which processes of a job are known that have left its process group."""
 _MOST_ENVIRONMENT = 8 * 1024 * 1024
 """More than Linux lets a process begin with."""
+_ROUNDS, _PAUSE = 10, 0.002
+"""How often processes are looked for that left a job's group, and the seconds between when one cannot be told yet."""
 
 _Cause: TypeAlias = Literal["timeout", "output", "cancel"]
 
@@ -244,7 +246,7 @@ def _end(process: subprocess.Popen[bytes], readers: list[OutputReader], mark: st
         while not _has_ended(process) and time.monotonic() < deadline:
             time.sleep(0.005)
     _signal_group(process, "SIGKILL")
-    _kill_marked(mark)
+    _kill_marked(process, mark)
     # A process can be stuck in the kernel, where no signal reaches it.
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_DRAIN)
@@ -268,40 +270,61 @@ def _signal_group(process: subprocess.Popen[bytes], name: Literal["SIGTERM", "SI
         os.killpg(process.pid, signal.Signals[name])
 
 
-def _kill_marked(mark: str) -> None:
+def _kill_marked(process: subprocess.Popen[bytes], mark: str) -> None:
     """End what has left the job's process group; on Linux it is known by the environment that it was born with."""
     if sys.platform != "linux":
         return
     wanted = f"\0{_MARK}={mark}\0".encode()
-    for _ in range(8):  # as often as something is found that may have had time for another child
-        found = False
+    _, begun = _life(str(process.pid))
+    for _ in range(_ROUNDS):
+        found = in_between = False
         for entry in os.listdir("/proc"):
-            if not entry.isdigit() or not _has_in_environment(entry, wanted):
+            if not entry.isdigit():
+                continue
+            environment = _environment(entry)
+            if environment == b"\0":
+                # While it turns into another program, a process shows none.
+                is_alive, started = _life(entry)
+                in_between = in_between or (is_alive and started >= begun)
+            if wanted not in environment:
                 continue
             # The descriptor keeps meaning the same process, however fast ids are used again.
             with contextlib.suppress(OSError), contextlib.closing(_Descriptor(int(entry))) as held:
-                if _has_in_environment(entry, wanted):
+                if wanted in _environment(entry):
                     signal.pidfd_send_signal(held.number, signal.SIGKILL)
-                    found = True
-        if not found:
+            found = True
+        if not found and not in_between:
             return
+        if not found:
+            time.sleep(_PAUSE)
 
 
-def _has_in_environment(pid: str, wanted: bytes) -> bool:
+def _environment(pid: str) -> bytes:
+    """The variables that a process was born with, between zeros; none if it has ended or is somebody else's."""
     try:
         descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it has ended, or is somebody else's
-        return False
+    except OSError:
+        return b""
+    data = bytearray(b"\0")
     try:
-        data = b"\0"
         # To its end: a shell writes its variables in any order, and a job may have been given large ones.
         while len(data) < _MOST_ENVIRONMENT and (chunk := os.read(descriptor, 65_536)):
             data += chunk
-        return wanted in data
     except OSError:
-        return False
+        return b""
     finally:
         os.close(descriptor)
+    return bytes(data)
+
+
+def _life(pid: str) -> tuple[bool, int]:
+    """Whether a process is alive, and when it started, in ticks since the machine did."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read(4_096).rpartition(b")")[2].split()
+        return fields[0] not in (b"Z", b"X"), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return False, 0
 
 
 class _Descriptor:

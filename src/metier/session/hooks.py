@@ -17,7 +17,7 @@ from metier.errors import ActivationFailed, MetierError
 from metier.guard import Action, canonical_tool
 from metier.run import Job, Limits, job_environment, skill_variables
 from metier.session.durations import milliseconds
-from metier.session.scripts import files_on_disk, limits_for, script_job
+from metier.session.scripts import limits_for, script_job
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metier.guard import Actor, Guard
     from metier.run import Outcome, Runner
     from metier.session.active import ActiveSkill
+    from metier.session.copies import Copies
     from metier.skill import Hook, HookGroup
 
 log = logger("metier.session")
@@ -38,11 +39,12 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
 class HookRunner:
     """Runs the hooks of the skills of one session."""
 
-    def __init__(self, guard: Guard, runner: Runner, workspace: str, session_id: str) -> None:
+    def __init__(self, guard: Guard, runner: Runner, workspace: str, session_id: str, copies: Copies) -> None:
         self._guard = guard
         self._runner = runner
         self._workspace = workspace
         self._session = session_id
+        self._copies = copies
         self._done: set[tuple[str, str, str]] = set()
         self._doing_once = threading.Lock()
 
@@ -157,7 +159,7 @@ class HookRunner:
     ) -> Outcome:
         limits = limits_for(_seconds(hook), Limits())
         stdin = _told({"hook_event_name": event, "session_id": self._session, **told})
-        with files_on_disk(active) as root:
+        with self._copies.of(active) as root:
             values = skill_variables(workspace=self._workspace, skill_dir=root, session_id=self._session)
             words = _words(command, values)
             path = active.listing.named_by(words[0].removeprefix(f"{root}/"))

@@ -264,6 +264,7 @@ class Loading:
             for active in self._hooked:
                 # Whatever `pre` began, `post` may have to tidy up.
                 session.hook_runner.after_unload(active, session.actor)
+                session.copies.forget(active.digest)
         finally:
             entered = {subject.name for _, subject in self._passages}
             for subject in dict.fromkeys(self._wanted.values()):

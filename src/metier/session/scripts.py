@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, FileRefused, InvalidArgument
 from metier.run import INTERPRETERS, Job, command_for, job_environment
-from metier.session.copies import Copies
 from metier.skill.files import checked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from metier.run import Limits
     from metier.session.active import ActiveSkill
@@ -22,17 +20,6 @@ SCRIPT_FOLDERS = ("scripts",)
 MAX_ARGUMENTS = 256
 MAX_ARGUMENT_BYTES = 64 * 1024
 MAX_SECONDS = 600.0
-
-
-@contextlib.contextmanager
-def files_on_disk(active: ActiveSkill) -> Iterator[str]:
-    """A folder with a skill's files as they were when it was loaded, for as long as it is needed."""
-    copies = Copies()
-    try:
-        with copies.of(active) as root:
-            yield root
-    finally:
-        copies.close()
 
 
 def checked_script(active: ActiveSkill, script: object, folders: Sequence[str] = SCRIPT_FOLDERS) -> str:

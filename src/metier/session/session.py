@@ -214,7 +214,7 @@ class Session(State):
     async def run(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
         """Run a script of an active skill; options are `env`, `folder`, `seconds` and `by`."""
         running = Running(self, self.one(skill), script, args, **options)
-        with self.passing(running.action) as passage:
+        with self.passing(running.action, await self.entered(running.action)) as passage:
             outcome = await running.run()
             passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
         return self._ran(running, outcome)
@@ -231,7 +231,7 @@ class Session(State):
         """Run a command of bash in the workspace, where policy and the runner at hand allow it."""
         self.require_open()
         line = CommandLine(self, command, seconds=seconds, by=by)
-        with self.passing(line.action) as passage:
+        with self.passing(line.action, await self.entered(line.action)) as passage:
             outcome = await self.runner.run(line.job)
             passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
         message = f"Ran {shown(command)}: exit code {outcome.exit_code}."

@@ -137,7 +137,7 @@ class State:
         """What runs the hooks of its skills."""
         with self._lock:
             if self._hook_runner is None:
-                self._hook_runner = HookRunner(self.guard, self.runner, self.workspace, self.id)
+                self._hook_runner = HookRunner(self.guard, self.runner, self.workspace, self.id, self.copies)
             return self._hook_runner
 
     @property
@@ -334,10 +334,18 @@ class State:
         message = f"The files of {one.name} have changed since it was loaded."
         self.emit(Event(kind="stale", skill=one.name, message=message))
 
+    async def entered(self, action: Action) -> Passage:
+        """Into the guard, without holding up the event loop while somebody is asked."""
+        if not self.guard.may_ask:
+            return self.guard.enter(action, self._actor)
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(self.guard.enter, action, self._actor)
+
     @contextlib.contextmanager
-    def passing(self, action: Action) -> Iterator[Passage]:
+    def passing(self, action: Action, passage: Passage | None = None) -> Iterator[Passage]:
         """Through the guard and back, with a record at the end; raises `Refused` when it is not allowed."""
-        with self.guard.enter(action, self._actor) as passage:
+        with passage or self.guard.enter(action, self._actor) as passage:
             if not passage.decision.is_allowed:
                 decision = passage.decision
                 name = action.skill.name if action.skill is not None else ""

@@ -74,10 +74,11 @@ class Workspace:
     >>> path = workspace.write("notes/today.md", b"hello")
     >>> workspace.read("notes/today.md").data
     b'hello'
-    >>> workspace.read("../secrets")
-    Traceback (most recent call last):
-    ...
-    metier.errors.FileRefused: '../secrets' leaves the workspace (path traversal).
+    >>> try:
+    ...     workspace.read("../secrets")
+    ... except FileRefused as error:
+    ...     print(error)
+    '../secrets' leaves the workspace (path traversal).
     """
 
     def __init__(

@@ -115,6 +115,7 @@ def test_output_beyond_the_limit_is_dropped_and_that_is_said(call: Call) -> None
         ({"env": ["A=1"]}, "must be a dictionary"),
         ({"env": {"A": 1}}, "'env.A' must be text"),
         ({"env": {"LD_PRELOAD": "x"}}, "may not be set"),
+        ({"env": {"ZIPOPT": "-TT sh"}}, "may not be set"),
         ({"timeout": 0}, "timeout is 0 seconds"),
         ({"timeout": 601}, "timeout is 601 seconds"),
         ({"timeout": "5"}, "'timeout' must be a number or null"),
@@ -133,11 +134,11 @@ def test_a_command_that_cannot_be_run_never_starts(root: Path, arguments: dict[s
 
 def test_a_command_is_one_argument_of_bash_without_start_files(root: Path) -> None:
     runner = Recorder()
-    through(runner, root, command="echo $HOME && rm x", env={"LEVEL": "3"}, timeout=7)
+    through(runner, root, command="echo $HOME && rm x", env={"INPUT_LEVEL": "3"}, timeout=7)
     (job,) = runner.jobs
     assert job.argv == ("bash", "--noprofile", "--norc", "-c", "echo $HOME && rm x")
     assert job.folder == str(root)
-    assert (job.env["LEVEL"], job.env["HOME"]) == ("3", str(root))
+    assert (job.env["INPUT_LEVEL"], job.env["HOME"]) == ("3", str(root))
     assert job.limits == Limits(seconds=7)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,17 @@ def executor(tmp_path_factory: pytest.TempPathFactory) -> Executor:
 def test_any_pattern_gives_an_answer(executor: Executor, pattern: str) -> None:
     result = executor.execute_blocking("Grep", {"pattern": pattern})
     assert result.success or (result.code == "invalid-argument" and result.hint)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links as POSIX has them")
+@pytest.mark.parametrize("path", ["docs/x", "docs/in"])
+def test_a_link_to_what_may_not_be_searched_is_explained(root: Path, path: str) -> None:
+    (root / "secret").mkdir()
+    (root / "secret" / "key").write_text("s3cret\n")
+    (root / "docs").mkdir(exist_ok=True)
+    (root / "docs" / "x").symlink_to("../secret/key")
+    (root / "docs" / "in").symlink_to("../secret")
+    workspace = Workspace(root, allows=lambda tool, path: tool == "Grep" and "secret" not in path)
+    result = Executor(ToolRegistry([grep_tool(workspace)])).execute_blocking("Grep", {"pattern": ".", "path": path})
+    assert (result.success, result.code) == (False, "file-refused")
+    assert "may not be used on" in (result.error or "")
