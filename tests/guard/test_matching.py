@@ -266,6 +266,14 @@ def test_a_redirection_through_a_link_is_seen(tmp_path: Path) -> None:
         assert permits(rules, "Bash", arguments, workspace=str(tmp_path / "work")).allowed is is_allowed
 
 
+@pytest.mark.parametrize("end", ["\u00a0", "\r", "\x0b", "\x0c", "\u2028", "\x85"])
+def test_a_command_that_is_spelled_out_ends_where_it_ends(end: str) -> None:
+    assert allowed("Bash(./b)", "Bash", command="./b")
+    assert allowed("Bash(./b)", "Bash", command=" ./b\n")
+    assert not allowed("Bash(./b)", "Bash", command=f"./b{end}")
+    assert forbidden("Bash(./b)", "Bash", command=f"./b{end}")
+
+
 def test_arguments_may_be_any_mapping() -> None:
     rules = parse_rules("Bash(git:*) Task(x)")
     assert permits(rules, "Bash", MappingProxyType({"command": "git status"})).allowed

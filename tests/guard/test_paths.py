@@ -72,6 +72,24 @@ def test_a_link_that_leads_out_is_not_within(tmp_path: Path) -> None:
     assert path_is_within("docs/**", "docs/a", str(work))
 
 
+def test_links_are_followed_before_and_after_going_up(tmp_path: Path) -> None:
+    for folder in ("docs/sub/deep", "secret"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "docs" / "sub" / "x").write_text("plain")
+    (tmp_path / "docs" / "link").symlink_to("sub/deep")
+    (tmp_path / "docs" / "x").symlink_to("../secret/key")
+    assert not path_is_within("docs/**", "docs/link/../x", str(tmp_path))
+    assert path_may_be_within("secret/**", "docs/link/../x", str(tmp_path))
+    assert path_is_within("docs/**", "docs/link/../sub/x", str(tmp_path))
+    assert path_is_within("docs/**", "docs/sub/../sub/x", str(tmp_path))
+
+
+def test_links_that_never_end_are_not_within(tmp_path: Path) -> None:
+    for i in range(1200):
+        (tmp_path / f"l{i}").symlink_to(f"l{i + 1}")
+    assert not path_is_within("docs/**", "l0", str(tmp_path))
+
+
 def test_a_workspace_may_itself_be_reached_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

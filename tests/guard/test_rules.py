@@ -78,6 +78,26 @@ def test_what_a_missing_parenthesis_swallows_stays_forbidden() -> None:
         assert not permits(rules, tool, {"file_path": "y"}).allowed
 
 
+@pytest.mark.covers("O-33")
+@pytest.mark.parametrize(
+    "value", ["Bash,(git:*)", "Bash;(git:*)", "Bash, (git:*)", ["Bash", "(git:*)"], ["Bash ", " (x)"]]
+)
+def test_a_pattern_that_lost_its_name_does_not_leave_the_whole_tool(value: object) -> None:
+    rules = parse_rules(value)  # type: ignore[arg-type]
+    for command in ("git status", "touch x"):
+        assert not permits(rules, "Bash", {"command": command}).allowed
+        assert forbids(rules, "Bash", {"command": command}) is not None
+
+
+def test_a_pattern_that_lost_its_name_spoils_no_other_rule() -> None:
+    rules = parse_rules(["Read", "Bash", "(git:*)", "Write"])
+    assert [(rule.tool, rule.is_malformed) for rule in rules if rule.tool in ("read", "bash", "write")] == [
+        ("read", False),
+        ("bash", True),
+        ("write", False),
+    ]
+
+
 def test_a_rule_keeps_what_was_written() -> None:
     assert [rule.text for rule in parse_rules("Bash(git:*), READ")] == ["Bash(git:*)", "READ"]
 

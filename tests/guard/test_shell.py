@@ -63,6 +63,48 @@ def test_a_word_may_be_unknown_before_it_runs(text: str) -> None:
     assert not read_shell(f"x {text}").commands[0].words[1].is_known
 
 
+@pytest.mark.parametrize(
+    ("command", "variants"),
+    [
+        ("for x in a b; do git $x; done", [["git", "a"], ["git", "b"]]),
+        ("for x in 'a b'; do git \"-$x\"; done", [["git", "-a b"]]),
+        ("for x in a; do for y in b c; do git $x$y z; done; done", [["git", "ab", "z"], ["git", "ac", "z"]]),
+        ("for x in a; do git x; done", []),
+        ("for x in $y; do git $x; done", []),
+        ("for x in a; do git $x; read x; done", []),
+        ("for x; do git $x; done", []),
+        ("git $x", []),
+    ],
+)
+def test_the_values_of_a_loop_are_put_in(command: str, variants: list[list[str]]) -> None:
+    found = read_shell(command).commands[0].variants
+    assert [[word.text for word in words] for words in found] == variants
+    assert all(word.is_known for words in found for word in words)
+
+
+@pytest.mark.parametrize(
+    ("command", "is_chosen"),
+    [
+        ("git $x", False),
+        ("git $PWD $1", True),
+        ("x=1; git $x", True),
+        ("x=1; git $y", False),
+        ("read y; git $x", True),
+        ("command -p read y; git $x", True),
+        ("eval 'read x'; git $x", True),
+        ("printf -v y 1; git $x", True),
+        ("printf '%s\\n' y; git $x", False),
+        ("export y; git $x", True),
+        ("git $x; for x in $z; do git a; done", True),
+        ("git {a,b}", True),
+        ("git *", False),
+    ],
+)
+def test_a_word_says_whether_the_command_chooses_it(command: str, is_chosen: bool) -> None:
+    words = [word for part in read_shell(command).commands if part.words[0].text == "git" for word in part.words]
+    assert any(word.free for word in words) is is_chosen
+
+
 @pytest.mark.parametrize("depth", [10, 500, 4000])
 @pytest.mark.parametrize(
     "text", ["(", "{ ", "$(", "`", "if ", "if a; then ", "while ", "case x in x) ", "f() {", "<(", '"$(']

@@ -62,6 +62,10 @@ WRAPPED = [
     "env -u x -- git a b",
     "bash -c 'git a; git b'",
     'bash -ec "git a | git b" x y',
+    "for x in a b; do find . -name $x -exec git a {} \\;; done",
+    'for x in *; do find "./$x" -name a; done',
+    "find . -name *.f -newer $z",
+    "for x in git a; do env git $x; done",
 ]
 FRAGMENTS = [
     " ", " ", " ", "\n", "\t", ";", "&", "&&", "||", "|", "|&", "(", ")", "{ ", "; }", "'", '"', "\\", "\\\n", "`",
@@ -71,7 +75,8 @@ FRAGMENTS = [
     "git", "git ", "curl", "curl x", "; curl x", "\ncurl x", "rm", "cat ", "echo ", "tee y", "if ", "then ", "else ",
     "fi", "for x in a b", "; do ", "; done", "while ", "case a in ", "a) ", ";;", " esac", "f() ", "function f ",
     "time ", "coproc ", "eval ", "exec ", "command ", "builtin ", "export x=", "set -- curl", "env ", "xargs ",
-    "find . ", "bash ", "sh -c ", "bash -c ", "-I{} ", "-n 1 ", "in", "do", "done", ",", "..", "\\;", "+", "-i ", "é",
+    "find . ", "-$x", "$IFS", "${z}", "-e*", "curl ", "exec",
+    "bash ", "sh -c ", "bash -c ", "-I{} ", "-n 1 ", "in", "do", "done", ",", "..", "\\;", "+", "-i ", "é",
 ]  # fmt: skip
 
 
@@ -121,7 +126,7 @@ class Bash:
     def reset(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
         (self.work / "out").mkdir(parents=True)
-        for name in ("a", "b", "c.f"):
+        for name in ("-exec", "a", "b", "c.f"):
             (self.work / name).write_text("a\n")
 
     def files(self) -> set[tuple[str, str]]:

@@ -154,7 +154,7 @@ ALLOWED = [
     ("Bash(command:*)", "command -v git"),
     ("Bash(/usr/bin/git:*)", "/usr/bin/git status"),
     ("Bash(./run.sh:*)", "./run.sh --fast"),
-    ("Bash(export:*) Bash(git:*)", "export X=1; git status"),
+    ("Bash(export X=1) Bash(git:*)", "export X=1; git status"),
     ("Bash([:*) Bash(test:*) Bash(git:*)", '[ -f x ] && test "$a" = b && git status'),
     ("Bash(tar:*)", "tar -xzf a.tgz -C out"),
     ("Bash(tar:*)", "tar czf a.tgz src --exclude=.git"),

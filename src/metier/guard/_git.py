@@ -1,14 +1,26 @@
-"""What makes git start other programs: settings, transports, and the subcommands that run commands for people."""
+"""What makes git start other programs: settings, transports, and the subcommands that run commands for people.
+
+What a repository's own configuration and hooks start is not seen, and neither is how a repository came to be that git
+is pointed at. Words that would write among those files are seen, and so are options that write other files.
+
+After most subcommands a word that the command or the names of files decide (`*`, a variable of a loop) must not be able
+to become an option: `git diff src/*.py` and `git diff -- *` are read, `git diff *` is not. After those that have no
+such options (`git add *`) it may be anything. Values from the environment are nobody's trick.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard._starting import Unclear
+from metier.guard._git_config import config_problems, is_safe_setting
+from metier.guard._places import may_be_own
+from metier.guard._starting import Problem, Started, Unclear, Used, beginnings, is_option, is_unsure, may_be
+from metier.guard.scanner import UNKNOWN
+from metier.guard.script import Redirection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from metier.guard.scanner import Word
 
@@ -18,121 +30,182 @@ _FLAGS = frozenset({
     "--no-pager", "--no-replace-objects", "--noglob-pathspecs", "--paginate", "--version",
 })  # fmt: skip
 _VALUED = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--attr-source"})
-_SAFE_SETTING = re.compile(
-    r"(advice\.\w+|branch\.[^=\n]+\.(remote|merge|rebase)|color\.[\w.]+|column\.\w+|commit\.gpgsign|"
-    r"core\.(abbrev|autocrlf|eol|filemode|ignorecase|longpaths|quotepath|safecrlf|whitespace)|"
-    r"diff\.(algorithm|context|mnemonicprefix|noprefix|renames)|fetch\.prune|gc\.auto|http\.version|"
-    r"init\.defaultbranch|log\.\w+|merge\.(conflictstyle|ff)|pull\.(ff|rebase)|push\.(autosetupremote|default)|"
-    r"rebase\.(autosquash|autostash)|tag\.(gpgsign|sort)|user\.(email|name))",
-    re.IGNORECASE,
-)
 _ALWAYS = frozenset({
-    "credential", "daemon", "difftool", "difftool--helper", "filter-branch", "for-each-repo", "gui", "hook",
-    "http-backend", "instaweb", "merge-index", "mergetool", "p4", "remote-ext", "remote-fd", "send-email", "shell",
-    "submodule--helper", "web--browse",
+    "archimport", "citool", "credential", "credential-cache", "credential-store", "cvsexportcommit", "cvsimport",
+    "cvsserver", "daemon", "difftool", "difftool--helper", "filter-branch", "filter-repo", "for-each-repo", "gui",
+    "hook", "http-backend", "instaweb", "mailinfo", "mailsplit", "merge-file", "merge-index", "mergetool", "p4",
+    "quiltimport", "remote-ext", "remote-fd", "send-email", "shell", "submodule--helper", "web--browse",
 })  # fmt: skip
+_HARMLESS = frozenset({
+    "add", "am", "branch", "cat-file", "check-ignore", "checkout", "clean", "commit", "describe", "for-each-ref",
+    "hash-object", "ls-files", "ls-tree", "merge", "merge-base", "mv", "reset", "restore", "rev-parse", "rm",
+    "show-ref", "status", "switch", "tag",
+})  # fmt: skip
+"""Subcommands of which no option starts a program or names a file to write: their words may be anything."""
 _TRANSPORT = frozenset({
-    "archive", "clone", "fetch", "fetch-pack", "ls-remote", "pull", "push", "remote", "send-pack", "submodule",
+    "archive", "clone", "fetch", "fetch-pack", "ls-remote", "pull", "push", "remote", "request-pull", "send-pack",
+    "submodule", "subtree",
 })  # fmt: skip
+_PLACING = frozenset({"checkout-index", "clone", "init", "mv", "submodule", "subtree", "worktree"})
+"""Subcommands that put files where they are told, be it among the hooks."""
+_PACKS = ("--upload-pack", "--receive-pack", "--exec")
 # Subcommand -> (letters, long options) that start a program, or make git take settings from elsewhere.
 _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "apply": ("", ("--unsafe-paths",)),
     "archive": ("", ("--exec", "--remote")),
-    "clone": ("uc", ("--upload-pack", "--config", "--template")),
+    "clone": ("uc", ("--upload-pack", "--config", "--template", "--separate-git-dir")),
     "fetch": ("", ("--upload-pack",)),
     "fetch-pack": ("", ("--upload-pack", "--exec")),
     "grep": ("O", ("--open-files-in-pager",)),
-    "init": ("", ("--template",)),
+    "init": ("", ("--template", "--separate-git-dir")),
+    "interpret-trailers": ("", ("--in-place",)),
     "ls-remote": ("", ("--upload-pack", "--exec")),
     "pull": ("", ("--upload-pack",)),
     "push": ("", ("--receive-pack", "--exec")),
     "rebase": ("x", ("--exec",)),
+    "request-pull": ("", _PACKS),
     "send-pack": ("", ("--receive-pack", "--exec")),
+    "subtree": ("", _PACKS),
+    "svn": ("", ("--authors-prog",)),
 }
-_READS_SETTING = re.compile(r"-l|--list|--get[a-z-]*")
-_PLAIN_CONFIG = frozenset({
-    "--add", "--all", "--bool", "--global", "--int", "--local", "--replace-all", "--show-origin", "--show-scope",
-    "--system", "--unset", "--unset-all", "--worktree",
-})  # fmt: skip
+# Words that make a subcommand start what follows.
+_STARTING_WORDS = {"bisect": ("replay", "run", "view", "visualize"), "submodule": ("foreach",)}
+_OUTPUTS = ("--output", "--output-directory", "--export-marks")
+_SHORT_OUTPUT = frozenset({"archive", "bugreport", "diagnose", "format-patch", "index-pack"})
+"""Subcommands of which `-o` names a file or folder to write."""
+_TAKES_NO_VALUE = re.compile(
+    r"-[0-9]+|-[bpqsuvwz]|--(all|cached|count|decorate|follow|graph|name-only|name-status|no-color|no-merges|no-patch|"
+    r"numstat|oneline|patch|quiet|raw|reverse|shortstat|staged|stat|summary|.*=.*)",
+    re.DOTALL,
+)
+_HELPER = re.compile(r"(.*=)?\w+::", re.DOTALL)
+_LOOSE = re.compile(rf"(.*=)?\w*{UNKNOWN}", re.DOTALL)
 
 
-def check_git(words: Sequence[Word]) -> None:
-    """Raise `Unclear` when the words may make git start another program.
+class _Global(NamedTuple):
+    """What stands before the subcommand."""
 
-    What a repository's own configuration and hooks start is not seen.
-    """
-    i = subcommand_index(words)
-    if i >= len(words):
-        return
-    if not words[i].is_known:
-        raise Unclear("the subcommand of `git` is not known before it runs", i)
-    name, rest = words[i].text, list(enumerate(words))[i + 1 :]
-    if name in _ALWAYS:
-        raise Unclear(f"`git {name}` starts other programs", i)
-    if name == "config":
-        _check_config(rest)
-    if name == "bisect":
-        _refuse_words(rest, frozenset({"run", "visualize", "view"}), name)
-    if name == "submodule":
-        _refuse_words(rest, frozenset({"foreach"}), name)
-    if name in _TRANSPORT:
-        for at, word in rest:
-            if re.match(r"(.*=)?\w+::", word.text):
-                raise Unclear(f"`{word.text}` makes `git` start a program", at)
-    if name in _STARTING:
-        _check_options(name, rest, *_STARTING[name])
+    end: int
+    """Where the subcommand is, or would be."""
+    problems: tuple[Problem, ...]
+    moves: bool
+
+
+def read_git(words: Sequence[Word]) -> Started:
+    """What git is made to start or write by its words."""
+    before = _read_global(words)
+    problems, files = list(before.problems), []
+    if before.end < len(words):
+        subcommand = words[before.end]
+        rest = list(enumerate(words))[before.end + 1 :]
+        if not subcommand.is_known:
+            raise Unclear("the subcommand of `git` is not known before it runs", before.end)
+        name = subcommand.text
+        if name in _ALWAYS:
+            problems.append(Problem(f"`git {name}` starts other programs or writes any file", before.end))
+        if name == "config":
+            problems += config_problems(rest)
+        if name in _PLACING:
+            problems += _placing_problems(name, rest)
+        if name not in _HARMLESS:
+            problems += _problems(name, rest)
+            files = list(_files(name, rest, moves=before.moves))
+    return Started(problems=tuple(problems), files=tuple(files))
 
 
 def subcommand_index(words: Sequence[Word]) -> int:
     """Where the subcommand is among the words, or would be."""
+    return _read_global(words).end
+
+
+def _read_global(words: Sequence[Word]) -> _Global:
+    problems: list[Problem] = []
+    placed: dict[str, int] = {}
     i = 1
     while i < len(words) and words[i].is_known and words[i].text.startswith("-"):
         text, equals, _ = words[i].text.partition("=")
         if text == "-c" and not equals and i + 1 < len(words):
-            setting, _, _ = words[i + 1].text.partition("=")
-            if not _SAFE_SETTING.fullmatch(setting) or words[i + 1].splits:
-                raise Unclear("`git -c` can make git start other programs", i + 1)
+            if words[i + 1].splits or not is_safe_setting(words[i + 1].text):
+                problems.append(Problem("`git -c` can make git start other programs", i + 1))
             i += 2
         elif text in _VALUED and (text != "-C" or not equals):
-            if not equals and (i + 1 >= len(words) or words[i + 1].splits):
-                raise Unclear("the options of `git` cannot be read with certainty", i)
-            i += 1 if equals else 2
+            i += not equals
+            if i >= len(words) or words[i].splits:
+                raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
+            # Files of a repository that are checked out among its own become its hooks and configuration.
+            if text in ("-C", "--work-tree") and may_be_own(words[i]):
+                problems.append(Problem(f"`git {text}` can lead into the repository's own files", i))
+            placed[text] = i
+            i += 1
         elif text in _FLAGS and not equals:
             i += 1
         else:
-            raise Unclear("the options of `git` cannot be read with certainty", i)
-    return i
+            raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
+    if "-C" in placed and ("--work-tree" in placed or "--git-dir" in placed):
+        problems.append(Problem("folders of `git` that depend on each other can be anywhere", max(placed.values())))
+    return _Global(i, tuple(problems), "-C" in placed or "--work-tree" in placed)
 
 
-def _refuse_words(rest: list[tuple[int, Word]], refused: frozenset[str], name: str) -> None:
+def _placing_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
     for at, word in rest:
-        if word.text in refused or word.free:
-            raise Unclear(f"`git {name}` can start other programs", at)
+        if may_be_own(word) or (name == "checkout-index" and may_be(word, ("--prefix",))):
+            yield Problem(f"`git {name}` can write into the repository's own files", at)
+        if name == "checkout-index" and word.text.startswith("--p"):
+            yield Problem("`git checkout-index --prefix` writes anywhere", at)
 
 
-def _check_options(name: str, rest: list[tuple[int, Word]], letters: str, options: tuple[str, ...]) -> None:
-    for at, word in rest:
-        text = word.text
-        if text == "--":
-            return
-        if text.startswith("--"):
-            given = text.partition("=")[0]
-            starts = any(option.startswith(given) for option in options)
-        else:
-            starts = text.startswith("-") and any(letter in text for letter in letters)
-        if starts or word.free:
-            raise Unclear(f"`git {name}` can start other programs by its options", at)
+def _problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
+    letters, options = _STARTING.get(name, ("", ()))
+    refused = _STARTING_WORDS.get(name, ())
+    are_paths = False
+    for i, (at, word) in enumerate(rest):
+        if may_be(word, refused):
+            yield Problem(f"`git {name}` can start other programs", at)
+        if name in _TRANSPORT and (_HELPER.match(word.text.replace(UNKNOWN, "")) or _is_loose_url(word)):
+            yield Problem(f"`{word.text}` can make `git` start a program", at)
+        for beginning in beginnings(word):
+            # What is not known as a whole may name a file to write too.
+            unsure = is_unsure(beginning, word)
+            more = ("o" * (name in _SHORT_OUTPUT), _OUTPUTS) if unsure else ("", ())
+            if not (are_paths and unsure) and is_option(beginning, word, letters + more[0], options + more[1]):
+                yield Problem(f"`git {name}` can start other programs or write files by its options", at)
+        if word.is_known and word.text == "--" and name not in _TRANSPORT and name != "rebase":
+            # It may be the value of an option before it.
+            are_paths |= not i or (rest[i - 1][1].is_known and _ends(rest[i - 1][1].text))
 
 
-def _check_config(rest: list[tuple[int, Word]]) -> None:
-    if any(word.free for _, word in rest):
-        raise Unclear("`git config` can make git start other programs", rest[-1][0])
-    options = [word.text for _, word in rest if word.text.startswith("-")]
-    operands = [word for _, word in rest if not word.text.startswith("-")]
-    verb = operands[0].text if operands and operands[0].text in ("edit", "get", "list", "set", "unset") else ""
-    if verb in ("get", "list") or any(_READS_SETTING.fullmatch(option) for option in options):
-        return
-    operands = operands[1:] if verb else operands
-    is_plain = verb != "edit" and _PLAIN_CONFIG.issuperset(options)
-    is_safe = len(operands) < 2 or (operands[0].is_known and bool(_SAFE_SETTING.fullmatch(operands[0].text)))
-    if not is_plain or not is_safe:
-        raise Unclear("`git config` can make git start other programs", rest[-1][0])
+def _is_loose_url(word: Word) -> bool:
+    """Whether the command chooses how an address begins."""
+    return word.free and _LOOSE.match(word.text) is not None
+
+
+def _ends(text: str) -> bool:
+    """Whether a word surely takes no value from the next."""
+    return not text.startswith("-") or _TAKES_NO_VALUE.fullmatch(text) is not None
+
+
+def _files(name: str, rest: list[tuple[int, Word]], *, moves: bool) -> Iterator[Used]:
+    """The files that options make git write."""
+    is_bundle = name == "bundle" and bool(rest) and may_be(rest[0][1], ("create",))
+    for i, (at, word) in enumerate(rest):
+        following = rest[i + 1] if i + 1 < len(rest) else None
+        option, equals, value = word.text.partition("=")
+        if option.startswith("--"):
+            is_output = len(option) > 2 and any(output.startswith(option) for output in _OUTPUTS)
+            if is_output and equals:
+                yield _used(at, word._replace(text=value), moves=moves)
+            elif is_output and following:
+                yield _used(*following, moves=moves)
+        elif name in _SHORT_OUTPUT and word.text.startswith("-") and "o" in word.text:
+            if value := word.text.partition("o")[2]:
+                yield _used(at, word._replace(text=value), moves=moves)
+            elif following:
+                yield _used(*following, moves=moves)
+        elif is_bundle and i and (word.text == "-" or not word.text.startswith("-")):
+            is_bundle = False
+            if word.text != "-":
+                yield _used(at, word, moves=moves)
+
+
+def _used(at: int, target: Word, *, moves: bool) -> Used:
+    return Used(at, Redirection(target=target, writes=True, reads=False), moves)

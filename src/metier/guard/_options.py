@@ -1,30 +1,41 @@
-"""Options of common programs that make them start others."""
+"""Options of common programs that make them start others, or write files although they seem to read only.
+
+Every word is looked at, also behind `--`, which may be the value of the option before it. A word that is not known
+before it runs must not be able to become one of these options: `./*` and `src/*.py` are no options, `*` may be one.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard._git import check_git
-from metier.guard._starting import Unclear
+from metier.guard._starting import Problem, Started, Used, beginnings, is_chosen, is_option, is_unsure
+from metier.guard.scanner import UNKNOWN
+from metier.guard.script import Redirection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from metier.guard.scanner import Word
 
+_CONNECTING = ("ec", ("--exec", "--sh-exec", "--lua-exec"))
 # Program -> (letters, long options) that start a program, or read options that may.
 _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
-    "man": ("PH", ("--pager", "--html")),
-    "nc": ("ec", ("--exec", "--sh-exec", "--lua-exec")),
-    "ncat": ("ec", ("--exec", "--sh-exec", "--lua-exec")),
+    "cpio": ("", ("--rsh-command",)),
+    "diff3": ("", ("--diff-program",)),
+    "install": ("", ("--strip-program",)),
+    "man": ("PHC", ("--pager", "--html", "--config-file")),
+    "nc": _CONNECTING,
+    "ncat": _CONNECTING,
+    "netcat": _CONNECTING,
     "rg": ("", ("--pre", "--hostname-bin")),
     "rsync": ("e", ("--rsh",)),
-    "scp": ("FS", ()),
-    "sftp": ("FSD", ()),
+    "scp": ("DFS", ()),
+    "sdiff": ("", ("--diff-program",)),
+    "sftp": ("bDFS", ()),
     "sort": ("", ("--compress-program",)),
     "split": ("", ("--filter",)),
-    "ssh": ("F", ()),
+    "ssh": ("EFIP", ()),
     "tar": (
         "IF",
         (
@@ -40,60 +51,116 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "wget": ("e", ("--execute", "--use-askpass", "--config")),
     "zip": ("", ("--unzip-command",)),
 }
+# Letters of options that take a value, which is the rest of the cluster or the next word.
+_SSH_VALUES = {
+    "scp": "DFJMPSXcilo",
+    "sftp": "BDFJPRSXbcilos",
+    "ssh": "BDEFIJLOPQRSWbceilmopw",
+}
 _SAFE_SSH = re.compile(
     r"(addressfamily|batchmode|connectionattempts|connecttimeout|identitiesonly|identityfile|loglevel|port|"
     r"preferredauthentications|serveralivecountmax|serveraliveinterval|stricthostkeychecking|user|"
-    r"userknownhostsfile)[ =].*",
-    re.IGNORECASE | re.DOTALL,
+    r"userknownhostsfile)[ =][^\n]*",
+    re.IGNORECASE,
 )
-_SETTERS = frozenset({
-    "[", "declare", "export", "getopts", "let", "local", "mapfile", "printf", "read", "readarray", "readonly", "test",
-    "typeset", "unset", "wait",
-})  # fmt: skip
-"""Builtins that evaluate the subscript of a variable that they are given, commands and all."""
+_SAFE_JUMP = re.compile(r"[\w.@:,\[\]-]+")
+_REMOTE = re.compile(r"(?!--)[^/\x01]+:|--f[ile]*=[^/\x01]+:")
+_SOCAT = re.compile(r"exec|system|shell", re.IGNORECASE)
 
 
-def check_options(words: Sequence[Word]) -> None:
-    """Raise `Unclear` when an option of a common program makes it start another."""
+def read_options(words: Sequence[Word]) -> Started:
+    """What the options of a common program make it start or write."""
     name = words[0].text
-    if name == "git":
-        check_git(words)
-    elif name in _STARTING:
-        _check_starting(words, *_STARTING[name])
-    elif name in _SETTERS:
-        _check_setter(words)
-    elif name == "socat":
-        for i, word in enumerate(words[1:], 1):
-            if word.free or re.search(r"exec|system|shell", word.text, re.IGNORECASE):
-                raise Unclear("`socat` can start other programs", i)
+    if name in _SSH_VALUES:
+        return Started(problems=tuple(_ssh_problems(words)))
+    if name == "socat":
+        return Started(problems=tuple(_socat_problems(words)))
+    if name not in _STARTING:
+        return Started()
+    files = tuple(_sorted_files(words)) if name == "sort" else ()
+    return Started(problems=tuple(_problems(words, *_STARTING[name])), files=files)
 
 
-def _check_starting(words: Sequence[Word], letters: str, options: tuple[str, ...]) -> None:
+def _problem(words: Sequence[Word], index: int) -> Problem:
+    return Problem(f"`{words[0].text}` can start other programs by its options", index)
+
+
+def _problems(words: Sequence[Word], letters: str, options: tuple[str, ...]) -> Iterator[Problem]:
     name = words[0].text
+    are_operands = False
     for i, word in enumerate(words[1:], 1):
-        text = word.text
+        for beginning in beginnings(word):
+            if are_operands and beginning.startswith(UNKNOWN):
+                continue
+            is_old_cluster = name == "tar" and i == 1 and not beginning.startswith("-")
+            more = ("o", ("--output",)) if name == "sort" and is_unsure(beginning, word) else ("", ())
+            starts = is_option("-" * is_old_cluster + beginning, word, letters + more[0], options + more[1])
+            if starts or (name == "zip" and _is_testing(beginning, word)):
+                yield _problem(words, i)
+            if name == "tar" and _REMOTE.match(beginning):
+                yield Problem("an archive on another machine makes `tar` start a program", i)
+        # The letters of `tar cf` take their values from the words that follow.
+        if word.text == "--" and name != "tar":
+            are_operands |= i == 1 or (words[i - 1].is_known and not words[i - 1].text.startswith("-"))
+
+
+def _is_testing(beginning: str, word: Word) -> bool:
+    """Whether `zip` may be told by which program to test an archive."""
+    is_cluster = beginning.startswith("-") and not beginning.startswith("--")
+    return is_cluster and ("TT" in beginning.replace(UNKNOWN, "") or (UNKNOWN in beginning and is_chosen(word)))
+
+
+def _sorted_files(words: Sequence[Word]) -> Iterator[Used]:
+    """The file that `sort` writes."""
+    for i, word in enumerate(words[1:], 1):
+        option, equals, value = word.text.partition("=")
+        if option.startswith("--"):
+            if len(option) < 3 or not "--output".startswith(option):
+                continue
+            value = value if equals else ""
+        elif word.text.startswith("-") and "o" in word.text:
+            value = word.text.partition("o")[2]
+        else:
+            continue
+        target = word._replace(text=value) if value else words[i + 1] if i + 1 < len(words) else None
+        if target is not None:
+            yield Used(i + (not value), Redirection(target=target, writes=True, reads=False))
+
+
+def _ssh_problems(words: Sequence[Word]) -> Iterator[Problem]:
+    """Options are read as these programs read them: up to the remote command, and also behind the host."""
+    name = words[0].text
+    operands = i = 0
+    while i < len(words) - 1:
+        i += 1
+        word = words[i]
+        if any(is_option(beginning, word, "o", ()) for beginning in beginnings(word) if is_unsure(beginning, word)):
+            yield _problem(words, i)
+        text = word.text.replace(UNKNOWN, "")
         if text == "--":
-            return
-        is_cluster = (text.startswith("-") and not text.startswith("--")) or (name == "tar" and i == 1)
-        starts = is_cluster and any(letter in text for letter in letters)
-        if text.startswith("--"):
-            # Long options may be shortened.
-            given = text.partition("=")[0]
-            starts = len(given) > 2 and any(option.startswith(given) for option in options)
-        if name in ("scp", "sftp", "ssh") and text.startswith("-o"):
-            value = text[2:] or (words[i + 1].text if i + 1 < len(words) else "")
-            starts = not _SAFE_SSH.fullmatch(value)
-        if name == "zip" and text.startswith("-TT"):
-            starts = True
-        if starts or word.free:
-            raise Unclear(f"`{name}` can start other programs by its options", i)
+            continue
+        if not text.startswith("-"):
+            operands += 1
+            if name == "ssh" and operands > 1 and word.is_known:
+                return
+            continue
+        for at, letter in enumerate(text[1:], 2):
+            if letter in _STARTING[name][0]:
+                yield _problem(words, i)
+            if letter not in _SSH_VALUES[name]:
+                continue
+            index = i if at < len(text) else i + 1
+            value = text[at:] if index == i else words[index].text if index < len(words) else ""
+            is_safe = {"o": _SAFE_SSH, "J": _SAFE_JUMP}.get(letter)
+            if (is_safe and not is_safe.fullmatch(value)) or (UNKNOWN in word.text and word.free):
+                yield _problem(words, min(index, len(words) - 1))
+            if index > i and index < len(words) and words[index].splits:
+                yield _problem(words, index)
+            i = index
+            break
 
 
-def _check_setter(words: Sequence[Word]) -> None:
+def _socat_problems(words: Sequence[Word]) -> Iterator[Problem]:
     for i, word in enumerate(words[1:], 1):
-        if word.free or ("[" in word.text and re.search(r"[$`]", word.text)):
-            raise Unclear(f"`{words[0].text}` may evaluate `{word.text}`", i)
-        if words[0].text in ("getopts", "read") and re.fullmatch(r"[A-Z_][A-Z0-9_]+", word.text):
-            raise Unclear(f"`{words[0].text}` sets {word.text}, which programs may read", i)
-        if words[0].text == "printf" and word.text.startswith("-v"):
-            raise Unclear("`printf -v` sets a variable", i)
+        if word.free or _SOCAT.search(word.text.replace(UNKNOWN, "")):
+            yield Problem("`socat` can start other programs", i)

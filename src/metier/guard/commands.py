@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from metier.guard._git import subcommand_index
+from metier.guard._parts import MAX_WRAPPING, Parts
+from metier.guard._places import changes_folder, is_own, is_relative
 from metier.guard._starting import Unclear
 from metier.guard.matching import Match, forbids, listed, permits, shown
 from metier.guard.patterns import word_patterns
 from metier.guard.scanner import Unreadable, Word
 from metier.guard.script import Command
 from metier.guard.shell import MAX_COMMAND, odd_character, read_shell
-from metier.guard.wrappers import inner_commands, program_name
+from metier.guard.wrappers import what_starts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from metier.guard.patterns import WordPattern
     from metier.guard.rules import Rule
     from metier.guard.script import Redirection, Script
-
-MAX_WRAPPING = 6
-"""How many commands may start each other."""
 
 _COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 _FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "workdir", "working_dir", "working_directory")
@@ -31,8 +29,12 @@ _CHANGING_ARGUMENTS = (
     "stdin", "user",
 )  # fmt: skip
 """Arguments beside the command that change what it does."""
-_CHANGES_FOLDER = frozenset({"cd", "popd", "pushd"})
 _NO_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
+
+
+_BLANKS = " \t\n"
+
+_Fit: TypeAlias = "tuple[Rule, WordPattern]"
 
 
 class _Refused(Exception):
@@ -59,14 +61,14 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     paths = [rule for rule in rules if rule.tool in ("edit", "read", "write")]
     if not about and not paths:
         return None
-    parts = _Parts()
+    parts = Parts()
     folder, problem = workspace, ""
     try:
         folder = _folder(arguments, workspace)
         given = _given(arguments)
         if isinstance(given, str):
             for rule in about:
-                if rule.pattern == given.strip():
+                if rule.pattern == given.strip(_BLANKS):
                     return _forbidden(rule, given)
             parts.add_script(read_shell(given))
         else:
@@ -84,10 +86,10 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
         for candidates in parts.sequences(len(patterns)):
             if text := _touches(patterns, candidates):
                 return _forbidden(rule, text)
-    return _forbidden_file(paths, parts.redirections, folder)
+    return _forbidden_file(paths, parts, folder)
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception | str) -> str:
     return shown(str(error).rstrip("."), 200)
 
 
@@ -121,7 +123,29 @@ def _folder(arguments: Mapping[str, Any], workspace: str) -> str:
     found = [arguments[name] for name in _FOLDER_ARGUMENTS if arguments.get(name)]
     if len(found) > 1 or not all(isinstance(folder, str) and "\0" not in folder for folder in found):
         raise _Refused("The call names no single working folder.")
-    return os.path.join(workspace or os.getcwd(), *found)
+    folder = os.path.join(workspace or os.getcwd(), *found)
+    if any(map(is_own, found)):
+        raise _Refused("The working folder is among a repository's own files.")
+    return folder
+
+
+def _real(path: str) -> str:
+    """A path after following links; nothing when that is not possible."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, RecursionError, ValueError):
+        return ""
+
+
+class _Place(NamedTuple):
+    """Where a command runs."""
+
+    folder: str | None
+    """None when that is not known."""
+    is_workspace: bool
+
+
+_ELSEWHERE = _Place(None, is_workspace=False)
 
 
 class _Ceiling:
@@ -130,40 +154,51 @@ class _Ceiling:
     def __init__(self, rules: Sequence[Rule], workspace: str) -> None:
         self._rules = rules
         self._workspace = workspace
+        self._home = _real(workspace or os.getcwd())
         self._about = [
             (rule, word_patterns(rule.pattern or "")) for rule in rules if rule.names("bash") and not rule.is_malformed
         ]
 
     def permit(self, given: str | list[str], folder: str) -> Match:
         """The match for a whole command; `_Refused` says what is not inside."""
+        place = _Place(folder, is_workspace=_real(folder) == self._home)
         if isinstance(given, str):
+            if odd := odd_character(given):
+                raise Unreadable(odd)
             for rule, _ in self._about:
-                if rule.pattern == given.strip() and "*" not in given:
+                if rule.pattern == given.strip(_BLANKS) and "*" not in given and place.is_workspace:
                     return Match(allowed=True, reason=f"{shown(rule.text)} allows exactly this.", rule=rule)
-            rule = self._permit_script(given, folder, 0)
+            rule = self._permit_script(given, place, 0)
         else:
-            rule = self._permit_words(tuple(map(Word, given)), " ".join(given), 0)
+            rule = self._permit_command(Command(text=" ".join(given), words=tuple(map(Word, given))), place, 0)
         return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
 
-    def _permit_script(self, text: str, folder: str, depth: int) -> Rule:
+    def _permit_script(self, text: str, place: _Place, depth: int) -> Rule:
         script = read_shell(text, depth=depth)
         if script.refusal:
             raise _Refused(f"Rules with patterns do not allow {script.refusal}: `{shown(text)}`.")
+        if any(self._moves(command.words) for command in script.commands):
+            place = _ELSEWHERE
         piped = self._piped(script)
         decided: Rule | None = None
         for command in script.commands:
-            rule = self._permit_words(command.words, command.text, depth, piped.get(id(command)))
+            rule = self._permit_command(command, place, depth, piped.get(id(command)))
             decided = decided or rule
-        moves = depth > 0 or any(command.words[0].text in _CHANGES_FOLDER for command in script.commands)
         for redirection in script.redirections:
-            self._permit_file(redirection, None if moves else folder)
+            self._permit_file(redirection, place)
         if decided is None:
             raise _Refused("There is no command.")
         return decided
 
-    def _piped(self, script: Script) -> dict[int, tuple[Rule, WordPattern]]:
+    def _moves(self, words: Sequence[Word]) -> bool:
+        """Whether a command leaves the folder that it is in, as far as can be seen."""
+        if changes_folder(words[:1]) and len(words) == 2 and words[1].is_known and os.path.isabs(words[1].text):
+            return _real(words[1].text) != self._home
+        return changes_folder(words)
+
+    def _piped(self, script: Script) -> dict[int, _Fit]:
         """The commands that are allowed as part of a whole pipeline."""
-        found: dict[int, tuple[Rule, WordPattern]] = {}
+        found: dict[int, _Fit] = {}
         for pipeline in script.pipelines:
             for rule, patterns in self._about:
                 if len(patterns) == len(pipeline) > 1:
@@ -172,105 +207,81 @@ class _Ceiling:
                         found |= {id(part): (rule, pattern) for part, pattern in pairs}
         return found
 
+    def _permit_command(self, command: Command, place: _Place, depth: int, piped: _Fit | None = None) -> Rule:
+        given = [piped] if piped else []
+        rule = self._permit_words(command.words, command.text, place, depth, given)
+        for words in command.variants:
+            self._permit_words(words, command.text, place, depth, given, listed_by=rule)
+        return rule
+
     def _permit_words(
-        self, words: tuple[Word, ...], text: str, depth: int, piped: tuple[Rule, WordPattern] | None = None
+        self,
+        words: tuple[Word, ...],
+        text: str,
+        place: _Place,
+        depth: int,
+        given: Sequence[_Fit] = (),
+        listed_by: Rule | None = None,
     ) -> Rule:
+        """The rule that allows a simple command with all that it starts.
+
+        `given` are patterns that it fits beside those of the rules.
+        """
         if depth > MAX_WRAPPING:
             raise _Refused(f"Too many commands start each other: `{shown(text)}`.")
         if not words[0].is_known or not words[0].text:
             raise _Refused(f"The program is not known before it runs: `{shown(text)}`.")
         fitting = [(rule, parts[0]) for rule, parts in self._about if len(parts) == 1 and parts[0].matches(words)]
-        if piped:
-            fitting.append(piped)
-        if not fitting:
+        fitting += given
+        if not place.is_workspace:
+            if is_relative(words[0].text):
+                raise _Refused(f"`{shown(words[0].text)}` is another program in another folder.")
+            fitting = [(rule, pattern) for rule, pattern in fitting if not any(map(is_relative, pattern.literal))]
+        if not fitting and listed_by is None:
             raise _Refused(f"`{shown(text)}` is not among what is allowed: {listed(self._rules)}.")
 
-        def is_spelled_out(index: int) -> bool:
-            return any(pattern.spells_out(words, index) for _, pattern in fitting)
+        def spelling(index: int) -> list[_Fit]:
+            return [(rule, pattern.after(index)) for rule, pattern in fitting if pattern.spells_out(words, index)]
 
-        try:
-            inner = inner_commands(words)
-        except Unclear as error:
-            if not is_spelled_out(error.index):
-                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(error)}.") from None
-            return fitting[0][0]
-        for started in inner:
-            if is_spelled_out(started.at):
-                continue
-            if started.sets_variables:
+        started = what_starts(words)
+        for problem in started.problems:
+            if not spelling(problem.at):
+                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(problem.reason)}.")
+        for used in started.files:
+            if not spelling(used.at):
+                self._permit_file(used.file, _ELSEWHERE if used.moves else place, is_option=True)
+        for inner in started.inner:
+            spelled = spelling(inner.at)
+            around = _ELSEWHERE if inner.moves else place
+            if inner.sets_variables and not spelled:
                 raise _Refused(f"Rules with patterns do not allow an assignment: `{shown(text)}`.")
-            if started.script is not None:
-                self._permit_script(started.script, self._workspace, depth + 1)
-            else:
-                said = " ".join(word.text for word in started.words if word.is_known)
-                self._permit_words(started.words, said, depth + 1)
-        return fitting[0][0]
+            if inner.script is None:
+                said = " ".join(word.text for word in inner.words if word.is_known)
+                self._permit_words(inner.words, said, around, depth + 1, spelled)
+            elif not spelled:
+                self._permit_script(inner.script, around, depth + 1)
+        return fitting[0][0] if fitting or listed_by is None else listed_by
 
-    def _permit_file(self, redirection: Redirection, folder: str | None) -> None:
+    def _permit_file(self, redirection: Redirection, place: _Place, *, is_option: bool = False) -> None:
         target = redirection.target
         path = target.text
         if not target.is_known or path.startswith(("/dev/tcp/", "/dev/udp/")):
             raise _Refused(f"A redirection must name a plain file, not `{shown(path)}`.")
         if path in _NO_FILES:
             return
-        if folder is None and not os.path.isabs(path):
+        if place.folder is None and not os.path.isabs(path):
             raise _Refused(f"The folder of the redirection to `{shown(path)}` is not known; give the whole path.")
-        full = {"file_path": os.path.join(folder or "/", path)}
+        full = os.path.join(place.folder or "/", path)
+        if is_option and (is_own(full) or is_own(_real(full))):
+            raise _Refused(f"An option must not write into a repository's own files: `{shown(path)}`.")
+        asked = {"file_path": full}
         tools = [("read",)] * redirection.reads + [("write", "edit")] * redirection.writes
         for names in tools:
-            if not any(permits(self._rules, name, full, workspace=self._workspace).allowed for name in names):
+            if not any(permits(self._rules, name, asked, workspace=self._workspace).allowed for name in names):
                 raise _Refused(
                     f"The redirection to `{shown(path)}` needs {names[0].title()}, and what is allowed is: "
                     f"{listed(self._rules)}."
                 )
-
-
-class _Parts:
-    """Every command that a command line may run, as rules that forbid see it."""
-
-    def __init__(self) -> None:
-        self._each: list[list[Command]] = []
-        self._pipelines: list[list[list[Command] | None]] = []
-        self.redirections: list[Redirection] = []
-
-    def add_script(self, script: Script, depth: int = 0) -> None:
-        """All parts of a script, and what they start."""
-        self.redirections += script.redirections
-        seen = {id(command): self.add(command, depth) for command in script.commands}
-        for pipeline in script.pipelines:
-            self._pipelines.append([seen[id(command)] if command else None for command in pipeline])
-
-    def add(self, command: Command, depth: int = 0) -> list[Command]:
-        """One command; gives what it is and all that it starts."""
-        if depth > MAX_WRAPPING:
-            raise Unreadable("too many commands start each other")
-        words = command.words
-        if not words[0].is_known:
-            raise Unreadable("the program is not known before it runs")
-        name = program_name(words[0].text)
-        plain = name.lower().removesuffix(".exe")
-        seen = [command, *(Command(text=command.text, words=(Word(n), *words[1:])) for n in {name, plain})]
-        self._each.append(seen)
-        started_words = (Word(plain), *words[1:])
-        inner = inner_commands(started_words)
-        if plain == "git":
-            # `git -C x push` is a `git push`.
-            seen.append(Command(text=command.text, words=(Word(plain), *words[subcommand_index(started_words) :])))
-        for started in inner:
-            if started.script is not None:
-                self.add_script(read_shell(started.script, depth=depth + 1), depth + 1)
-            else:
-                said = " ".join(word.text for word in started.words if word.is_known)
-                seen += self.add(Command(text=said, words=started.words), depth + 1)
-        return seen
-
-    def sequences(self, size: int) -> Iterator[Sequence[list[Command] | None]]:
-        """Every command alone, or those that follow each other in a pipeline."""
-        if size == 1:
-            yield from ([each] for each in self._each)
-        else:
-            for pipeline in self._pipelines:
-                yield from (pipeline[i : i + size] for i in range(len(pipeline) - size + 1))
 
 
 def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command] | None]) -> str:
@@ -284,17 +295,21 @@ def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command]
     return " | ".join(texts)
 
 
-def _forbidden_file(rules: Sequence[Rule], redirections: Sequence[Redirection], folder: str) -> Match | None:
-    for redirection in redirections:
+def _forbidden_file(rules: Sequence[Rule], parts: Parts, folder: str) -> Match | None:
+    for redirection in parts.redirections:
         target = redirection.target
         if target.is_known and target.text in _NO_FILES:
             continue
         tools = ["read"] * redirection.reads + ["write", "edit"] * redirection.writes
+        folders = parts.folders(folder)
+        is_sure = target.is_known and (folders is not None or os.path.isabs(target.text))
         for rule in rules:
-            if rule.tool in tools and not target.is_known:
+            if rule.tool in tools and not is_sure:
                 return _unsure(rule, "A file of a redirection is not known before it runs")
         for tool in tools:
-            found = forbids(rules, tool, {"file_path": os.path.join(folder, target.text)}, workspace=folder)
-            if found is not None and found.rule is not None:
-                return _forbidden(found.rule, target.text)
+            for start in folders or [folder]:
+                asked = {"file_path": os.path.join(start, target.text)}
+                found = forbids(rules, tool, asked, workspace=folder)
+                if found is not None and found.rule is not None:
+                    return _forbidden(found.rule, target.text)
     return None

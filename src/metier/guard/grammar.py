@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from metier.guard._variables import Variables, is_read_by_programs
 from metier.guard.scanner import Scanner, Token, Unreadable
 from metier.guard.script import Command, Redirection, Script
 
@@ -16,7 +17,6 @@ MAX_DEPTH = 12
 """How deep commands may be nested in each other."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=")
-_LOOP_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|[A-Z]")
 _OTHER_FILE_NUMBER = re.compile(r"[0-9]+-?")
 _REDIRECTIONS = frozenset({"<", ">", ">>", ">|", "<>", "<&", ">&", "&>", "&>>", "<<<", "<<", "<<-", "<&-", ">&-"})
 _KEYWORDS = frozenset({
@@ -24,11 +24,7 @@ _KEYWORDS = frozenset({
     "[[", "]]", "function", "select", "coproc",
 })  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SETTERS = frozenset({"declare", "export", "getopts", "let", "local", "read", "readonly", "typeset"})
-_TAME = re.compile(r"[\w./@:%+=,^~\x01][\w./@:%+=,^~\x01-]*")
 _CASE_ENDS = frozenset({";;", ";&", ";;&"})
-_CHOSEN = frozenset("0123456789@*_")
-"""Parameters that a command gives values to without an assignment."""
 
 
 @dataclass(slots=True)
@@ -39,8 +35,7 @@ class _Found:
     pipelines: list[tuple[Command | None, ...]] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    loose: set[str] = field(default_factory=set)
-    """Variables whose values the command chooses."""
+    variables: Variables = field(default_factory=Variables)
 
 
 class Grammar:
@@ -73,7 +68,8 @@ class Grammar:
         refusals = [*self._scanner.refusals, *found.refusals]
         if not found.commands and not refusals:
             refusals.append("no command")
-        found.loose.update(*map(_names_set, found.commands))
+        for command in found.commands:
+            found.variables.note_command(command.words)
         settled = {id(command): self._settled(command) for command in found.commands}
         return Script(
             commands=tuple(settled[id(command)] for command in found.commands),
@@ -86,16 +82,9 @@ class Grammar:
 
     def _settled(self, command: Command) -> Command:
         """The command, with those words marked whose values it chooses itself."""
-        if not any(word.variables for word in command.words):
-            return command
-        words = tuple(
-            word._replace(free=True) if any(map(self._is_chosen, word.variables)) else word for word in command.words
-        )
-        return Command(text=command.text, words=words)
-
-    def _is_chosen(self, name: str) -> bool:
         # The shell around an inner one may have given its variables any value.
-        return self._is_inner or name in self._found.loose or name in _CHOSEN or name.isdigit()
+        words, variants = self._found.variables.settle(command.words, are_chosen=self._is_inner)
+        return Command(text=command.text, words=words, variants=variants)
 
     def _nested(self, text: str, start: int | None) -> int:
         """Read a substitution: in the same text up to its parenthesis, or all of a text of its own."""
@@ -235,17 +224,16 @@ class Grammar:
         name = self._token.word
         if name is None or not name.bare or name.text != self._token.text:
             raise self._misplaced()
-        if not _LOOP_VARIABLE.fullmatch(name.text) or name.text.startswith("npm_") or name.text.endswith("_proxy"):
+        if is_read_by_programs(name.text):
             self._found.refusals.append(f"a loop over the variable {name.text}, which programs may read")
         self._mark("variable")
         self._advance()
         self._skip_newlines()
-        values: list[Word] | None = None
         if self._keyword() == "in":
             self._expect("in")
-            values = self._words()
-        if values is None or not all(map(_is_tame, values)):
-            self._found.loose.add(name.text)
+            self._found.variables.note_loop(name.text, self._words())
+        else:
+            self._found.variables.note_choice(name.text)
         if self._is_at(";"):
             self._advance()
         self._skip_newlines()
@@ -318,6 +306,8 @@ class Grammar:
                 if not words and _ASSIGNMENT.match(self._token.text.replace("\\\n", "")):
                     has_assignments = True
                     self._found.refusals.append("an assignment")
+                    if name := _NAME.match(word.text):
+                        self._found.variables.note_choice(name[0])
                     self._advance()
                     if self._is_at("(") and self._token.start == word.end:
                         self._array()
@@ -362,15 +352,3 @@ class Grammar:
             raise self._misplaced()
         self._command()
         self._depth -= 1
-
-
-def _names_set(command: Command) -> list[str]:
-    """The variables that a builtin gives values to."""
-    if command.words[0].text not in _SETTERS:
-        return []
-    return [found[0] for word in command.words[1:] if (found := _NAME.match(word.text))] + ["REPLY"]
-
-
-def _is_tame(value: Word) -> bool:
-    """Whether a value of a loop is surely no option, however it is split."""
-    return not value.free and not value.variables and _TAME.fullmatch(value.text) is not None

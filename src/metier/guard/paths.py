@@ -4,8 +4,8 @@
 `/etc/hosts` or `//etc/hosts` a path from the root, `~/notes/*` one in the home folder. Within a name `*` stands for
 anything and `?` for one character; `**` for any number of folders.
 
-A path is compared as written, with `..` taken away, and as it is after following links. To be allowed both must fit;
-to be forbidden either is enough.
+A path is compared as written, with `..` taken away, and as it is after following links, be `..` taken away before or
+after. To be allowed all of these must fit; to be forbidden one is enough.
 """
 
 from __future__ import annotations
@@ -88,14 +88,16 @@ def _is_odd(path: str) -> bool:
 
 
 def _views(pattern: str, path: str, workspace: str, *, floats: bool) -> Iterator[_View]:
-    """The path as written, with `..` taken away, and as the system finds it."""
+    """The path as written, with `..` taken away, and as it is found after following links, before or after that."""
     base = os.path.abspath(workspace or os.getcwd())
     full = os.path.join(base, os.path.expanduser(path))
-    for follow in (os.path.normpath, os.path.realpath):
+    # Some take `..` away before they follow links, and others after.
+    for path, is_real in ((os.path.normpath(full), False), (full, True), (os.path.normpath(full), True)):
         try:
-            root, names = _located(pattern, follow(base), is_real=follow is os.path.realpath, floats=floats)
-            yield _View(_parts(follow(full)), _parts(root), names)
-        except (OSError, ValueError):
+            follow = os.path.realpath if is_real else os.path.normpath
+            root, names = _located(pattern, follow(base), is_real=is_real, floats=floats)
+            yield _View(_parts(follow(path)), _parts(root), names)
+        except (OSError, RecursionError, ValueError):
             yield _View((), ("\0",), ())
 
 

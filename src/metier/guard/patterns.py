@@ -49,6 +49,10 @@ class WordPattern(NamedTuple):
             i < len(own) and own[i] == word.text and word.is_known for i, word in enumerate(words[: index + 1])
         )
 
+    def after(self, index: int) -> WordPattern:
+        """What it says of the words from an index on, as far as it spells them out."""
+        return WordPattern(self.literal[index:], ())
+
 
 @lru_cache(maxsize=1024)
 def word_patterns(pattern: str) -> tuple[WordPattern, ...]:

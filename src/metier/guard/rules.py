@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.guard.names import canonical_tool
@@ -62,7 +62,12 @@ def parse_rules(value: str | Iterable[str] | None) -> tuple[Rule, ...]:
     if value is None:
         return ()
     items = [value] if isinstance(value, str) else list(value)
-    found = [rule for item in items for text in split_tools(_joined(item)) for rule in _rules_of(text)]
+    found: list[Rule] = []
+    for text in (text for item in items for text in split_tools(_joined(item))):
+        if text.startswith("(") and found:
+            # A pattern that has lost its name was meant for what stands before it.
+            found[-1] = replace(found[-1], pattern="", is_malformed=True)
+        found += _rules_of(text)
     return tuple(dict.fromkeys(found))
 
 

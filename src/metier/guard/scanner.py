@@ -47,9 +47,16 @@ class Word(NamedTuple):
     end: int = 0
     splits: bool = False
     """Whether it may become several words, or none."""
+    breaks: bool = False
+    """Whether it may fall apart at an unknown part, so that what follows begins a word."""
     free: bool = False
     """Whether the command itself chooses what the unknown part is, by a loop, by braces or by its input."""
     variables: tuple[str, ...] = ()
+    """The variable that each unknown part is the value of, or a quote; nothing where files or choices decide."""
+    firm: bool = False
+    """Whether it begins with no hyphen although its beginning is unknown: it is a folder."""
+    braces: str = ""
+    """The word as written, if it has braces that give several words."""
     bare: bool = True
     """Whether no part of it is quoted; only then can it be a keyword."""
 
@@ -76,12 +83,19 @@ class _Building:
     parts: list[str]
     variables: list[str]
     splits: bool = False
+    breaks: bool = False
     free: bool = False
+    firm: bool = False
     bare: bool = True
     brace_at: int = -1
     """How many parts came before the first unquoted opening brace."""
     has_choice: bool = False
     """Whether a comma or two dots follow that brace."""
+
+    def add_unknown(self, variable: str = "") -> None:
+        """A part that is only known when the command runs."""
+        self.parts.append(UNKNOWN)
+        self.variables.append(variable)
 
 
 class Scanner:
@@ -197,7 +211,8 @@ class Scanner:
             raise Unreadable("a redirection names its file by a variable")
         if building.has_choice:
             del building.parts[building.brace_at :]
-            building.parts.append(UNKNOWN)
+            del building.variables[building.parts.count(UNKNOWN) :]
+            building.add_unknown()
             building.splits = building.free = True
         end = self.position
         self.marks.add(("word", start, end))
@@ -206,8 +221,11 @@ class Scanner:
             start=start,
             end=end,
             splits=building.splits,
+            breaks=building.breaks,
             free=building.free,
             variables=tuple(building.variables),
+            firm=building.firm,
+            braces=text[start:end] if building.has_choice else "",
             bare=building.bare,
         )
         return Token("word", text[start:end], start, end, word)
@@ -239,10 +257,14 @@ class Scanner:
             self._backquoted(building, is_quoted=False)
         elif character in "*?[":
             is_test = character == "[" and at == start and (at + 1 == len(text) or text[at + 1] in _ENDS_WORD)
-            building.parts.append(character if is_test else UNKNOWN)
-            building.splits |= not is_test
+            if is_test:
+                building.parts.append(character)
+            else:
+                building.add_unknown()
+                building.splits = True
         elif character == "~" and (at == start or text[at - 1] in "=:"):
-            building.parts.append(UNKNOWN)
+            building.firm |= at == start
+            building.add_unknown()
         else:
             if character == "{" and building.brace_at < 0:
                 building.brace_at = len(building.parts)
@@ -303,7 +325,7 @@ class Scanner:
             end = text.find("'", at + 1)
             if end < 0 or text[end - 1] == "\\":
                 raise Unreadable("it has a quoted string that shells read differently")
-            building.parts.append(UNKNOWN)
+            building.add_unknown("'")
             building.free, building.bare = True, False
             self.position = end + 1
         elif following == "\\" and text.startswith("\\\n", at):
@@ -312,15 +334,17 @@ class Scanner:
             building.parts.append("$")
 
     def _variable(self, building: _Building, name: str, end: int, *, is_quoted: bool) -> None:
-        building.parts.append(UNKNOWN)
-        building.variables.append(name)
-        building.splits |= not is_quoted or name == "@"
+        building.firm |= name == "PWD" and not building.parts
+        building.add_unknown(name)
+        building.breaks |= not is_quoted or name == "@"
+        building.splits |= building.breaks
         self.position = end
 
     def _substitution(self, building: _Building, start: int, what: str, *, splits: bool) -> None:
         self.refusals.append(what)
         self.position = self._nested(self.text, start)
-        building.parts.append(UNKNOWN)
+        building.add_unknown("`")
+        building.breaks |= splits
         building.splits |= splits
         building.free = True
 
@@ -338,7 +362,8 @@ class Scanner:
             if character == "`":
                 self._nested("".join(inner), None)
                 self.refusals.append("a command substitution")
-                building.parts.append(UNKNOWN)
+                building.add_unknown("`")
+                building.breaks |= not is_quoted
                 building.splits |= not is_quoted
                 building.free = True
                 return

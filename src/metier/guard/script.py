@@ -25,6 +25,8 @@ class Command:
     text: str
     """As written."""
     words: tuple[Word, ...]
+    variants: tuple[tuple[Word, ...], ...] = ()
+    """The same words with the values of loops put in, once for each; nothing where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,30 +1,37 @@
 """Programs that run other programs: what a command runs beside itself.
 
 A rule that names `env`, `xargs`, `find` or `bash` must not allow whatever they are asked to start, and a rule that
-forbids `curl` must see it behind them. `inner_commands` gives what is started, and `Unclear` where that cannot be read
-from the words.
+forbids `curl` must see it behind them. `what_starts` gives what is started, the words that may start more, and the
+files that options make a program write.
 
-The line is drawn at programs whose purpose is to start others, and at options of common programs (`git -c`,
-`tar --to-command`, `rsync -e`) that start others. Interpreters and build tools (`python`, `node`, `perl`, `awk`, `sed`,
-`make`, `npm`, `npx`, `docker`, `vim`) are programs of their own: a rule that names one allows what it can do, which is
-nearly everything, and a rule that forbids another program does not see into the text they run.
+The line is drawn at programs whose purpose is to start others, at options of common programs (`git -c`,
+`tar --to-command`, `rsync -e`) that start others, and at builtins that evaluate text or change what later commands
+mean. Interpreters, build tools and programs that take commands from people (`python`, `node`, `perl`, `awk`, `sed`,
+`make`, `npm`, `npx`, `docker`, `vim`, `less`, `sftp`) are programs of their own: a rule that names one allows what it
+can do, which is nearly everything, and a rule that forbids another program does not see into the text they run. So are
+programs that write files because that is what they are for (`cp`, `tee`, `tar -x`).
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from metier.guard._options import check_options
-from metier.guard._starting import Inner, Unclear
-from metier.guard.scanner import UNKNOWN, Word
+from metier.guard._builtins import SAFE_LETTERS, SAFE_MODES, builtin_problems
+from metier.guard._find import ANYTHING, read_fd, read_find
+from metier.guard._git import read_git
+from metier.guard._options import read_options
+from metier.guard._places import may_be_own
+from metier.guard._starting import Inner, Problem, Started, Unclear
+from metier.guard.scanner import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_ANYTHING = Word(UNKNOWN, splits=True, free=True)
+_OTHER_FOLDER = re.compile(r"-[^-]*[CDR]|--ch(dir|root)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +105,10 @@ _SHAPES: dict[str, _Shape] = {
 }
 
 _OPAQUE = frozenset({
-    "bwrap", "capsh", "csh", "dbus-run-session", "entr", "expect", "fakeroot", "firejail", "fish", "gosu", "ltrace",
-    "nsenter", "parallel", "pkexec", "prlimit", "proot", "run-parts", "runuser", "script", "setarch", "setpriv",
-    "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "unbuffer", "xvfb-run",
+    "bwrap", "capsh", "cgexec", "chronic", "cpulimit", "csh", "dbus-run-session", "eatmydata", "entr", "expect",
+    "faketime", "fakeroot", "firejail", "fish", "gosu", "ifne", "ltrace", "nsenter", "numactl", "parallel", "pee",
+    "pkexec", "prlimit", "proot", "proxychains", "proxychains4", "run-parts", "runuser", "script", "setarch", "setpriv",
+    "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "torify", "torsocks", "unbuffer", "xvfb-run",
     "alias", "bind", "compgen", "complete", "enable", "fc", "hash", "mapfile", "readarray",
 })  # fmt: skip
 """Programs that start others, and builtins that change what a name starts, in ways that are not read here."""
@@ -110,33 +118,41 @@ _KEYWORDS = frozenset({
     "!", "{", "}", "(", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "select", "function", "coproc", "time",
 })  # fmt: skip
-_INPUTS = re.compile(r"-|/dev/(stdin|fd|tcp|udp)\b.*|/proc/.*")
-"""Script files that are really the input of the command."""
+_INPUTS = re.compile(r"-|(.*/)?(dev/(stdin|fd|tcp|udp)(/.*)?|proc(/.*)?|stdin|fd/[0-9]+)")
+"""Script files that are really the input of the command, from whatever folder."""
 
 
-def inner_commands(words: Sequence[Word]) -> list[Inner]:
-    """What a simple command starts beside its own program.
+def what_starts(words: Sequence[Word]) -> Started:
+    """What a simple command does beside what its program does.
 
     >>> from metier.guard.shell import read_shell
-    >>> [inner.words[0].text for inner in inner_commands(read_shell("sudo -n git status").commands[0].words)]
+    >>> [inner.words[0].text for inner in what_starts(read_shell("sudo -n git status").commands[0].words).inner]
     ['git']
-    >>> [inner.script for inner in inner_commands(read_shell("bash -c 'git status'").commands[0].words)]
+    >>> [inner.script for inner in what_starts(read_shell("bash -c 'git status'").commands[0].words).inner]
     ['git status']
     """
     name = program_name(words[0].text)
     words = (words[0]._replace(text=name), *words[1:])
+    try:
+        return _started(name, words)
+    except Unclear as error:
+        return Started(problems=(Problem(str(error), error.index),))
+
+
+def _started(name: str, words: Sequence[Word]) -> Started:
     if name in _OPAQUE:
         raise Unclear(f"`{name}` starts other programs in ways that cannot be read", max(1, len(words) - 1))
-    reader = _READERS.get(name)
-    if reader is not None:
-        return reader(words)
+    if name in _WHOLE_READERS:
+        return _WHOLE_READERS[name](words)
+    if name in _READERS:
+        return Started(tuple(_READERS[name](words)))
     if name in _SHELLS:
-        return _shell(words)
+        return Started(tuple(_shell(words)))
     if name in _SHAPES:
-        index = _after_options(words, _SHAPES[name])
-        return _inner_words(words, index)
-    check_options(words)
-    return []
+        return Started(tuple(_inner_words(words, _after_options(words, _SHAPES[name]))))
+    if problems := tuple(builtin_problems(words)):
+        return Started(problems=problems)
+    return read_options(words)
 
 
 def program_name(word: str) -> str:
@@ -148,8 +164,9 @@ def program_name(word: str) -> str:
     return word.rpartition("/")[2] or word
 
 
-def _unclear(words: Sequence[Word], index: int) -> NoReturn:
-    raise Unclear(f"the options of `{words[0].text}` cannot be read with certainty", index)
+def _unclear(words: Sequence[Word]) -> NoReturn:
+    # Whoever wants to allow this must spell out all of it.
+    raise Unclear(f"the options of `{words[0].text}` cannot be read with certainty", len(words) - 1)
 
 
 def _after_options(words: Sequence[Word], shape: _Shape) -> int:
@@ -158,7 +175,7 @@ def _after_options(words: Sequence[Word], shape: _Shape) -> int:
     while i < len(words):
         text = words[i].text
         if not words[i].is_known:
-            _unclear(words, i)
+            _unclear(words)
         if text == "--":
             i += 1
             break
@@ -167,11 +184,11 @@ def _after_options(words: Sequence[Word], shape: _Shape) -> int:
         i = _after_option(words, i, shape)
     while shape.assigns and i < len(words) and _ASSIGNMENT.match(words[i].text):
         if words[i].splits:
-            _unclear(words, i)
+            _unclear(words)
         i += 1
     for _ in range(shape.operands):
         if i < len(words) and (words[i].splits or words[i].free):
-            _unclear(words, i)
+            _unclear(words)
         i += 1
     if i >= len(words) and shape.needs_command:
         raise Unclear(f"`{words[0].text}` starts a shell", len(words))
@@ -186,16 +203,16 @@ def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:
         if name in shape.long_valued:
             takes_next = not equals
         elif name not in shape.long_flags:
-            _unclear(words, i)
+            _unclear(words)
     else:
         for at, letter in enumerate(text[1:], 2):
             if letter in shape.valued:
                 takes_next = at == len(text)
                 break
             if letter not in shape.flags:
-                _unclear(words, i)
+                _unclear(words)
     if takes_next and (i + 1 >= len(words) or words[i + 1].splits):
-        _unclear(words, i)
+        _unclear(words)
     return i + 1 + takes_next
 
 
@@ -203,14 +220,18 @@ def _inner_words(words: Sequence[Word], index: int) -> list[Inner]:
     if index >= len(words):
         return []
     if not words[index].is_known or (words[index].text in _KEYWORDS and words[0].text == "time"):
-        _unclear(words, index)
-    sets_variables = index > 1 and _SHAPES[words[0].text].assigns and bool(_ASSIGNMENT.match(words[index - 1].text))
-    return [Inner(index, tuple(words[index:]), sets_variables=sets_variables)]
+        _unclear(words)
+    name = words[0].text
+    sets_variables = index > 1 and _SHAPES[name].assigns and bool(_ASSIGNMENT.match(words[index - 1].text))
+    moves = name == "chroot" or any(_OTHER_FOLDER.match(word.text) for word in words[1:index])
+    if moves and any(map(may_be_own, words[1:index])):
+        raise Unclear(f"`{name}` leads into a repository's own files", index - 1)
+    return [Inner(index, tuple(words[index:]), sets_variables=sets_variables, moves=moves)]
 
 
 def _known_text(words: Sequence[Word], index: int) -> str:
     if index >= len(words) or not words[index].is_known:
-        _unclear(words, min(index, len(words) - 1))
+        _unclear(words)
     return words[index].text
 
 
@@ -232,7 +253,7 @@ def _eval(words: Sequence[Word]) -> list[Inner]:
 def _file(words: Sequence[Word], index: int) -> list[Inner]:
     """A file with commands in it, which are not read; but it must be a file."""
     text = _known_text(words, index)
-    if _INPUTS.fullmatch(text):
+    if _INPUTS.fullmatch(posixpath.normpath(text)):
         raise Unclear(f"`{words[0].text}` runs what it is given as input", index)
     if "/" not in text and "." not in text:
         raise Unclear(f"`{text}` may be a program and no file here; write `./{text}`", index)
@@ -283,60 +304,18 @@ _XARGS = _Shape(
 def _xargs(words: Sequence[Word]) -> list[Inner]:
     index = _after_options(words, _XARGS)
     if index >= len(words):
-        return [Inner(len(words), (Word("echo"), _ANYTHING))]
+        return [Inner(len(words), (Word("echo"), ANYTHING))]
     replaced = {"{}"}
     for i in range(1, index):
         if option := re.fullmatch(r"-[^-IJ]*[IJ](.*)", words[i].text, re.DOTALL):
             replaced.add(option[1] or _known_text(words, i + 1))
-    inner = tuple(_ANYTHING if any(part in word.text for part in replaced) else word for word in words[index:])
+    inner = tuple(ANYTHING if any(part in word.text for part in replaced) else word for word in words[index:])
     if not inner[0].is_known:
-        _unclear(words, index)
-    return [Inner(index, (*inner, _ANYTHING))]
+        _unclear(words)
+    return [Inner(index, (*inner, ANYTHING))]
 
 
-_EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-
-
-def _find(words: Sequence[Word]) -> list[Inner]:
-    found: list[Inner] = []
-    i = 1
-    while i < len(words):
-        if words[i].free:
-            _unclear(words, i)
-        i += 1
-        if words[i - 1].text in _EXECUTING:
-            start = i
-            while i < len(words) and words[i].text != ";" and not (words[i].text == "+" and words[i - 1].text == "{}"):
-                i += 1
-            found += _started(words, start, i)
-    return found
-
-
-def _fd(words: Sequence[Word]) -> list[Inner]:
-    for i, word in enumerate(words[1:], 1):
-        if word.free:
-            _unclear(words, i)
-        if word.text in ("-x", "-X", "--exec", "--exec-batch"):
-            end = next((at for at in range(i + 1, len(words)) if words[at].text == ";"), len(words))
-            if end + 1 < len(words):
-                _unclear(words, end)
-            return _started(words, i + 1, end)
-        if re.match(r"-[^-]*[xX]|--exec", word.text):
-            _unclear(words, i)
-    return []
-
-
-def _started(words: Sequence[Word], start: int, end: int) -> list[Inner]:
-    """What `find` starts for each file, whose name stands for the braces."""
-    _known_text(words, start)
-    inner = tuple(word if "{" not in word.text else _ANYTHING for word in words[start:end])
-    # A word that may be anything may also be the semicolon after which other arguments follow.
-    if not inner or not inner[0].is_known or any(word.free or word.splits for word in words[start:end]):
-        _unclear(words, min(start, len(words) - 1))
-    return [Inner(start, inner)]
-
-
-_SHELL_FLAGS = frozenset("abefhklmnprtuvxBCEHPTc")
+_SHELL_FLAGS = SAFE_LETTERS | frozenset("bhlmnprtBEPTc")
 _SHELL_LONG = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noediting", "--verbose", "--restricted"})
 
 
@@ -354,14 +333,14 @@ def _shell(words: Sequence[Word]) -> list[Inner]:
             break
         if text.startswith("--"):
             if text not in _SHELL_LONG:
-                _unclear(words, i)
+                _unclear(words)
         else:
-            takes_next = text.endswith(("o", "O"))
+            takes_next = text.endswith("o")
             letters = text[1:-1] if takes_next else text[1:]
-            if not _SHELL_FLAGS.issuperset(letters):
-                _unclear(words, i)
-            has_text |= "c" in letters and text.startswith("-")
             i += takes_next
+            if not _SHELL_FLAGS.issuperset(letters) or (takes_next and _known_text(words, i) not in SAFE_MODES):
+                _unclear(words)
+            has_text |= "c" in letters and text.startswith("-")
         i += 1
     if i >= len(words):
         raise Unclear(f"`{words[0].text}` runs what it is given as input", len(words))
@@ -372,12 +351,15 @@ _READERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     ".": _source,
     "command": _command,
     "eval": _eval,
-    "fd": _fd,
-    "fdfind": _fd,
-    "find": _find,
     "flock": _flock,
     "source": _source,
     "trap": _trap,
     "watch": _watch,
     "xargs": _xargs,
+}
+_WHOLE_READERS: dict[str, Callable[[Sequence[Word]], Started]] = {
+    "fd": read_fd,
+    "fdfind": read_fd,
+    "find": read_find,
+    "git": read_git,
 }

@@ -1,0 +1,190 @@
+"""Builtins of shells that evaluate what they are given, or change what later commands mean."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard._places import is_own
+from metier.guard._starting import Problem, beginnings, is_option
+from metier.guard._variables import is_read_by_programs, stores
+from metier.guard.scanner import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from metier.guard.scanner import Word
+
+SAFE_MODES = frozenset({"errexit", "noclobber", "noglob", "nounset", "pipefail", "verbose", "xtrace"})
+"""What `set -o` may switch without changing how a command is read."""
+SAFE_LETTERS = frozenset("eufvxC")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SUBSCRIPT = re.compile(r"\[[0-9]+\]")
+_NUMBERS = re.compile(r"[0-9+*/() -]+")
+_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknprstuwxzGLNOS")
+_BINARY = frozenset({"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
+_TAKES_TEXT = frozenset({"cd", "printf", "pushd", "set"})
+_SAFE_SHOPT = frozenset({"dotglob", "failglob", "globstar", "nullglob"})
+
+
+def builtin_problems(words: Sequence[Word]) -> Iterator[Problem]:
+    """Why a builtin may do more than its words say."""
+    reader = _READERS.get(words[0].text)
+    if reader is None:
+        return
+    for i, word in enumerate(words[1:], 1):
+        # The subscript of a variable is evaluated, commands and all, and so are the variables in it. A bracket that
+        # is not quoted is unknown, because it may be about files.
+        is_subscript = "[" in _SUBSCRIPT.sub("", word.text) or ("" in word.variables and "]" in word.text)
+        if is_subscript and words[0].text not in _TAKES_TEXT:
+            yield Problem(f"`{words[0].text}` may evaluate `{word.text.replace(UNKNOWN, '*')}`", i)
+    yield from reader(words)
+
+
+def _setting(words: Sequence[Word], index: int, what: str) -> Problem:
+    return Problem(f"`{words[0].text}` {what}", index, is_setting=True)
+
+
+def _test(words: Sequence[Word]) -> Iterator[Problem]:
+    """With `-v`, a test evaluates a name; where that may stand is only certain in short tests."""
+    operands = list(words[1:-1] if words[0].text == "[" else words[1:])
+    while operands and operands[0].text == "!" and operands[0].is_known:
+        del operands[0]
+    if not any(word.free for word in operands):
+        return
+    texts = [word.text for word in operands]
+    is_plain = not any(word.free and word.breaks for word in operands) and (
+        len(texts) == 1
+        or (len(texts) == 2 and texts[0] in _UNARY)
+        or (len(texts) == 3 and texts[1] in _BINARY and not texts[1].startswith("-"))
+    )
+    if not is_plain:
+        yield Problem(f"`{words[0].text}` may evaluate what is not known before it runs", len(words) - 1)
+
+
+def _let(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if not _NUMBERS.fullmatch(word.text):
+            yield Problem(f"`let` evaluates `{word.text.replace(UNKNOWN, '*')}`", i)
+
+
+def _printf(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if word.text == "--":
+            continue
+        if word.free or stores(word.text) or any(is_option(each, word, "v", ()) for each in beginnings(word)):
+            yield _setting(words, i, "may set a variable")
+        if not word.splits:
+            # The format is the first word that is surely there; what follows is text.
+            return
+
+
+def _read(words: Sequence[Word]) -> Iterator[Problem]:
+    i = 1
+    while i < len(words):
+        text = words[i].text
+        if words[i].is_known and text.startswith("-") and len(text) > 1 and text != "--":
+            valued = re.search(r"[adinNptu]", text)
+            if valued and valued[0] == "a" and text[valued.end() :]:
+                yield from _named(words, i, text[valued.end() :])
+            elif valued and valued[0] != "a" and valued.end() == len(text):
+                i += 1
+                if i < len(words) and words[i].splits:
+                    yield _setting(words, i, "cannot be read with certainty")
+        elif text != "--":
+            yield from _named(words, i, text)
+        i += 1
+
+
+def _getopts(words: Sequence[Word]) -> Iterator[Problem]:
+    if len(words) > 2:
+        yield from _named(words, 2, words[2].text)
+    if any(word.splits for word in words[1:3]):
+        yield _setting(words, len(words) - 1, "cannot be read with certainty")
+
+
+def _unset(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if word.text != "-v" or not word.is_known:
+            yield from _named(words, i, _SUBSCRIPT.sub("", word.text))
+
+
+def _declare(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        is_plain = _NAME.fullmatch(word.text) or word.text in ("-p", "-x", "-r", "-rx", "-xr")
+        if not is_plain or not word.is_known:
+            yield _setting(words, i, "gives a variable a value, or makes it evaluate what it is given")
+
+
+def _named(words: Sequence[Word], index: int, name: str) -> Iterator[Problem]:
+    if not words[index].is_known or not _NAME.fullmatch(name) or is_read_by_programs(name):
+        yield _setting(words, index, f"changes {name.replace(UNKNOWN, '*')}, which programs may read")
+
+
+def _set(words: Sequence[Word]) -> Iterator[Problem]:
+    i = 1
+    while i < len(words):
+        text = words[i].text
+        if not words[i].is_known or text in ("--", "-") or not text.startswith(("-", "+")):
+            # Words that become the parameters, unless they become options first.
+            if any(each.startswith((UNKNOWN, "-", "+")) for each in beginnings(words[i])) and text not in ("--", "-"):
+                yield _setting(words, i, "may change how later commands are read")
+            if not words[i].splits:
+                return
+            i += 1
+            continue
+        letters = text[1:]
+        for _ in range(letters.count("o")):
+            i += 1
+            if i < len(words) and not (words[i].is_known and words[i].text in SAFE_MODES):
+                yield _setting(words, i, "may change how later commands are read")
+        if not SAFE_LETTERS.issuperset(letters.replace("o", "")):
+            yield _setting(words, min(i, len(words) - 1), "may change how later commands are read")
+        i += 1
+
+
+def _shopt(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if not word.is_known or word.text not in _SAFE_SHOPT | {"-s", "-u", "-q", "-p"}:
+            yield _setting(words, i, "may change how later commands are read")
+
+
+def _wait(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if any(each.startswith((UNKNOWN, "-")) for each in beginnings(word)) and word.text not in ("-n", "-f", "--"):
+            yield _setting(words, i, "may set a variable")
+
+
+def _jobs(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if any(is_option(each, word, "x", ()) for each in beginnings(word)):
+            yield Problem("`jobs -x` starts a program", i)
+
+
+def _cd(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if is_own(word.text.replace(UNKNOWN, "*")):
+            yield _setting(words, i, "leads into the repository's own files")
+
+
+_READERS: dict[str, Callable[[Sequence[Word]], Iterator[Problem]]] = {
+    "[": _test,
+    "cd": _cd,
+    "declare": _declare,
+    "export": _declare,
+    "getopts": _getopts,
+    "jobs": _jobs,
+    "let": _let,
+    "local": _declare,
+    "printf": _printf,
+    "pushd": _cd,
+    "read": _read,
+    "readonly": _declare,
+    "set": _set,
+    "shopt": _shopt,
+    "test": _test,
+    "typeset": _declare,
+    "unset": _unset,
+    "wait": _wait,
+}

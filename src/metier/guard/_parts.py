@@ -1,0 +1,90 @@
+"""Every command that a command line may run, as rules that forbid see it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from metier.guard._git import subcommand_index
+from metier.guard._places import FOLDER_BUILTINS
+from metier.guard._starting import Unclear
+from metier.guard.scanner import Unreadable, Word
+from metier.guard.script import Command
+from metier.guard.shell import read_shell
+from metier.guard.wrappers import program_name, what_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metier.guard.script import Redirection, Script
+
+MAX_WRAPPING = 6
+"""How many commands may start each other."""
+_MAX_FOLDERS = 32
+
+
+class Parts:
+    """The commands of a line and all that they start."""
+
+    def __init__(self) -> None:
+        self._each: list[list[Command]] = []
+        self._pipelines: list[list[list[Command] | None]] = []
+        self.redirections: list[Redirection] = []
+        self._ways: list[str | None] = []
+
+    def add_script(self, script: Script, depth: int = 0) -> None:
+        """All parts of a script, and what they start."""
+        self.redirections += script.redirections
+        seen = {id(command): self.add(command, depth) for command in script.commands}
+        for pipeline in script.pipelines:
+            self._pipelines.append([seen[id(command)] if command else None for command in pipeline])
+
+    def add(self, command: Command, depth: int = 0) -> list[Command]:
+        """One command; gives what it is and all that it starts."""
+        if depth > MAX_WRAPPING:
+            raise Unreadable("too many commands start each other")
+        words = command.words
+        if not words[0].is_known:
+            raise Unreadable("the program is not known before it runs")
+        if words[0].text in FOLDER_BUILTINS:
+            is_plain = len(words) == 2 and words[1].is_known and not words[1].text.startswith("-")
+            self._ways.append(words[1].text if is_plain else None)
+        name = program_name(words[0].text)
+        plain = name.lower().removesuffix(".exe")
+        seen = [command, *(Command(text=command.text, words=(Word(n), *words[1:])) for n in {name, plain})]
+        self._each.append(seen)
+        for variant in (words, *command.variants):
+            self._add_started(command, (Word(plain), *variant[1:]), seen, depth)
+        return seen
+
+    def _add_started(self, command: Command, words: tuple[Word, ...], seen: list[Command], depth: int) -> None:
+        started = what_starts(words)
+        if problem := next((problem for problem in started.problems if not problem.is_setting), None):
+            raise Unclear(problem.reason, problem.at)
+        if words[0].text == "git":
+            # `git -C x push` is a `git push`.
+            seen.append(Command(text=command.text, words=(words[0], *words[subcommand_index(words) :])))
+        self.redirections += (used.file for used in started.files)
+        for inner in started.inner:
+            if inner.script is not None:
+                self.add_script(read_shell(inner.script, depth=depth + 1), depth + 1)
+            else:
+                said = " ".join(word.text for word in inner.words if word.is_known)
+                seen += self.add(Command(text=said, words=inner.words), depth + 1)
+
+    def folders(self, start: str) -> list[str] | None:
+        """Every folder that the commands may run in; None when that is not known."""
+        found = [start]
+        for way in self._ways:
+            if way is None or len(found) > _MAX_FOLDERS:
+                return None
+            found += [os.path.join(folder, way) for folder in found]
+        return found
+
+    def sequences(self, size: int) -> Iterator[Sequence[list[Command] | None]]:
+        """Every command alone, or those that follow each other in a pipeline."""
+        if size == 1:
+            yield from ([each] for each in self._each)
+        else:
+            for pipeline in self._pipelines:
+                yield from (pipeline[i : i + size] for i in range(len(pipeline) - size + 1))

@@ -1,0 +1,64 @@
+"""Folders: what changes the one that commands run in, and which programs depend on it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.patterns import glob_matches
+from metier.guard.scanner import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metier.guard.scanner import Word
+
+FOLDER_BUILTINS = frozenset({"cd", "popd", "pushd"})
+"""Builtins that change the folder of what follows."""
+_SAME_SHELL = frozenset({"builtin", "command", "eval", "time", "trap"})
+_MENTION = re.compile(r"\b(cd|popd|pushd)\b")
+
+_FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w./@%+-]*)")
+
+
+def changes_folder(words: Sequence[Word]) -> bool:
+    """Whether a simple command changes the folder of those after it, be it through another builtin.
+
+    >>> from metier.guard.scanner import Word
+    >>> changes_folder([Word("command"), Word("cd"), Word("x")]), changes_folder([Word("ls"), Word("cd")])
+    (True, False)
+    """
+    name = words[0].text
+    return name in FOLDER_BUILTINS or (name in _SAME_SHELL and any(_MENTION.search(word.text) for word in words[1:]))
+
+
+def is_relative(path: str) -> bool:
+    """Whether a word names something that another folder has too.
+
+    >>> is_relative("./run.sh"), is_relative("bin/x"), is_relative("/bin/x"), is_relative("git")
+    (True, True, False, False)
+    """
+    return "/" in path and not path.startswith(("/", "-")) and "://" not in path
+
+
+def may_be_own(word: Word) -> bool:
+    """Whether a path may lead into the files of a repository itself."""
+    if word.braces:
+        flat = _FLAT_BRACES.fullmatch(word.braces)
+        return not flat or any(is_own(f"{flat[1]}{each}{flat[3]}") for each in flat[2].split(","))
+    is_given = not word.variables or any(word.variables) or word.breaks
+    if word.free and is_given and not word.is_known:
+        return not word.text.partition(UNKNOWN)[0].startswith("-") or "=" in word.text
+    # A variable may be unset or fall apart.
+    return any(is_own(word.text.replace(UNKNOWN, instead)) for instead in ("*", "", "/"))
+
+
+def is_own(path: str) -> bool:
+    """Whether a path leads into the files of a repository itself; a `*` may stand for anything.
+
+    >>> is_own("a/.git/hooks"), is_own(".gi*"), is_own("a.git"), is_own(".gitignore")
+    (True, True, False, False)
+    """
+    names = path.casefold().rpartition("=")[2].split("/")
+    # No star stands for a point at the beginning.
+    return any(name.startswith(".") and glob_matches(name, ".git") for name in names)
