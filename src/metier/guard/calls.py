@@ -35,7 +35,7 @@ class Calls:
         self._ask = parse_rules(policy.ask)
         self._deny = parse_rules(policy.deny)
         self._script_reads = policy.script_reads
-        self._kept: dict[tuple[object, ...], tuple[Decision, tuple[Ceiling, ...]]] = {}
+        self._kept: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
 
     def decide(self, action: Action) -> Decision:
         """Allowed only inside every ceiling and inside the policy."""
@@ -43,16 +43,26 @@ class Calls:
             # No skill can forbid these, nor what is said of all tools; a policy that names them can.
             return self._denied(action) or self._to_ask(action) or _CONTROL
         command = _lasting(action)
-        if command is None:
-            return self._decide(action)
         key = (action.tool, command, *map(id, action.ceilings))
         kept = self._kept.get(key)
         if kept is None:
+            decision = self._decide(action)
+            lasts = command is not None or self._ignores_arguments(action)
             # The ceilings are kept with it: as long as they live, nothing else can have their ids.
-            kept = self._kept[key] = (self._decide(action), action.ceilings)
+            kept = self._kept[key] = (decision if lasts else None, action.ceilings)
             while len(self._kept) > _KEPT:
                 self._kept.pop(next(iter(self._kept)), None)
-        return kept[0]
+            return decision
+        return kept[0] or self._decide(action)
+
+    def _ignores_arguments(self, action: Action) -> bool:
+        """Whether the same is decided about a tool whatever its arguments are: no rule about it has a pattern."""
+        name = canonical_tool(action.tool)
+        if name in ("bash", "read"):
+            return False
+        lists = [self._deny, self._ask, self._allow or ()]
+        lists += [rules for ceiling in action.ceilings for rules in (ceiling.allowed or (), ceiling.disallowed)]
+        return all(rule.pattern is None for rules in lists for rule in rules if rule.names(name))
 
     def _decide(self, action: Action) -> Decision:
         denied = self._denied(action)

@@ -154,14 +154,14 @@ class _Ceiling:
     def __init__(self, rules: Sequence[Rule], workspace: str) -> None:
         self._rules = rules
         self._workspace = workspace
-        self._home = _real(workspace or os.getcwd())
         self._about = [
             (rule, word_patterns(rule.pattern or "")) for rule in rules if rule.names("bash") and not rule.is_malformed
         ]
 
     def permit(self, given: str | list[str], folder: str) -> Match:
         """The match for a whole command; `_Refused` says what is not inside."""
-        place = _Place(folder, is_workspace=_real(folder) == self._home)
+        home = self._workspace or os.getcwd()
+        place = _Place(folder, is_workspace=folder == home or _real(folder) == _real(home) != "")
         if isinstance(given, str):
             if odd := odd_character(given):
                 raise Unreadable(odd)
@@ -193,7 +193,7 @@ class _Ceiling:
     def _moves(self, words: Sequence[Word]) -> bool:
         """Whether a command leaves the folder that it is in, as far as can be seen."""
         if changes_folder(words[:1]) and len(words) == 2 and words[1].is_known and os.path.isabs(words[1].text):
-            return _real(words[1].text) != self._home
+            return _real(words[1].text) != _real(self._workspace or os.getcwd())
         return changes_folder(words)
 
     def _piped(self, script: Script) -> dict[int, _Fit]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from metier.guard._builtins import SAFE_LETTERS, SAFE_MODES, builtin_problems
@@ -131,6 +132,12 @@ def what_starts(words: Sequence[Word]) -> Started:
     >>> [inner.script for inner in what_starts(read_shell("bash -c 'git status'").commands[0].words).inner]
     ['git status']
     """
+    return _what_starts(tuple(words))
+
+
+@lru_cache(maxsize=256)
+def _what_starts(words: tuple[Word, ...]) -> Started:
+    # Kept, because every active skill asks about the same command.
     name = program_name(words[0].text)
     words = (words[0]._replace(text=name), *words[1:])
     try:
