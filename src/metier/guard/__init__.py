@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier.guard.policy import Policy
     from metier.guard.redaction import redact
     from metier.guard.rules import Rule, parse_rules
-    from metier.guard.shell import shell_parts
+    from metier.guard.shell.reading import shell_parts
 
 _NAMES = {
     "Action": "metier.guard.decision",
@@ -45,7 +45,7 @@ _NAMES = {
     "permits": "metier.guard.matching",
     "redact": "metier.guard.redaction",
     "refused": "metier.guard.passage",
-    "shell_parts": "metier.guard.shell",
+    "shell_parts": "metier.guard.shell.reading",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 

@@ -3,9 +3,9 @@
 A rule without a pattern is about every call of its tool. With one:
 
 - shells: the words of a command; `git:*` and `git *` are `git` with any arguments, `git*` any command that begins so,
-  `npm run build` exactly that. Every part of a compound command counts, see `metier.guard.shell`, and so does what a
-  command starts, see `metier.guard.wrappers`. `* | sh` is a whole pipeline for rules that allow, and any neighbours in
-  one for rules that forbid. Files of redirections need rules for `Read`, `Write` or `Edit` of their own.
+  `npm run build` exactly that. Every part of a compound command counts, and so does what a command starts, see
+  `metier.guard.shell`. `* | sh` is a whole pipeline for rules that allow, and any neighbours in one for rules that
+  forbid. Files of redirections need rules for `Read`, `Write` or `Edit` of their own.
 - `Read`, `Write`, `Edit`, `Glob`, `Grep`, `LS`, `NotebookEdit`, `NotebookRead`: a path, see `metier.guard.paths`. A
   rule is about the tool it names and about no other.
 - `WebFetch`: `domain:example.org`, `domain:*.example.org`, or a URL with `*` in it.
@@ -68,7 +68,7 @@ def permits(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
     if not about:
         return Match(allowed=False, reason=f"The tool {shown(tool)} is not among what is allowed: {listed(rules)}.")
     if name == "bash":
-        from metier.guard.commands import permits_command
+        from metier.guard.shell.commands import permits_command
 
         return permits_command(rules, arguments, workspace=workspace)
     for rule in about:
@@ -93,7 +93,7 @@ def forbids(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
         if rule.is_malformed or rule.pattern is None:
             return Match(allowed=False, reason=f"The tool {shown(tool)} is forbidden by {shown(rule.text)}.", rule=rule)
     if name == "bash":
-        from metier.guard.commands import forbids_command
+        from metier.guard.shell.commands import forbids_command
 
         return forbids_command(rules, arguments, workspace=workspace)
     for rule in about:

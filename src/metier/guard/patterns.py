@@ -10,12 +10,12 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.scanner import UNKNOWN
+from metier.guard.shell.scanner import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 _BETWEEN = "\0"
 

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metier.guard._variables import Variables, is_read_by_programs
-from metier.guard.scanner import Scanner, Token, Unreadable
-from metier.guard.script import Command, Redirection, Script
+from metier.guard.shell.scanner import Scanner, Token, Unreadable
+from metier.guard.shell.script import Command, Redirection, Script
+from metier.guard.shell.variables import Variables, is_read_by_programs
 
 if TYPE_CHECKING:
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 MAX_DEPTH = 12
 """How deep commands may be nested in each other."""

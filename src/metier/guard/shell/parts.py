@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier.guard._git import subcommand_index
-from metier.guard._places import FOLDER_BUILTINS
-from metier.guard._starting import Unclear
-from metier.guard.scanner import Unreadable, Word
-from metier.guard.script import Command
-from metier.guard.shell import read_shell
-from metier.guard.wrappers import program_name, what_starts
+from metier.guard.shell.git import subcommand_index
+from metier.guard.shell.places import FOLDER_BUILTINS
+from metier.guard.shell.reading import read_shell
+from metier.guard.shell.scanner import Unreadable, Word
+from metier.guard.shell.script import Command
+from metier.guard.shell.starting import Unclear
+from metier.guard.shell.wrappers import program_name, what_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.script import Redirection, Script
+    from metier.guard.shell.script import Redirection, Script
 
 MAX_WRAPPING = 6
 """How many commands may start each other."""

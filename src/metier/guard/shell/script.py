@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
-from metier.guard._builtins import SAFE_LETTERS, SAFE_MODES, builtin_problems
-from metier.guard._find import ANYTHING, read_fd, read_find
-from metier.guard._git import read_git
-from metier.guard._options import read_options
-from metier.guard._places import may_be_own
-from metier.guard._starting import Inner, Problem, Started, Unclear
-from metier.guard.scanner import Word
+from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES, builtin_problems
+from metier.guard.shell.find import ANYTHING, read_fd, read_find
+from metier.guard.shell.git import read_git
+from metier.guard.shell.options import read_options
+from metier.guard.shell.places import may_be_own
+from metier.guard.shell.scanner import Word
+from metier.guard.shell.starting import Inner, Problem, Started, Unclear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,7 +126,7 @@ _INPUTS = re.compile(r"-|(.*/)?(dev/(stdin|fd|tcp|udp)(/.*)?|proc(/.*)?|stdin|fd
 def what_starts(words: Sequence[Word]) -> Started:
     """What a simple command does beside what its program does.
 
-    >>> from metier.guard.shell import read_shell
+    >>> from metier.guard.shell.reading import read_shell
     >>> [inner.words[0].text for inner in what_starts(read_shell("sudo -n git status").commands[0].words).inner]
     ['git']
     >>> [inner.script for inner in what_starts(read_shell("bash -c 'git status'").commands[0].words).inner]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard._places import is_own
-from metier.guard._starting import Problem, beginnings, is_option
-from metier.guard._variables import is_read_by_programs, stores
-from metier.guard.scanner import UNKNOWN
+from metier.guard.shell.places import is_own
+from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.shell.starting import Problem, beginnings, is_option
+from metier.guard.shell.variables import is_read_by_programs, stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 SAFE_MODES = frozenset({"errexit", "noclobber", "noglob", "nounset", "pipefail", "verbose", "xtrace"})
 """What `set -o` may switch without changing how a command is read."""

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.patterns import glob_matches
-from metier.guard.scanner import UNKNOWN
+from metier.guard.shell.scanner import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 FOLDER_BUILTINS = frozenset({"cd", "popd", "pushd"})
 """Builtins that change the folder of what follows."""
@@ -24,7 +24,7 @@ _FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w.
 def changes_folder(words: Sequence[Word]) -> bool:
     """Whether a simple command changes the folder of those after it, be it through another builtin.
 
-    >>> from metier.guard.scanner import Word
+    >>> from metier.guard.shell.scanner import Word
     >>> changes_folder([Word("command"), Word("cd"), Word("x")]), changes_folder([Word("ls"), Word("cd")])
     (True, False)
     """

@@ -13,16 +13,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard._git_config import config_problems, is_safe_setting
-from metier.guard._places import may_be_own
-from metier.guard._starting import Problem, Started, Unclear, Used, beginnings, is_option, is_unsure, may_be
-from metier.guard.scanner import UNKNOWN
-from metier.guard.script import Redirection
+from metier.guard.shell.git_config import config_problems, is_safe_setting
+from metier.guard.shell.places import may_be_own
+from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.shell.script import Redirection
+from metier.guard.shell.starting import Problem, Started, Unclear, Used, beginnings, is_option, is_unsure, may_be
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 _FLAGS = frozenset({
     "-h", "-p", "-P", "-v", "--bare", "--exec-path", "--glob-pathspecs", "--help", "--html-path", "--icase-pathspecs",

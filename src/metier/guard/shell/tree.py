@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from metier.guard.scanner import Unreadable
+from metier.guard.shell.scanner import Unreadable
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.guard._starting import Inner, Problem, Started, Unclear, Used, beginnings, is_option, may_be
-from metier.guard.scanner import UNKNOWN, Word
-from metier.guard.script import Redirection
+from metier.guard.shell.scanner import UNKNOWN, Word
+from metier.guard.shell.script import Redirection
+from metier.guard.shell.starting import Inner, Problem, Started, Unclear, Used, beginnings, is_option, may_be
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

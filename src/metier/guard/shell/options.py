@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard._starting import Problem, Started, Used, beginnings, is_chosen, is_option, is_unsure
-from metier.guard.scanner import UNKNOWN
-from metier.guard.script import Redirection
+from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.shell.script import Redirection
+from metier.guard.shell.starting import Problem, Started, Used, beginnings, is_chosen, is_option, is_unsure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 _CONNECTING = ("ec", ("--exec", "--sh-exec", "--lua-exec"))
 # Program -> (letters, long options) that start a program, or read options that may.

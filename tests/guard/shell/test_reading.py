@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.guard import forbids, parse_rules, permits
-from metier.guard.scanner import Unreadable
-from metier.guard.shell import MAX_COMMAND, read_shell, shell_parts
+from metier.guard.shell.reading import MAX_COMMAND, read_shell, shell_parts
+from metier.guard.shell.scanner import Unreadable
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 

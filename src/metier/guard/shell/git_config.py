@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard._starting import Problem
+from metier.guard.shell.starting import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 _SAFE = re.compile(
     r"(advice\.\w+|branch\.[^=\n]+\.(remote|merge|rebase)|color\.[\w.]+|column\.\w+|commit\.gpgsign|"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.patterns import glob_matches
-from metier.guard.scanner import UNKNOWN
+from metier.guard.shell.scanner import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.guard.scanner import Word
-    from metier.guard.script import Redirection
+    from metier.guard.shell.scanner import Word
+    from metier.guard.shell.script import Redirection
 
 
 class Unclear(Exception):

@@ -11,12 +11,12 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING
 
-from metier.guard.scanner import UNKNOWN
+from metier.guard.shell.scanner import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.scanner import Word
+    from metier.guard.shell.scanner import Word
 
 _MAX_VARIANTS = 32
 _LOCAL = re.compile(r"[a-z][a-z0-9_]*|[A-Z]")

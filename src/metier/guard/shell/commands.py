@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from metier.guard._parts import MAX_WRAPPING, Parts
-from metier.guard._places import changes_folder, is_own, is_relative
-from metier.guard._starting import Unclear
 from metier.guard.matching import Match, forbids, listed, permits, shown
 from metier.guard.patterns import word_patterns
-from metier.guard.scanner import Unreadable, Word
-from metier.guard.script import Command
-from metier.guard.shell import MAX_COMMAND, odd_character, read_shell
-from metier.guard.wrappers import what_starts
+from metier.guard.shell.parts import MAX_WRAPPING, Parts
+from metier.guard.shell.places import changes_folder, is_own, is_relative
+from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
+from metier.guard.shell.scanner import Unreadable, Word
+from metier.guard.shell.script import Command
+from metier.guard.shell.starting import Unclear
+from metier.guard.shell.wrappers import what_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from metier.guard.patterns import WordPattern
     from metier.guard.rules import Rule
-    from metier.guard.script import Redirection, Script
+    from metier.guard.shell.script import Redirection, Script
 
 _COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 _FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "workdir", "working_dir", "working_directory")

@@ -16,11 +16,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from metier.guard.grammar import MAX_DEPTH, Grammar
-from metier.guard.scanner import Unreadable
+from metier.guard.shell.grammar import MAX_DEPTH, Grammar
+from metier.guard.shell.scanner import Unreadable
 
 if TYPE_CHECKING:
-    from metier.guard.script import Script
+    from metier.guard.shell.script import Script
 
 MAX_COMMAND = 16 * 1024
 """Characters of a command that rules are held against."""
@@ -81,7 +81,7 @@ def _read(command: str, depth: int) -> Script:
     grammar = Grammar(command, is_inner=depth > 0)
     script = grammar.script()
     if not script.refusal:
-        from metier.guard._tree import tree_marks
+        from metier.guard.shell.tree import tree_marks
 
         # The tree loses a lone hyphen before a here-document.
         seen = {mark for mark in grammar.marks if not (mark[0] == "word" and _LOST.match(command, mark[1]))}
