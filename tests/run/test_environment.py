@@ -15,7 +15,7 @@ from metier.run.environment import MAX_VALUE_BYTES, MAX_VARIABLES
 @pytest.mark.covers("O-71")
 def test_nothing_is_inherited_but_a_few_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_KEY", "s3cret")
-    env = job_environment(workspace="/work")
+    env = job_environment(workspace="/project")
     assert "s3cret" not in "".join(env.values())
     few = {
         "PATH",
@@ -34,18 +34,18 @@ def test_nothing_is_inherited_but_a_few_names(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_home_is_the_workspace() -> None:
-    assert job_environment(workspace="/work")["HOME"] == "/work"
+    assert job_environment(workspace="/project")["HOME"] == "/project"
 
 
 def test_a_skill_knows_where_it_is_under_every_name_in_use() -> None:
-    env = job_environment(workspace="/work", skill_dir="/skills/x", session_id="s-1")
+    env = job_environment(workspace="/project", skill_dir="/skills/x", session_id="s-1")
     for name in ("SKILL_DIR", "SKILL_ROOT", "CLAUDE_SKILL_DIR", "HERMES_SKILL_DIR", "CLAUDE_PLUGIN_ROOT"):
         assert env[name] == "/skills/x"
-    assert (env["SESSION_ID"], env["CLAUDE_SESSION_ID"], env["WORKSPACE"]) == ("s-1", "s-1", "/work")
+    assert (env["SESSION_ID"], env["CLAUDE_SESSION_ID"], env["WORKSPACE"]) == ("s-1", "s-1", "/project")
 
 
 def test_a_plugin_and_a_project_can_be_elsewhere() -> None:
-    values = skill_variables(workspace="/work", skill_dir="/p/skills/x", plugin_root="/p", project_dir="/repo")
+    values = skill_variables(workspace="/project", skill_dir="/p/skills/x", plugin_root="/p", project_dir="/repo")
     assert (values["CLAUDE_PLUGIN_ROOT"], values["CLAUDE_PROJECT_DIR"]) == ("/p", "/repo")
 
 
@@ -62,13 +62,13 @@ def test_programs_are_not_looked_for_in_the_working_folder(
     monkeypatch: pytest.MonkeyPatch, path: str, kept: str
 ) -> None:
     monkeypatch.setenv("PATH", path)
-    assert job_environment(workspace="/work")["PATH"] == kept
+    assert job_environment(workspace="/project")["PATH"] == kept
 
 
 @pytest.mark.covers("O-74")
 @pytest.mark.parametrize("value", ['"; rm -rf /"', "", "a=b", "é", "x" * MAX_VALUE_BYTES])
 def test_a_value_is_passed_as_it_is(value: str) -> None:
-    assert job_environment({"VALUE": value}, workspace="/work")["VALUE"] == value
+    assert job_environment({"VALUE": value}, workspace="/project")["VALUE"] == value
 
 
 @pytest.mark.parametrize(
@@ -83,45 +83,45 @@ def test_a_value_is_passed_as_it_is(value: str) -> None:
 )  # fmt: skip
 def test_a_name_that_steers_programs_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="may not be set") as caught:
-        job_environment({name: "x"}, workspace="/work")
+        job_environment({name: "x"}, workspace="/project")
     assert caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["API_KEY", "INPUT_X", "ARG_1", "PARAM_LIMIT", "SKILL_MODE"])
 def test_a_model_sets_what_is_declared_and_what_begins_like_an_input(name: str) -> None:
-    assert job_environment({name: "v"}, names=["API_KEY"], workspace="/work")[name] == "v"
+    assert job_environment({name: "v"}, names=["API_KEY"], workspace="/project")[name] == "v"
 
 
 @pytest.mark.parametrize("name", ["ZIPOPT", "LIMIT", "api_key", "API_KEY_2", "input_x", "INPUTRC", "XINPUT_X"])
 def test_a_model_sets_nothing_else_and_is_told_what_it_can_set(name: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} may not be set") as caught:
-        job_environment({name: "v"}, names=["API_KEY", "LD_PRELOAD"], workspace="/work")
+        job_environment({name: "v"}, names=["API_KEY", "LD_PRELOAD"], workspace="/project")
     assert caught.value.hint == (
         "What can be set is API_KEY, and names that begin with ARG_, INPUT_, PARAM_ or SKILL_."
     )
     with pytest.raises(InvalidArgument, match="may not be set") as caught:
-        job_environment({name: "v"}, names=(), workspace="/work")
+        job_environment({name: "v"}, names=(), workspace="/project")
     assert caught.value.hint == "Only names that begin with ARG_, INPUT_, PARAM_ or SKILL_ can be set."
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "SKILL_DIR", "SKILL_ROOT"])
 def test_declaring_a_name_that_steers_programs_does_not_help(name: str) -> None:
     with pytest.raises(InvalidArgument, match="may not be set"):
-        job_environment({name: "x"}, names=[name], workspace="/work")
+        job_environment({name: "x"}, names=[name], workspace="/project")
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "A-B", "BASH_FUNC_x%%", "A\n", "é", "A" * 200, 3, None])
 def test_a_name_that_is_none_is_refused(name: Any) -> None:
     with pytest.raises(InvalidArgument):
-        job_environment({name: "x"}, workspace="/work")
+        job_environment({name: "x"}, workspace="/project")
 
 
 @pytest.mark.parametrize("value", ["a\0b", "\ud800", 3, None, "x" * (MAX_VALUE_BYTES + 1), "é" * MAX_VALUE_BYTES])
 def test_a_value_that_cannot_be_passed_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgument, match="VALUE cannot be passed"):
-        job_environment({"VALUE": value}, workspace="/work")
+        job_environment({"VALUE": value}, workspace="/project")
 
 
 def test_too_many_variables_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="too many"):
-        job_environment({f"V{at}": "" for at in range(MAX_VARIABLES + 1)}, workspace="/work")
+        job_environment({f"V{at}": "" for at in range(MAX_VARIABLES + 1)}, workspace="/project")

@@ -46,7 +46,9 @@ class Recorder:
 
 
 def injected(body: str, *, runner: Runner | None = None, rules: Sequence[Rule] | None = ANY, **more: Any) -> Injected:
-    return inject(body, **{"rules": rules, "enabled": True, "runner": runner or Recorder(), "folder": "/work", **more})
+    return inject(
+        body, **{"rules": rules, "enabled": True, "runner": runner or Recorder(), "folder": "/project", **more}
+    )
 
 
 def really(body: str, folder: Path, **more: Any) -> Injected:
@@ -222,7 +224,7 @@ ALWAYS_BLOCKED = [
 @pytest.mark.covers("O-62")
 @pytest.mark.parametrize("command", ALWAYS_BLOCKED, ids=lambda command: repr(command[:30]))
 def test_what_means_more_than_one_plain_command_is_refused_whatever_the_rules(command: str) -> None:
-    assert refusal(command, roots=("/work",))
+    assert refusal(command, roots=("/project",))
     runner = Recorder()
     injected(f"!`{command}` and !`date`", runner=runner)
     assert {job.argv for job in runner.jobs} <= {("date",)}
@@ -233,12 +235,12 @@ def test_what_means_more_than_one_plain_command_is_refused_whatever_the_rules(co
     "command",
     [
         "git status", "gh pr view 12 --json title", "echo 'a b'", 'echo "it is"', "cat docs/x.md", "./scripts/x.sh",
-        "cat /work/x", "cat --file=/work/a/b", "cat /work", "date +%Y-%m-%d", "curl https://example.com/a",
+        "cat /project/x", "cat --file=/project/a/b", "cat /project", "date +%Y-%m-%d", "curl https://example.com/a",
         "git log --format=%h -1", "echo a\\ b", "sed s/a/b/ x", "echo grüße",
     ],
 )  # fmt: skip
 def test_a_plain_command_is_not_refused(command: str) -> None:
-    assert refusal(command, roots=("/work",)) is None
+    assert refusal(command, roots=("/project",)) is None
 
 
 @unix
@@ -291,7 +293,7 @@ def test_nothing_runs_where_policy_does_not_enable_it(more: dict[str, Any]) -> N
     result = injected("!`date` and !`id`", runner=runner, **more)
     assert (runner.jobs, result.text.count(BLOCKED)) == ([], 2)
     assert [command.result for command in result.commands] == ["blocked", "blocked"]
-    assert BLOCKED in inject("!`date`", rules=ANY, enabled=True, runner=None, folder="/work").text
+    assert BLOCKED in inject("!`date`", rules=ANY, enabled=True, runner=None, folder="/project").text
 
 
 @pytest.mark.covers("O-64")
@@ -329,7 +331,7 @@ def test_a_command_is_words_and_never_a_line_for_a_shell(command: str, argv: tup
     runner = Recorder()
     injected(f"!`{command}`", runner=runner, env={"A": "b"})
     (job,) = runner.jobs
-    assert (job.argv, job.folder, job.env, job.stdin) == (argv, "/work", {"A": "b"}, b"")
+    assert (job.argv, job.folder, job.env, job.stdin) == (argv, "/project", {"A": "b"}, b"")
 
 
 @pytest.mark.covers("O-60", "O-65", "O-86")

@@ -26,7 +26,7 @@ from metier.skill import Argument
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 
 VARIABLES = standard_variables(
-    workspace="/work", skill_dir="/skills/x", session_id="s-1", user="ada", today=date(2026, 1, 27)
+    workspace="/project", skill_dir="/skills/x", session_id="s-1", user="ada", today=date(2026, 1, 27)
 )
 
 
@@ -38,10 +38,10 @@ VARIABLES = standard_variables(
         ("${ARGUMENTS}", "one two"),
         ("$USER on $DATE", "ada on 2026-01-27"),
         ("${SKILL_DIR}/a $SKILL_DIR/a $SKILL_ROOT/a", "/skills/x/a /skills/x/a /skills/x/a"),
-        ("${WORKSPACE} $WORKSPACE", "/work /work"),
+        ("${WORKSPACE} $WORKSPACE", "/project /project"),
         ("${CLAUDE_SESSION_ID} $SESSION_ID", "s-1 s-1"),
         ("${CLAUDE_SKILL_DIR} ${HERMES_SKILL_DIR} {baseDir}/x", "/skills/x /skills/x /skills/x/x"),
-        ("${CLAUDE_PLUGIN_ROOT} ${CLAUDE_PROJECT_DIR}", "/skills/x /work"),
+        ("${CLAUDE_PLUGIN_ROOT} ${CLAUDE_PROJECT_DIR}", "/skills/x /project"),
         ("$USERNAME $USER_ID {USER} $$USER", "$USERNAME $USER_ID {USER} $ada"),
         ("Grüße, $USER ✓", "Grüße, ada ✓"),
     ],
@@ -137,7 +137,7 @@ def test_a_declared_argument_in_upper_case_goes_over_a_variable() -> None:
 
 
 def test_without_a_folder_its_names_stay() -> None:
-    result = substitute("{baseDir} ${SKILL_DIR}", variables=standard_variables(workspace="/work"))
+    result = substitute("{baseDir} ${SKILL_DIR}", variables=standard_variables(workspace="/project"))
     assert (result.text, result.undefined) == ("{baseDir} ${SKILL_DIR}", ("SKILL_DIR",))
 
 

@@ -52,9 +52,9 @@ class _View(NamedTuple):
 def path_is_within(pattern: str, path: str, workspace: str = "") -> bool:
     """Whether a path is certainly like a pattern.
 
-    >>> path_is_within("docs/**", "docs/a/b.md", "/work"), path_is_within("docs/**", "docs/../b.md", "/work")
+    >>> path_is_within("docs/**", "docs/a/b.md", "/project"), path_is_within("docs/**", "docs/../b.md", "/project")
     (True, False)
-    >>> path_is_within("*.md", "/work/a/b.md", "/work"), path_is_within("*.md", "/etc/b.md", "/work")
+    >>> path_is_within("*.md", "/project/a/b.md", "/project"), path_is_within("*.md", "/etc/b.md", "/project")
     (True, False)
     """
     return not _is_odd(path) and all(view.is_match() for view in _views(pattern, path, workspace, floats=False))
@@ -65,7 +65,7 @@ def path_may_be_within(pattern: str, path: str, workspace: str = "") -> bool:
 
     A pattern without a slash holds everywhere then, not only in the workspace.
 
-    >>> path_may_be_within(".env", "/anywhere/.env", "/work"), path_may_be_within("secret", "secret/a", "/work")
+    >>> path_may_be_within(".env", "/anywhere/.env", "/project"), path_may_be_within("secret", "secret/a", "/project")
     (True, True)
     """
     return _is_odd(path) or any(
@@ -76,7 +76,7 @@ def path_may_be_within(pattern: str, path: str, workspace: str = "") -> bool:
 def path_may_hold(pattern: str, path: str, workspace: str = "") -> bool:
     """Whether something that is like a pattern may lie below a folder.
 
-    >>> path_may_hold("secret/**", ".", "/work"), path_may_hold("secret/**", "docs", "/work")
+    >>> path_may_hold("secret/**", ".", "/project"), path_may_hold("secret/**", "docs", "/project")
     (True, False)
     """
     return _is_odd(path) or any(view.is_on_the_way() for view in _views(pattern, path, workspace, floats=True))

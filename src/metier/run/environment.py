@@ -57,11 +57,11 @@ def job_environment(
     of harmful variables could be complete, as every program has its own. `names=None` is for the host.
     Nothing is inherited but where programs and temporary files are, and the time zone. Home is the workspace.
 
-    >>> env = job_environment({"INPUT_LIMIT": "3"}, names=["API_KEY"], workspace="/work", skill_dir="/skills/csv")
+    >>> env = job_environment({"INPUT_LIMIT": "3"}, names=["API_KEY"], workspace="/project", skill_dir="/skills/csv")
     >>> env["HOME"], env["SKILL_DIR"], env["INPUT_LIMIT"]
-    ('/work', '/skills/csv', '3')
+    ('/project', '/skills/csv', '3')
     >>> try:
-    ...     job_environment({"ZIPOPT": "-TT sh"}, names=["API_KEY"], workspace="/work")
+    ...     job_environment({"ZIPOPT": "-TT sh"}, names=["API_KEY"], workspace="/project")
     ... except InvalidArgument as error:
     ...     print(error.hint)
     What can be set is API_KEY, and names that begin with ARG_, INPUT_, PARAM_ or SKILL_.
@@ -115,8 +115,8 @@ def skill_variables(
 ) -> dict[str, str]:
     """Where a skill, its workspace and its project are, under all the names that authors use for them.
 
-    >>> skill_variables(workspace="/work")
-    {'WORKSPACE': '/work', 'CLAUDE_PROJECT_DIR': '/work'}
+    >>> skill_variables(workspace="/project")
+    {'WORKSPACE': '/project', 'CLAUDE_PROJECT_DIR': '/project'}
     """
     values = {"WORKSPACE": workspace, "CLAUDE_PROJECT_DIR": project_dir or workspace}
     if skill_dir is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Passage
     from metier.session.active import ActiveSkill
-    from metier.session.session import Session
+    from metier.session.use import Use
     from metier.tools.tool import ToolResult
 
 
@@ -22,7 +22,7 @@ class CallAdmission:
 
     def __init__(
         self,
-        session: Session,
+        session: Use,
         passage: Passage,
         active: tuple[ActiveSkill, ...],
         tool: str,

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import uuid
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
-from metier.errors import InvalidArgument, MetierError
-from metier.guard import Action, Decision, Guard, Passage, Policy
+from metier.errors import InvalidArgument
+from metier.guard import Action, Guard, Policy
 from metier.session.active import is_same_load, subject_of
-from metier.session.content import skill_content
 from metier.session.events import Event
-from metier.session.gate import CallAdmission
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
 from metier.session.loading import Loading, too_many
-from metier.session.prompting import Prompting
-from metier.session.resources import MAX_BYTES, read_resource
-from metier.session.running import CommandLine, Running
 from metier.session.stack import Stack
-from metier.session.state import Options, State
+from metier.session.state import Options
+from metier.session.use import Use
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
-from metier.skill.files import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,15 +27,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier.find.library import Library
-    from metier.find.result import Result
-    from metier.library import Entry
-    from metier.run import Outcome, Runner
+    from metier.run import Runner
     from metier.session.active import ActiveSkill, Receipt
     from metier.session.lineage import Lineage
-    from metier.session.resources import Resource
     from metier.session.state import By
     from metier.session.vocabulary import Vocabulary
-    from metier.skill import Listing
 
 log = logger("metier.session")
 
@@ -50,7 +40,7 @@ Mode: TypeAlias = Literal["replace", "add"]
 MAX_NAMES = 1_000
 
 
-class Session(State):
+class Session(Use):
     """What one conversation has loaded. Safe to use from several threads; never share one between conversations.
 
     >>> from metier import Library
@@ -95,9 +85,6 @@ class Session(State):
             lineage=lineage,
         )
         self._stack = Stack()
-        self._delivered: set[tuple[str, str, str]] = set()
-        self._prompting = Prompting()
-        self._files_read: set[tuple[str, str]] = set()
         if isinstance(skills, str) or skills:
             names = _several(skills)
             if len(names) != len(skills) and not isinstance(skills, str):
@@ -178,78 +165,7 @@ class Session(State):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- using --------------------------------------------------------------------------------------------------
-
-    def files(self, skill: str | None = None) -> Listing:
-        """The files of an active skill."""
-        return self.one(skill).entry.package.listing()
-
-    def read(
-        self,
-        path: str,
-        skill: str | None = None,
-        *,
-        encoding: str = "text",
-        start: int | None = None,
-        end: int | None = None,
-        limit: int = MAX_BYTES,
-        by: By = "host",
-        words: Vocabulary = RUNTIME,
-    ) -> Resource:
-        """A file of an active skill; of the most recently loaded one when none is named."""
-        one = self.one(skill)
-        where = path if isinstance(path, str) else ""
-        instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
-        with self.passing(Action(point="read", skill=one.subject, path=where, command=instead, by=by)):
-            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
-        self._files_read.add((one.name, resource.path))
-        self.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
-        return replace(resource, is_stale=True) if self.is_stale(one) else resource
-
-    @property
-    def files_read(self) -> frozenset[tuple[str, str]]:
-        """The files that were read, each with the skill it belongs to."""
-        return frozenset(self._files_read)
-
-    async def run(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
-        """Run a script of an active skill; options are `env`, `folder`, `seconds` and `by`."""
-        running = Running(self, self.one(skill), script, args, **options)
-        with self.passing(running.action, await self.entered(running.action)) as passage:
-            outcome = await running.run()
-            passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
-        return self._ran(running, outcome)
-
-    def run_blocking(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
-        """`run`, for programs without an event loop."""
-        running = Running(self, self.one(skill), script, args, **options)
-        with self.passing(running.action) as passage:
-            outcome = running.run_blocking()
-            passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
-        return self._ran(running, outcome)
-
-    async def execute(self, command: str, *, seconds: float | None = None, by: By = "host") -> Outcome:
-        """Run a command of bash in the workspace, where policy and the runner at hand allow it."""
-        self.require_open()
-        line = CommandLine(self, command, seconds=seconds, by=by)
-        with self.passing(line.action, await self.entered(line.action)) as passage:
-            outcome = await self.runner.run(line.job)
-            passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
-        message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
-        self.emit(Event(kind="ran", message=message, data={"exit_code": outcome.exit_code}))
-        return outcome
-
-    def _ran(self, running: Running, outcome: Outcome) -> Outcome:
-        self.is_stale(running.active)
-        message = f"Ran {running.path} of {running.active.name}: exit code {outcome.exit_code}."
-        data = {"exit_code": outcome.exit_code, "duration_ms": outcome.duration_ms}
-        self.emit(Event(kind="ran", skill=running.active.name, message=message, data=data))
-        return outcome
-
-    @property
-    def may_take_long(self) -> bool:
-        """Whether loading or unloading a skill may take a while: hooks, commands, or somebody to be asked."""
-        policy = self.guard.policy
-        return policy.hooks != "deny" or policy.injection != "deny" or self.guard.may_ask
+    # --- invoking -----------------------------------------------------------------------------------------------
 
     def invoke(self, text: str, *, words: Vocabulary = RUNTIME) -> Invocation | None:
         """What a person asks for by `/name arguments`; None when the text is no such thing.
@@ -270,92 +186,6 @@ class Session(State):
         receipt = self.load([self.handle(entry)], "add", args=arguments, by="user")
         content = self.content(entry.name, words=words)
         return Invocation(name=entry.name, arguments=arguments, text=content, receipt=receipt)
-
-    # --- what a model is told -----------------------------------------------------------------------------------
-
-    def content(self, name: str | None = None, *, words: Vocabulary = RUNTIME) -> str:
-        """What a model is given of an active skill, once: the second time it is told where it has it already."""
-        one = self.one(name)
-        if self.options.delivery == "instructions":
-            return f"Skill {one.name!r} is active; its instructions are in the top-level instructions."
-        # What a body says may depend on more than its file: on arguments, the day, and what its commands print.
-        key = (one.name, one.digest, hashlib.sha256(one.body.encode()).hexdigest())
-        with self._lock:
-            was_delivered = key in self._delivered
-            self._delivered.add(key)
-        if was_delivered:
-            return f"Skill {one.name!r} is active; its instructions stand unchanged earlier in this conversation."
-        return skill_content(one, run_tool=words.run, read_tool=words.read)
-
-    def history_was_cut(self) -> None:
-        """Say that earlier tool results are gone from the history: content is sent again when it is loaded again."""
-        with self._lock:
-            self._delivered.clear()
-
-    def composed(self, prompt: str | None = None, *, words: Vocabulary = RUNTIME) -> str:
-        """Rules, catalog and active skills as one text; empty when there are no skills.
-
-        `prompt` is what the user asks for: where the library is larger than the catalog, what fits it comes in.
-        """
-        self.require_open()
-        return self._prompting.instructions(self, self.live(), prompt, words)
-
-    def catalog(self, prompt: str | None = None, *, words: Vocabulary = RUNTIME, **options: Any) -> str:
-        """The skills that a model may load, within the session's budget; empty when there are none."""
-        self.require_open()
-        return self._prompting.catalog(self, self.live(), prompt, words, **options)
-
-    def search(self, query: str, k: int = 10) -> list[Result]:
-        """The skills that fit a query and that a model may load."""
-        self.require_open()
-        self.live()
-        return self.library.search(query, k, names=self._prompting.names(self, ()))
-
-    def listed(self, part: str = "") -> list[Entry]:
-        """The skills that a model may load, by name; with `part`, those whose name or a tag contains it."""
-        self.require_open()
-        self.live()
-        found = self.library.select(contains=part, names=self._prompting.names(self, ()))
-        return [entry for entry in found if not entry.is_hidden_from_models and entry.readiness().is_ready]
-
-    # --- tool calls ---------------------------------------------------------------------------------------------
-
-    def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False) -> CallAdmission:
-        """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
-        active = self.live()
-        decided_under = self.rules_version
-        action = self.call_of(tool, arguments, active, is_control=is_control)
-        names = tuple(one.name for one in active)
-        if self._is_closed:
-            # Also what comes too late was asked for.
-            passage = Passage(self.guard.keep, action, self._actor, _CLOSED, names)
-        else:
-            passage = self.guard.enter(action, self._actor, names)
-        if not passage.decision.is_allowed:
-            decision = passage.decision
-            self.emit(Event(kind="refused", tool=tool, code=decision.code, message=decision.reason))
-        return CallAdmission(self, passage, () if is_control else active, tool, arguments, decided_under)
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether deciding about a call may have to wait for somebody."""
-        return self.guard.may_ask
-
-    @property
-    def rules_version(self) -> tuple[int, int]:
-        """Changes with everything that decisions about tool calls depend on."""
-        return (self.version, self.guard.version)
-
-    def may_call(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether a tool call would be allowed now, without asking anybody; nothing is recorded."""
-        return self.decide_call(tool, arguments).is_allowed
-
-    @property
-    def allowed_tools(self) -> frozenset[str] | None:
-        """The tools that every active skill with a list names; None when none has one."""
-        ceilings = (*self._above, *(one.ceiling for one in self.active))
-        lists = [frozenset(rule.tool for rule in one.allowed) for one in ceilings if one.allowed is not None]
-        return frozenset.intersection(*lists) if lists else None
 
     # --- nesting and tasks --------------------------------------------------------------------------------------
 
@@ -456,15 +286,6 @@ class Session(State):
         return session
 
 
-_CLOSED = Decision(
-    outcome="deny",
-    reason="The session was closed.",
-    rule="closed session",
-    code="session-not-found",
-    hint="Begin another one.",
-)
-
-
 def _guard(guard: Guard | None, policy: Policy | None) -> Guard:
     if guard is not None and policy is not None:
         raise InvalidArgument("A guard has a policy of its own.", hint="Give a guard or a policy.")
@@ -492,14 +313,6 @@ def _options(given: Mapping[str, Any]) -> Options:
         if value is not None:
             several[name] = frozenset(value) if name == "names" else tuple(value)
     return Options(**{**given, **several})
-
-
-def _plain(path: str) -> str:
-    """A path as listings have it; one that no listing could have stays as it is, and is refused when it is read."""
-    try:
-        return "/".join(checked_path(path))
-    except MetierError:
-        return path
 
 
 def _several(names: object) -> tuple[str, ...]:
