@@ -53,7 +53,8 @@ def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
     ],
 )
 def test_rules_are_text_or_several(values: dict[str, Any]) -> None:
-    Policy(**values)
+    policy = Policy(**values)
+    assert {name: getattr(policy, name) for name in values} == values
 
 
 def test_by_default_nothing_runs_that_somebody_did_not_allow() -> None:
