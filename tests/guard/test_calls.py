@@ -87,7 +87,7 @@ def test_a_policy_with_a_malformed_rule_is_refused(field: str) -> None:
         Policy(**{field: "Read, Bash(curl:*"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rule", ["Bash(curl)", "Bash(curl:*)", "Bash(curl *)"])
+@pytest.mark.parametrize("rule", ["Bash(curl)", "Bash(curl:*)", "Bash(curl *)", "Bash(/usr/bin/curl:*)"])
 def test_whoever_forbids_a_program_forbids_it_with_any_arguments(rule: str) -> None:
     assert decided("Bash", policy=Policy(deny=rule), command="curl -s example.com").outcome == "deny"
     assert decided("Bash", policy=Policy(deny=rule), command="curlew x").outcome == "allow"

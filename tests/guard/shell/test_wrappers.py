@@ -12,6 +12,10 @@ from metier.guard import forbids, parse_rules, permits
 GIT = "Bash(git:*)"
 
 ALLOWED = [
+    ("Bash(caffeinate:*) Bash(git:*)", "caffeinate -i git status"),
+    ("Bash(ls:*)", "ls [a-z]*.py"),
+    ("Bash(cat:*)", "cat x[0-9].txt"),
+    ("Bash(echo:*) Write", "echo hi > a.txt"),
     (GIT, "git log $BRANCH"),
     (GIT, 'git add "$FILE"'),
     (GIT, "git add *"),
@@ -95,6 +99,14 @@ ALLOWED = [
 ]
 
 REFUSED = [
+    ("Bash(find:*)", "find . -[e]xec rm {} ';'"),
+    ("Bash(caffeinate:*) Bash(git:*)", "caffeinate -i rm x"),
+    ("Bash(tmux:*)", "tmux new 'rm x'"),
+    ("Bash(valgrind:*) Bash(git:*)", "valgrind rm x"),
+    ("Bash(setuidgid:*) Bash(git:*)", "setuidgid me rm x"),
+    ("Bash(rsync:*)", "rsync --rsync-path='sh -c id' a h:b"),
+    ("Bash(echo:*) Edit", "echo hi > a.txt"),
+    ("Bash(echo:*) Edit(*.md)", "echo hi >> a.md"),
     (GIT, "git grep -${Z}O./p foo"),
     (GIT, "git fetch --${Z}upload-pack=./p ."),
     (GIT, "git fetch ${Z}--upload-pack=./p ."),

@@ -35,8 +35,9 @@ def builtin_problems(words: Sequence[Word]) -> Iterator[Problem]:
         return
     for i, word in enumerate(words[1:], 1):
         # The subscript of a variable is evaluated, commands and all, and so are the variables in it. A bracket that
-        # is not quoted is unknown, because it may be about files.
-        is_subscript = "[" in _SUBSCRIPT.sub("", word.text) or ("" in word.variables and "]" in word.text)
+        # is not quoted is unknown with all that follows, because it may be about files.
+        is_open = "" in word.variables and ("]" in word.text or word.text.endswith(UNKNOWN))
+        is_subscript = is_open or "[" in _SUBSCRIPT.sub("", word.text)
         if is_subscript and words[0].text not in _TAKES_TEXT:
             yield Problem(f"`{words[0].text}` may evaluate `{word.text.replace(UNKNOWN, '*')}`", i)
     yield from reader(words)

@@ -80,12 +80,10 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     if problem and about:
         return _unsure(about[0], problem)
     for rule in about:
-        pattern = rule.pattern or ""
-        # Whoever forbids `curl` does not mean `curl` without arguments only.
-        patterns = word_patterns(pattern if "*" in pattern else f"{pattern}:*")
-        for candidates in parts.sequences(len(patterns)):
-            if text := _touches(patterns, candidates):
-                return _forbidden(rule, text)
+        for patterns in map(word_patterns, _forms(rule.pattern or "")):
+            for candidates in parts.sequences(len(patterns)):
+                if text := _touches(patterns, candidates):
+                    return _forbidden(rule, text)
     return _forbidden_file(paths, parts, folder)
 
 
@@ -275,13 +273,20 @@ class _Ceiling:
         if is_option and (is_own(full) or is_own(_real(full))):
             raise _Refused(f"An option must not write into a repository's own files: `{shown(path)}`.")
         asked = {"file_path": full}
-        tools = [("read",)] * redirection.reads + [("write", "edit")] * redirection.writes
-        for names in tools:
-            if not any(permits(self._rules, name, asked, workspace=self._workspace).allowed for name in names):
+        for tool in ["read"] * redirection.reads + ["write"] * redirection.writes:
+            if not permits(self._rules, tool, asked, workspace=self._workspace).allowed:
                 raise _Refused(
-                    f"The redirection to `{shown(path)}` needs {names[0].title()}, and what is allowed is: "
+                    f"The redirection to `{shown(path)}` needs {tool.title()}, and what is allowed is: "
                     f"{listed(self._rules)}."
                 )
+
+
+def _forms(pattern: str) -> list[str]:
+    """What a pattern forbids: with any arguments where it names none, and by the program's name where it has a path."""
+    whole = pattern if "*" in pattern else f"{pattern}:*"
+    program, blank, rest = whole.partition(" ")
+    name = program.rpartition("/")[2]
+    return [whole] if name in (program, "") else [whole, f"{name}{blank}{rest}"]
 
 
 def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command] | None]) -> str:

@@ -29,7 +29,7 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "ncat": _CONNECTING,
     "netcat": _CONNECTING,
     "rg": ("", ("--pre", "--hostname-bin")),
-    "rsync": ("e", ("--rsh",)),
+    "rsync": ("e", ("--rsh", "--rsync-path")),
     "scp": ("DFS", ()),
     "sdiff": ("", ("--diff-program",)),
     "sftp": ("bDFS", ()),

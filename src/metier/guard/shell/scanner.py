@@ -91,6 +91,8 @@ class _Building:
     """How many parts came before the first unquoted opening brace."""
     has_choice: bool = False
     """Whether a comma or two dots follow that brace."""
+    bracket_at: int = -1
+    """How many parts came before the first unquoted opening bracket."""
 
     def add_unknown(self, variable: str = "") -> None:
         """A part that is only known when the command runs."""
@@ -209,6 +211,11 @@ class Scanner:
             raise Unreadable("a here-document starts on a line that goes on")
         if building.brace_at >= 0 and text[start : self.position + 1].endswith(("}<", "}>")):
             raise Unreadable("a redirection names its file by a variable")
+        if building.bracket_at >= 0 and not building.has_choice:
+            # Where the brackets end is a matter of their own: what follows them is not known either.
+            del building.parts[building.bracket_at :]
+            del building.variables[building.parts.count(UNKNOWN) :]
+            building.add_unknown()
         if building.has_choice:
             del building.parts[building.brace_at :]
             del building.variables[building.parts.count(UNKNOWN) :]
@@ -260,6 +267,8 @@ class Scanner:
             if is_test:
                 building.parts.append(character)
             else:
+                if character == "[" and building.bracket_at < 0:
+                    building.bracket_at = len(building.parts)
                 building.add_unknown()
                 building.splits = True
         elif character == "~" and (at == start or text[at - 1] in "=:"):

@@ -54,6 +54,8 @@ class _Shape:
 _SHAPES: dict[str, _Shape] = {
     "builtin": _Shape(),
     "busybox": _Shape(),
+    "caffeinate": _Shape(flags="dimsu", valued="tw"),
+    "catchsegv": _Shape(),
     "chroot": _Shape(
         operands=1, long_flags=("--skip-chdir",), long_valued=("--userspec", "--groups"), needs_command=True
     ),
@@ -67,6 +69,7 @@ _SHAPES: dict[str, _Shape] = {
         long_valued=("--unset", "--chdir"),
         assigns=True,
     ),
+    "envdir": _Shape(operands=1),
     "exec": _Shape(flags="cl", valued="a"),
     "flock": _Shape(
         flags="nsxueoF",
@@ -76,9 +79,13 @@ _SHAPES: dict[str, _Shape] = {
         operands=1,
     ),
     "ionice": _Shape(flags="t", valued="cn", long_valued=("--class", "--classdata"), long_flags=("--ignore",)),
+    "linux32": _Shape(),
+    "linux64": _Shape(),
     "nice": _Shape(flags="0123456789", valued="n", long_valued=("--adjustment",)),
     "nohup": _Shape(),
+    "s6-setuidgid": _Shape(operands=1),
     "setsid": _Shape(flags="cfw", long_flags=("--ctty", "--fork", "--wait")),
+    "setuidgid": _Shape(operands=1),
     "stdbuf": _Shape(valued="ioe", long_valued=("--input", "--output", "--error")),
     "strace": _Shape(flags="cCdfFiknqrtTvVwxyYzZ", valued="abeIOpPsSuX"),
     "sudo": _Shape(
@@ -109,6 +116,9 @@ _OPAQUE = frozenset({
     "bwrap", "capsh", "cgexec", "chronic", "cpulimit", "csh", "dbus-run-session", "eatmydata", "entr", "expect",
     "faketime", "fakeroot", "firejail", "fish", "gosu", "ifne", "ltrace", "nsenter", "numactl", "parallel", "pee",
     "pkexec", "prlimit", "proot", "proxychains", "proxychains4", "run-parts", "runuser", "script", "setarch", "setpriv",
+    "at", "batch", "chpst", "choom", "daemonize", "dbus-launch", "direnv", "dumb-init", "hyperfine", "machinectl",
+    "newgrp", "rlwrap", "runcon", "screen", "sg", "softlimit", "ssh-agent", "sshpass", "tmux", "trickle", "tsocks",
+    "valgrind", "xterm",
     "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "torify", "torsocks", "unbuffer", "xvfb-run",
     "alias", "bind", "compgen", "complete", "enable", "fc", "hash", "mapfile", "readarray",
 })  # fmt: skip
