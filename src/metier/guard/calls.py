@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
-from metier.guard.matching import forbids, permits
+from metier.guard.matching import PATH_ARGUMENTS, forbids, permits
 from metier.guard.names import canonical_tool
 from metier.guard.rules import parse_rules
 from metier.skill import shown
@@ -24,7 +24,6 @@ _CONTROL = Decision(outcome="allow", reason="Skill-control tools are always ther
 _FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
 _KEPT = 256
 _MAX_KEPT_COMMAND = 1_000
-_PATHS = ("file_path", "path", "filename", "file", "notebook_path", "target_file", "absolute_path")
 
 
 class Calls:
@@ -157,7 +156,7 @@ def _outside(rules: tuple[Rule, ...], match: Match) -> str:
 
 
 def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ...]) -> str | None:
-    for name in _PATHS:
+    for name in PATH_ARGUMENTS:
         path = arguments.get(name)
         if isinstance(path, str) and path and "\0" not in path:
             full = os.path.join(workspace, os.path.expanduser(path))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 _SEARCHING = frozenset({"glob", "grep", "ls"})
-_PATH_ARGUMENTS = (
+PATH_ARGUMENTS = (
     "absolute_path", "dir_path", "directory", "file", "file_path", "filename", "filepath", "notebook_path", "path",
     "target_file",
 )  # fmt: skip
@@ -159,7 +159,7 @@ def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace
 
 def _paths(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
     """Every path that a call names; None when one is missing or no text."""
-    values = [arguments[name] for name in _PATH_ARGUMENTS if arguments.get(name) is not None]
+    values = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
     for name in ("files", "file_paths", "paths"):
         several = arguments.get(name)
         if several is not None:
