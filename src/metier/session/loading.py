@@ -14,6 +14,7 @@ from metier.session.active import ActiveSkill, is_same, is_same_load, script_pat
 from metier.session.events import Event
 from metier.session.injection import find_commands, inject
 from metier.session.rendering import render
+from metier.session.stack import MAX_NESTING
 from metier.session.substitution import named_values, split_arguments, standard_variables, substitute
 from metier.skill import FolderPackage, shown
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from metier.skill import Document, Listing, Skill
 
 _ATTEMPTS = 3
-_MAX_NESTING = 5
 
 
 class Loading:
@@ -53,10 +53,10 @@ class Loading:
                     hint="Remove one of these `requires`.",
                     name=entry.name,
                 )
-            if len(chain) > _MAX_NESTING:
+            if len(chain) > MAX_NESTING:
                 raise ActivationFailed(
                     f"The skills that {chain[0]!r} requires are nested too deep: {path}.",
-                    hint=f"At most {_MAX_NESTING} may build on one another.",
+                    hint=f"At most {MAX_NESTING} may build on one another.",
                     name=entry.name,
                 )
             if entry.name not in found:
