@@ -6,6 +6,7 @@ can fake the end of a word. All comparing takes time in proportion to the text.
 
 from __future__ import annotations
 
+import re
 import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,16 +28,28 @@ class WordPattern(NamedTuple):
     """The words before the first `*`."""
     forms: tuple[tuple[str, ...], ...]
     """Each the pieces between the stars of one way to be like it."""
+    wild: tuple[tuple[int, int], ...] = ()
+    """Which of its words have a `*` beside other characters (`scripts/*`), and how many folders each goes up."""
 
     def matches(self, words: Sequence[Word]) -> bool:
         """Whether the words are certainly like it."""
         text = _BETWEEN.join(word.text for word in words)
-        return any(_has_pieces(pieces, text) for pieces in self.forms)
+        return any(_has_pieces(pieces, text) for pieces in self.forms) and not self._climbs(words)
+
+    def _climbs(self, words: Sequence[Word]) -> bool:
+        """Whether a word leaves the folder that the pattern says it is in."""
+        if not self.wild:
+            return False
+        first, most = self.wild[0][0], max(steps for _, steps in self.wild)
+        # Behind a second star nobody knows which word stands for which.
+        after = words[first : first + 1] if len(self.wild) == 1 else words[first:]
+        return any(_steps_up(word.text) > most for word in after)
 
     def may_match(self, words: Sequence[Word]) -> bool:
         """Whether the words can be like it, whatever their unknown parts turn out to be."""
         if all(word.is_known for word in words):
-            return self.matches(words)
+            joined = _BETWEEN.join(word.text for word in words)
+            return any(_has_pieces(pieces, joined) for pieces in self.forms)
         text = words[0].text
         for word in words[1:]:
             text += word.text if word.splits and word.text.startswith(UNKNOWN) else _BETWEEN + word.text
@@ -87,7 +100,13 @@ def _word_pattern(pattern: str) -> WordPattern:
     joined = _BETWEEN.join(words)
     wild = next((i for i, word in enumerate(words) if "*" in word), len(words))
     forms = [joined, *(f"{joined}{tail}*" for tail in tails)]
-    return WordPattern(tuple(words[:wild]), tuple(tuple(form.split("*")) for form in forms))
+    pieces = tuple(tuple(form.split("*")) for form in forms)
+    starred = tuple((i, _steps_up(word)) for i, word in enumerate(words) if "*" in word and word != "*")
+    return WordPattern(tuple(words[:wild]), pieces, starred)
+
+
+def _steps_up(word: str) -> int:
+    return re.split("[/=]", word).count("..")
 
 
 def _words(text: str) -> list[str]:

@@ -17,6 +17,8 @@ MAX_PATTERN = 1024
 
 _RULE = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"[^\s,;()]+")
+_SEVERAL = re.compile(r"""[^\s"']*[,;]|\S*:(\s|$)|.*:\*\s*[,;]|(["']).*:\*\2$""", re.DOTALL)
+"""Several commands in one pattern, or a colon that was meant for `:*`: it would be about nothing."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -90,7 +92,8 @@ def _rules_of(text: str) -> list[Rule]:
     found = _RULE.fullmatch(text)
     tool = canonical_tool(found[1]) if found else ""
     pattern = found[2] if found else ""
-    if found and _is_tool(tool) and (pattern is None or _is_pattern(pattern)):
+    is_several = tool == "bash" and pattern is not None and _SEVERAL.match(pattern.strip()) is not None
+    if found and _is_tool(tool) and not is_several and (pattern is None or _is_pattern(pattern)):
         pattern = None if pattern is None or pattern.strip() == "*" else pattern.strip()
         if pattern is None or not tool.endswith("*"):
             return [Rule(tool=tool, pattern=pattern, text=text)]

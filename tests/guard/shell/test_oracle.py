@@ -47,6 +47,9 @@ SEEDS = [
     "git a \\\n  b # c",
     "git a 'b'\"c\"d\\ e",
     "git a $'b\\nc' {d,e} *.f ~",
+    "[[ -f a && -n $z ]] && git a",
+    "cat <<EOF\n$z\nEOF\ngit a",
+    'echo "${z/a/b}" "${z[@]}"',
 ]
 WRAPPED = [
     *SEEDS,
@@ -149,6 +152,13 @@ class Bash:
         return set(self.log.read_text(errors="replace").split("\n")) - {""}
 
 
+def _bounded() -> None:
+    """Let a loop end that waits for a program that does not exist."""
+    import resource  # not on Windows
+
+    resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
+
+
 class Dash(Bash):
     """The same with the shell that is `sh` on many systems, and reads some of what bash reads differently."""
 
@@ -164,6 +174,7 @@ class Dash(Bash):
                 capture_output=True,
                 timeout=60,
                 check=False,
+                preexec_fn=_bounded,
             )
         return set(self.log.read_text(errors="replace").split("\n")) - {""}
 

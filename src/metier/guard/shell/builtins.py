@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.shell.places import is_own
 from metier.guard.shell.scanner import UNKNOWN
 from metier.guard.shell.starting import Problem, beginnings, is_option
-from metier.guard.shell.variables import is_read_by_programs, stores
+from metier.guard.shell.variables import is_command, is_evaluated, is_read_by_programs, stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,8 +74,15 @@ def _printf(words: Sequence[Word]) -> Iterator[Problem]:
     for i, word in enumerate(words[1:], 1):
         if word.text == "--":
             continue
-        if word.free or stores(word.text) or any(is_option(each, word, "v", ()) for each in beginnings(word)):
+        if word.is_known and word.text.startswith("-v"):
+            at = i if word.text[2:] else i + 1
             yield _setting(words, i, "may set a variable")
+            if at < len(words):
+                yield from _named(words, at, words[at].text[2:] if at == i else words[at].text)
+            return
+        if word.free or stores(word.text) or any(is_option(each, word, "v", ()) for each in beginnings(word)):
+            # The name of a variable may have a subscript, and that is evaluated.
+            yield Problem("`printf` may set a variable that is not known before it runs", i)
         if not word.splits:
             # The format is the first word that is surely there; what follows is text.
             return
@@ -92,7 +99,7 @@ def _read(words: Sequence[Word]) -> Iterator[Problem]:
             elif valued and valued[0] != "a" and valued.end() == len(text):
                 i += 1
                 if i < len(words) and words[i].splits:
-                    yield _setting(words, i, "cannot be read with certainty")
+                    yield Problem("`read` cannot be read with certainty", i)
         elif text != "--":
             yield from _named(words, i, text)
         i += 1
@@ -102,7 +109,7 @@ def _getopts(words: Sequence[Word]) -> Iterator[Problem]:
     if len(words) > 2:
         yield from _named(words, 2, words[2].text)
     if any(word.splits for word in words[1:3]):
-        yield _setting(words, len(words) - 1, "cannot be read with certainty")
+        yield Problem("`getopts` cannot be read with certainty", len(words) - 1)
 
 
 def _unset(words: Sequence[Word]) -> Iterator[Problem]:
@@ -116,11 +123,27 @@ def _declare(words: Sequence[Word]) -> Iterator[Problem]:
         is_plain = _NAME.fullmatch(word.text) or word.text in ("-p", "-x", "-r", "-rx", "-xr")
         if not is_plain or not word.is_known:
             yield _setting(words, i, "gives a variable a value, or makes it evaluate what it is given")
+        # An integer's value is arithmetic, which may run commands, and so may a subscript or what a reference names.
+        name = word.text.partition("=")[0]
+        if UNKNOWN in name or (name.startswith(("-", "+")) and re.search("[in]", name)):
+            yield Problem(f"`{words[0].text}` may evaluate what it is given", i)
+
+
+def _mapfile(words: Sequence[Word]) -> Iterator[Problem]:
+    name = words[-1] if len(words) > 1 and not words[-1].text.startswith("-") else None
+    for i, word in enumerate(words[1 : len(words) - (name is not None)], 1):
+        if not word.is_known or word.text != "-t":
+            yield Problem(f"the options of `{words[0].text}` may run commands", i)
+    yield _setting(words, len(words) - 1, "gives a variable a value")
+    if name is not None:
+        yield from _named(words, len(words) - 1, name.text)
 
 
 def _named(words: Sequence[Word], index: int, name: str) -> Iterator[Problem]:
-    if not words[index].is_known or not _NAME.fullmatch(name) or is_read_by_programs(name):
-        yield _setting(words, index, f"changes {name.replace(UNKNOWN, '*')}, which programs may read")
+    if not words[index].is_known or not _NAME.fullmatch(name) or is_evaluated(name) or is_command(name):
+        yield Problem(f"`{words[0].text}` changes {name.replace(UNKNOWN, '*')}, which may start programs", index)
+    elif is_read_by_programs(name):
+        yield _setting(words, index, f"changes {name}, which programs may read")
 
 
 def _set(words: Sequence[Word]) -> Iterator[Problem]:
@@ -178,9 +201,11 @@ _READERS: dict[str, Callable[[Sequence[Word]], Iterator[Problem]]] = {
     "jobs": _jobs,
     "let": _let,
     "local": _declare,
+    "mapfile": _mapfile,
     "printf": _printf,
     "pushd": _cd,
     "read": _read,
+    "readarray": _mapfile,
     "readonly": _declare,
     "set": _set,
     "shopt": _shopt,

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from metier.guard.shell.script import Redirection, Script
 
 _COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
-_FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "workdir", "working_dir", "working_directory")
+_FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "work_dir", "workdir", "working_dir", "working_directory")
+_WORDS_ARGUMENTS = ("cmd", "command")
+"""Arguments in which a list is the words of one program; elsewhere it would be several commands."""
 _CHANGING_ARGUMENTS = (
-    "args", "arguments", "argv", "env", "env_vars", "environment", "executable", "input", "interpreter", "shell",
-    "stdin", "user",
+    "args", "arguments", "argv", "env", "env_vars", "environment", "envs", "executable", "input", "interpreter",
+    "shell", "stdin", "user", "variables", "vars",
 )  # fmt: skip
 """Arguments beside the command that change what it does."""
 _NO_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
@@ -101,12 +103,14 @@ def _unsure(rule: Rule, what: str) -> Match:
 
 def _given(arguments: Mapping[str, Any]) -> str | list[str]:
     """The command of a call: a line for a shell, or the words of one program."""
-    found = [arguments[name] for name in _COMMAND_ARGUMENTS if arguments.get(name) is not None]
+    found = [(name, arguments[name]) for name in _COMMAND_ARGUMENTS if arguments.get(name) is not None]
     if len(found) != 1:
         raise _Refused("The call must have exactly one command.")
-    given = found[0]
+    name, given = found[0]
     if isinstance(given, str):
         return given
+    if name not in _WORDS_ARGUMENTS and isinstance(given, list | tuple):
+        raise _Refused(f"Several commands in {name!r} cannot be held against the rules; give them one by one.")
     if not isinstance(given, list | tuple) or not given or not all(isinstance(word, str) for word in given):
         raise _Refused("The command is no text.")
     if sum(map(len, given)) > MAX_COMMAND:
@@ -122,7 +126,7 @@ def _folder(arguments: Mapping[str, Any], workspace: str) -> str:
     if len(found) > 1 or not all(isinstance(folder, str) and "\0" not in folder for folder in found):
         raise _Refused("The call names no single working folder.")
     folder = os.path.join(workspace or os.getcwd(), *found)
-    if any(map(is_own, found)):
+    if any(map(is_own, found)) or (found and _leads_into_own(folder, workspace or os.getcwd())):
         raise _Refused("The working folder is among a repository's own files.")
     return folder
 
@@ -133,6 +137,11 @@ def _real(path: str) -> str:
         return os.path.realpath(path)
     except (OSError, RecursionError, ValueError):
         return ""
+
+
+def _leads_into_own(path: str, home: str) -> bool:
+    """Whether a link on the way makes a path one of a repository's own files."""
+    return is_own(_real(path)) and not is_own(_real(home))
 
 
 class _Place(NamedTuple):
@@ -243,12 +252,19 @@ class _Ceiling:
 
         started = what_starts(words)
         for problem in started.problems:
-            if not spelling(problem.at):
+            is_whole = problem.is_own_matter and any(len(pattern.literal) == 1 for _, pattern in fitting)
+            if not is_whole and not spelling(problem.at):
                 raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(problem.reason)}.")
+        for at in started.places:
+            home = self._workspace or os.getcwd()
+            if _leads_into_own(os.path.join(place.folder or home, words[at].text), home) and not spelling(at):
+                raise _Refused(f"`{shown(words[at].text)}` leads into a repository's own files.")
         for used in started.files:
             if not spelling(used.at):
                 self._permit_file(used.file, _ELSEWHERE if used.moves else place, is_option=True)
         for inner in started.inner:
+            if inner.is_own_matter:
+                continue
             spelled = spelling(inner.at)
             around = _ELSEWHERE if inner.moves else place
             if inner.sets_variables and not spelled:
@@ -283,7 +299,7 @@ class _Ceiling:
 
 def _forms(pattern: str) -> list[str]:
     """What a pattern forbids: with any arguments where it names none, and by the program's name where it has a path."""
-    whole = pattern if "*" in pattern else f"{pattern}:*"
+    whole = " | ".join(part if "*" in part else f"{part}:*" for part in pattern.split(" | "))
     program, blank, rest = whole.partition(" ")
     name = program.rpartition("/")[2]
     return [whole] if name in (program, "") else [whole, f"{name}{blank}{rest}"]

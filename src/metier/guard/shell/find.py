@@ -34,6 +34,9 @@ def read_find(words: Sequence[Word]) -> Started:
             start = i
             while i < len(words) and words[i].text != ";" and not (words[i].text == "+" and words[i - 1].text == "{}"):
                 i += 1
+            if any(each.text in _EXECUTING for each in words[start:i]):
+                # The first may be the value of a test (`-name -exec`), and then the second is what starts something.
+                raise Unclear("what `find` starts cannot be read with certainty", len(words) - 1)
             inner.append(_started(words, start, i)._replace(moves=word.text.endswith("dir")))
         elif word.text in _WRITING and i < len(words):
             files.append(Used(i, Redirection(target=words[i], writes=True, reads=False)))

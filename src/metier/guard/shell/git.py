@@ -32,10 +32,14 @@ _FLAGS = frozenset({
 _VALUED = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--attr-source"})
 _ALWAYS = frozenset({
     "archimport", "citool", "credential", "credential-cache", "credential-store", "cvsexportcommit", "cvsimport",
-    "cvsserver", "daemon", "difftool", "difftool--helper", "filter-branch", "filter-repo", "for-each-repo", "gui",
-    "hook", "http-backend", "instaweb", "mailinfo", "mailsplit", "merge-file", "merge-index", "mergetool", "p4",
-    "quiltimport", "remote-ext", "remote-fd", "send-email", "shell", "submodule--helper", "web--browse",
+    "cvsserver", "daemon", "difftool", "fast-import", "filter-branch", "filter-repo", "for-each-repo", "gui", "hook",
+    "http-backend", "instaweb", "mailinfo", "mailsplit", "merge-file", "merge-index", "mergetool", "p4",
+    "pack-objects", "quiltimport", "remote-ext", "remote-fd", "send-email", "shell",
 })  # fmt: skip
+_SAME = {"annotate": "blame", "fsck-objects": "fsck", "init-db": "init", "pickaxe": "blame", "stage": "add"}
+"""Subcommands with two names."""
+_SUBCOMMAND = re.compile(r"[A-Za-z0-9][\w-]*")
+"""What git looks for among its own programs; a path would be looked for from the folder it is in."""
 _HARMLESS = frozenset({
     "add", "am", "branch", "cat-file", "check-ignore", "checkout", "clean", "commit", "describe", "for-each-ref",
     "hash-object", "ls-files", "ls-tree", "merge", "merge-base", "mv", "reset", "restore", "rev-parse", "rm",
@@ -69,8 +73,20 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "svn": ("", ("--authors-prog",)),
 }
 # Words that make a subcommand start what follows.
-_STARTING_WORDS = {"bisect": ("replay", "run", "view", "visualize"), "submodule": ("foreach",)}
+_STARTING_WORDS = {
+    "bisect": ("replay", "run", "view", "visualize"),
+    "maintenance": ("register", "start", "stop", "unregister"),
+    "submodule": ("foreach",),
+}
+# Subcommand -> whether `-s` means a strategy, as `--strategy` does; it is a program of its own.
+_STRATEGIES = {"cherry-pick": False, "pull": True, "rebase": True, "revert": False}
 _OUTPUTS = ("--output", "--output-directory", "--export-marks")
+_MORE_OUTPUTS = {
+    "apply": ("--build-fake-ancestor",),
+    "gc": ("--expire-to",),
+    "read-tree": ("--index-output",),
+    "repack": ("--expire-to",),
+}
 _SHORT_OUTPUT = frozenset({"archive", "bugreport", "diagnose", "format-patch", "index-pack"})
 """Subcommands of which `-o` names a file or folder to write."""
 _TAKES_NO_VALUE = re.compile(
@@ -89,28 +105,44 @@ class _Global(NamedTuple):
     """Where the subcommand is, or would be."""
     problems: tuple[Problem, ...]
     moves: bool
+    places: tuple[int, ...]
+    """The words that name the folder it works in."""
 
 
 def read_git(words: Sequence[Word]) -> Started:
     """What git is made to start or write by its words."""
     before = _read_global(words)
-    problems, files = list(before.problems), []
+    problems, places, files = list(before.problems), list(before.places), []
     if before.end < len(words):
         subcommand = words[before.end]
         rest = list(enumerate(words))[before.end + 1 :]
         if not subcommand.is_known:
             raise Unclear("the subcommand of `git` is not known before it runs", before.end)
-        name = subcommand.text
-        if name in _ALWAYS:
+        if not _SUBCOMMAND.fullmatch(subcommand.text):
+            raise Unclear(f"`git {subcommand.text}` is no subcommand of git", before.end)
+        name = subcommand_name(subcommand.text)
+        if name in _ALWAYS or "--" in name:
             problems.append(Problem(f"`git {name}` starts other programs or writes any file", before.end))
         if name == "config":
             problems += config_problems(rest)
         if name in _PLACING:
             problems += _placing_problems(name, rest)
+            places += [at for at, word in rest if not word.text.startswith("-")]
+        if name in _STRATEGIES:
+            problems += _strategy_problems(name, rest)
         if name not in _HARMLESS:
             problems += _problems(name, rest)
             files = list(_files(name, rest, moves=before.moves))
-    return Started(problems=tuple(problems), files=tuple(files))
+    return Started(problems=tuple(problems), files=tuple(files), places=tuple(places))
+
+
+def subcommand_name(text: str) -> str:
+    """The name that a subcommand goes by.
+
+    >>> subcommand_name("init-db"), subcommand_name("log")
+    ('init', 'log')
+    """
+    return _SAME.get(text, text)
 
 
 def subcommand_index(words: Sequence[Word]) -> int:
@@ -133,7 +165,9 @@ def _read_global(words: Sequence[Word]) -> _Global:
             if i >= len(words) or words[i].splits:
                 raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
             # Files of a repository that are checked out among its own become its hooks and configuration.
-            if text in ("-C", "--work-tree") and may_be_own(words[i]):
+            # A link to them may come from the repository too, so that a name says little.
+            value = words[i].text.rpartition("=")[2] if equals else words[i].text
+            if (text == "--work-tree" and value != ".") or (text == "-C" and may_be_own(words[i])):
                 problems.append(Problem(f"`git {text}` can lead into the repository's own files", i))
             placed[text] = i
             i += 1
@@ -143,7 +177,8 @@ def _read_global(words: Sequence[Word]) -> _Global:
             raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
     if "-C" in placed and ("--work-tree" in placed or "--git-dir" in placed):
         problems.append(Problem("folders of `git` that depend on each other can be anywhere", max(placed.values())))
-    return _Global(i, tuple(problems), "-C" in placed or "--work-tree" in placed)
+    places = (placed["-C"],) if "-C" in placed else ()
+    return _Global(i, tuple(problems), bool(places) or "--work-tree" in placed, places)
 
 
 def _placing_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
@@ -154,8 +189,25 @@ def _placing_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Probl
             yield Problem("`git checkout-index --prefix` writes anywhere", at)
 
 
+def _strategy_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
+    for i, (at, word) in enumerate(rest):
+        following = rest[i + 1][1].text if i + 1 < len(rest) else ""
+        option, equals, value = word.text.partition("=")
+        if option.startswith("--"):
+            is_strategy = len(option) > 3 and "--strategy".startswith(option)
+            value = value if equals else following
+        else:
+            letters, short, value = word.text.partition("s")
+            is_strategy = _STRATEGIES[name] and bool(short) and re.fullmatch("-[A-Za-z]*", letters) is not None
+            value = value or following
+        if is_strategy and ("/" in value or UNKNOWN in value):
+            yield Problem(f"the strategy of `git {name}` can be any program", at)
+
+
 def _problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
     letters, options = _STARTING.get(name, ("", ()))
+    outputs = (*_OUTPUTS, *_MORE_OUTPUTS.get(name, ()), *(("--strategy",) if name in _STRATEGIES else ()))
+    chosen = ("s" * _STRATEGIES.get(name, False) + "o" * (name in _SHORT_OUTPUT), outputs)
     refused = _STARTING_WORDS.get(name, ())
     are_paths = False
     for i, (at, word) in enumerate(rest):
@@ -166,7 +218,7 @@ def _problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
         for beginning in beginnings(word):
             # What is not known as a whole may name a file to write too.
             unsure = is_unsure(beginning, word)
-            more = ("o" * (name in _SHORT_OUTPUT), _OUTPUTS) if unsure else ("", ())
+            more = chosen if unsure else ("", ())
             if not (are_paths and unsure) and is_option(beginning, word, letters + more[0], options + more[1]):
                 yield Problem(f"`git {name}` can start other programs or write files by its options", at)
         if word.is_known and word.text == "--" and name not in _TRANSPORT and name != "rebase":
@@ -187,11 +239,12 @@ def _ends(text: str) -> bool:
 def _files(name: str, rest: list[tuple[int, Word]], *, moves: bool) -> Iterator[Used]:
     """The files that options make git write."""
     is_bundle = name == "bundle" and bool(rest) and may_be(rest[0][1], ("create",))
+    outputs = (*_OUTPUTS, *_MORE_OUTPUTS.get(name, ()))
     for i, (at, word) in enumerate(rest):
         following = rest[i + 1] if i + 1 < len(rest) else None
         option, equals, value = word.text.partition("=")
         if option.startswith("--"):
-            is_output = len(option) > 2 and any(output.startswith(option) for output in _OUTPUTS)
+            is_output = len(option) > 2 and any(output.startswith(option) for output in outputs)
             if is_output and equals:
                 yield _used(at, word._replace(text=value), moves=moves)
             elif is_output and following:

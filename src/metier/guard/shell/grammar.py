@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from metier.guard.shell.scanner import Scanner, Token, Unreadable
+from metier.guard.shell.scanner import UNKNOWN, Scanner, Token, Unreadable, Word
 from metier.guard.shell.script import Command, Redirection, Script
 from metier.guard.shell.variables import Variables, is_read_by_programs
-
-if TYPE_CHECKING:
-    from metier.guard.shell.scanner import Word
 
 MAX_DEPTH = 12
 """How deep commands may be nested in each other."""
@@ -27,6 +23,14 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CASE_ENDS = frozenset({";;", ";&", ";;&"})
 
 
+_EVALUATING = frozenset({"-R", "-v", "=~"})
+_ARITHMETIC = frozenset({"-eq", "-ge", "-gt", "-le", "-lt", "-ne"})
+
+
+def _is_number(word: Word) -> bool:
+    return word.text.isdecimal() or (word.text == UNKNOWN and word.variables[0] in ("#", "?"))
+
+
 @dataclass(slots=True)
 class _Found:
     """What a grammar and those nested in it have found."""
@@ -34,6 +38,7 @@ class _Found:
     commands: list[Command] = field(default_factory=list)
     pipelines: list[tuple[Command | None, ...]] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
+    assignments: list[Word] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     variables: Variables = field(default_factory=Variables)
 
@@ -77,6 +82,7 @@ class Grammar:
                 tuple(settled[id(command)] if command else None for command in pipeline) for pipeline in found.pipelines
             ),
             redirections=tuple(found.redirections),
+            assignments=tuple(found.assignments),
             refusal=refusals[0] if refusals else "",
         )
 
@@ -111,6 +117,8 @@ class Grammar:
     def _keyword(self) -> str:
         """The keyword that stands here, if one does."""
         word = self._token.word
+        if self._token.text == "[[":
+            return "[["  # as a word it would be about files
         if word is None or word.text not in _KEYWORDS:
             return ""
         if not word.bare and "\n" in self._token.text:
@@ -186,6 +194,8 @@ class Grammar:
             self._for()
         elif keyword == "case":
             self._case()
+        elif keyword == "[[":
+            self._test()
         elif keyword:
             raise Unreadable(f"`{keyword}` is out of place or not supported")
         else:
@@ -226,6 +236,7 @@ class Grammar:
             raise self._misplaced()
         if is_read_by_programs(name.text):
             self._found.refusals.append(f"a loop over the variable {name.text}, which programs may read")
+            self._found.assignments.append(Word(f"{name.text}={UNKNOWN}"))
         self._mark("variable")
         self._advance()
         self._skip_newlines()
@@ -270,6 +281,29 @@ class Grammar:
                 raise self._misplaced()
         self._expect("esac")
 
+    def _test(self) -> None:
+        """A `[[` test: nothing in it runs but what is substituted, and what arithmetic may evaluate."""
+        self._found.refusals.append("a `[[` test")
+        self._expect("[[")
+        words: list[Word] = []
+        while self._keyword() != "]]":
+            word = self._token.word
+            if word is not None:
+                words.append(word)
+                self._advance()
+                continue
+            if not self._is_at("&&", "||"):
+                raise self._misplaced()
+            self._advance()
+            # To a shell without such tests, a command follows.
+            if self._token.word is None or not self._token.word.text.startswith(("-", "!")):
+                raise Unreadable("shells disagree about a `[[` test")
+        self._expect("]]")
+        for i, word in enumerate(words):
+            beside = words[max(0, i - 1) : i] + words[i + 1 : i + 2]
+            if word.text in _EVALUATING or (word.text in _ARITHMETIC and not all(map(_is_number, beside))):
+                raise Unreadable(f"a test with `{word.text}` may run commands")
+
     def _pattern(self) -> None:
         if self._token.word is None:
             raise self._misplaced()
@@ -306,6 +340,7 @@ class Grammar:
                 if not words and _ASSIGNMENT.match(self._token.text.replace("\\\n", "")):
                     has_assignments = True
                     self._found.refusals.append("an assignment")
+                    self._found.assignments.append(word)
                     if name := _NAME.match(word.text):
                         self._found.variables.note_choice(name[0])
                     self._advance()

@@ -18,16 +18,27 @@ if TYPE_CHECKING:
 
     from metier.guard.shell.scanner import Word
 
+_APT = ("co", ("--config-file", "--option"))
 _CONNECTING = ("ec", ("--exec", "--sh-exec", "--lua-exec"))
 # Program -> (letters, long options) that start a program, or read options that may.
 _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "ack": ("", ("--pager",)),
+    "ag": ("", ("--pager",)),
+    "apt": _APT,
+    "apt-get": _APT,
+    "aptitude": _APT,
+    "bat": ("", ("--pager",)),
+    "batcat": ("", ("--pager",)),
     "cpio": ("", ("--rsh-command",)),
     "diff3": ("", ("--diff-program",)),
+    "hg": ("", ("--config",)),
     "install": ("", ("--strip-program",)),
+    "kubectl": ("", ("--kubeconfig",)),
     "man": ("PHC", ("--pager", "--html", "--config-file")),
     "nc": _CONNECTING,
     "ncat": _CONNECTING,
     "netcat": _CONNECTING,
+    "pandoc": ("F", ("--filter", "--lua-filter", "--pdf-engine")),
     "rg": ("", ("--pre", "--hostname-bin")),
     "rsync": ("e", ("--rsh", "--rsync-path")),
     "scp": ("DFS", ()),
@@ -36,6 +47,7 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "sort": ("", ("--compress-program",)),
     "split": ("", ("--filter",)),
     "ssh": ("EFIP", ()),
+    "svn": ("", ("--config-dir", "--config-option", "--diff-cmd", "--diff3-cmd", "--editor-cmd")),
     "tar": (
         "IF",
         (
@@ -48,9 +60,37 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
             "--new-volume-script",
         ),
     ),
+    "tcpdump": ("z", ()),
     "wget": ("e", ("--execute", "--use-askpass", "--config")),
     "zip": ("", ("--unzip-command",)),
 }
+_COMPILER = re.compile(r"-wrapper|-fplugin.*|-B.*|-?-specs.*|@.*", re.DOTALL)
+_WORDS = {
+    "cc": _COMPILER,
+    "clang": _COMPILER,
+    "clang++": _COMPILER,
+    "cmake": re.compile(r"-[EP]"),
+    "g++": _COMPILER,
+    "gcc": _COMPILER,
+}
+"""Words that make a program start others, where options are written in ways of its own."""
+_TASKS = re.compile(
+    r"-[^-]*[CEIf].*|--(di|ev|file|include-d|makef).*|(?![\w.]+[:?+]*=([0-9]*|true|false|yes|no)$)[\w.]+[:?+]*=.*",
+    re.DOTALL,
+)
+_PACKAGES = re.compile(r"-C.*|--(prefix|script-shell|userconfig|globalconfig|node-options|cwd|dir)(=.*)?", re.DOTALL)
+_OWN_MATTER = {
+    "cargo": re.compile(r"-C.*|--(config|manifest-path)(=.*)?", re.DOTALL),
+    "go": re.compile(r"--?(C|exec|modfile|overlay|toolexec)(=.*)?", re.DOTALL),
+    "gmake": _TASKS,
+    "make": _TASKS,
+    "npm": _PACKAGES,
+    "pnpm": _PACKAGES,
+    "yarn": _PACKAGES,
+}
+"""Words that make build tools do something else than the task that they are told to do."""
+_WRITING = frozenset({"iconv", "shuf", "sort", "tree"})
+"""Programs of which `-o` names a file to write."""
 # Letters of options that take a value, which is the rest of the cluster or the next word.
 _SSH_VALUES = {
     "scp": "DFJMPSXcilo",
@@ -59,8 +99,8 @@ _SSH_VALUES = {
 }
 _SAFE_SSH = re.compile(
     r"(addressfamily|batchmode|connectionattempts|connecttimeout|identitiesonly|identityfile|loglevel|port|"
-    r"preferredauthentications|serveralivecountmax|serveraliveinterval|stricthostkeychecking|user|"
-    r"userknownhostsfile)[ =][^\n]*",
+    r"preferredauthentications|serveralivecountmax|serveraliveinterval|stricthostkeychecking|user)[ =][^\n]*|"
+    r"userknownhostsfile[ =]/dev/null",
     re.IGNORECASE,
 )
 _SAFE_JUMP = re.compile(r"[\w.@:,\[\]-]+")
@@ -75,10 +115,37 @@ def read_options(words: Sequence[Word]) -> Started:
         return Started(problems=tuple(_ssh_problems(words)))
     if name == "socat":
         return Started(problems=tuple(_socat_problems(words)))
-    if name not in _STARTING:
+    if name in _WORDS:
+        return Started(problems=tuple(_worded(words, _WORDS[name])))
+    if name in _OWN_MATTER:
+        own = _worded(words, _OWN_MATTER[name])
+        return Started(problems=tuple(problem._replace(is_own_matter=True) for problem in own))
+    if name == "uniq":
+        return _read_uniq(words)
+    if name not in _STARTING and name not in _WRITING:
         return Started()
-    files = tuple(_sorted_files(words)) if name == "sort" else ()
-    return Started(problems=tuple(_problems(words, *_STARTING[name])), files=files)
+    files = tuple(_written_files(words)) if name in _WRITING else ()
+    return Started(problems=tuple(_problems(words, *_STARTING.get(name, ("", ())))), files=files)
+
+
+def _worded(words: Sequence[Word], form: re.Pattern[str]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        if is_chosen(word) or form.fullmatch(word.text):
+            yield _problem(words, i)
+
+
+def _read_uniq(words: Sequence[Word]) -> Started:
+    """The second file that `uniq` is given is written."""
+    operands = [
+        i
+        for i, word in enumerate(words[1:], 1)
+        if not word.text.startswith("-") and not re.fullmatch(r"-[A-Za-z]*[fsw]", words[i - 1].text)
+    ]
+    problems = tuple(Problem("`uniq` may write its second file", i) for i in operands if words[i].splits)
+    return Started(
+        problems=problems,
+        files=tuple(Used(i, Redirection(target=words[i], writes=True, reads=False)) for i in operands[1:2]),
+    )
 
 
 def _problem(words: Sequence[Word], index: int) -> Problem:
@@ -93,7 +160,7 @@ def _problems(words: Sequence[Word], letters: str, options: tuple[str, ...]) -> 
             if are_operands and beginning.startswith(UNKNOWN):
                 continue
             is_old_cluster = name == "tar" and i == 1 and not beginning.startswith("-")
-            more = ("o", ("--output",)) if name == "sort" and is_unsure(beginning, word) else ("", ())
+            more = ("o", ("--output",)) if name in _WRITING and is_unsure(beginning, word) else ("", ())
             starts = is_option("-" * is_old_cluster + beginning, word, letters + more[0], options + more[1])
             if starts or (name == "zip" and _is_testing(beginning, word)):
                 yield _problem(words, i)
@@ -110,8 +177,8 @@ def _is_testing(beginning: str, word: Word) -> bool:
     return is_cluster and ("TT" in beginning.replace(UNKNOWN, "") or (UNKNOWN in beginning and is_chosen(word)))
 
 
-def _sorted_files(words: Sequence[Word]) -> Iterator[Used]:
-    """The file that `sort` writes."""
+def _written_files(words: Sequence[Word]) -> Iterator[Used]:
+    """The file that the option `-o` makes a program write."""
     for i, word in enumerate(words[1:], 1):
         option, equals, value = word.text.partition("=")
         if option.startswith("--"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier.guard.shell.git import subcommand_index
+from metier.guard.shell.git import subcommand_index, subcommand_name
 from metier.guard.shell.places import FOLDER_BUILTINS
 from metier.guard.shell.reading import read_shell
-from metier.guard.shell.scanner import Unreadable, Word
+from metier.guard.shell.scanner import UNKNOWN, Unreadable, Word
 from metier.guard.shell.script import Command
 from metier.guard.shell.starting import Unclear
+from metier.guard.shell.variables import is_command, is_evaluated
 from metier.guard.shell.wrappers import program_name, what_starts
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MAX_WRAPPING = 6
 """How many commands may start each other."""
 _MAX_FOLDERS = 32
+_DECLARING = frozenset({"declare", "export", "local", "readonly", "typeset"})
 
 
 class Parts:
@@ -35,6 +37,8 @@ class Parts:
     def add_script(self, script: Script, depth: int = 0) -> None:
         """All parts of a script, and what they start."""
         self.redirections += script.redirections
+        for word in script.assignments:
+            self._add_assignment(word, depth)
         seen = {id(command): self.add(command, depth) for command in script.commands}
         for pipeline in script.pipelines:
             self._pipelines.append([seen[id(command)] if command else None for command in pipeline])
@@ -57,15 +61,40 @@ class Parts:
             self._add_started(command, (Word(plain), *variant[1:]), seen, depth)
         return seen
 
+    def _add_assignment(self, word: Word, depth: int) -> None:
+        """What the value of a variable makes programs start later."""
+        # What is behind the name is a subscript, which was read with the word, or a plus sign.
+        name, _, value = word.text.partition("=")
+        name = name.partition("[")[0].rstrip("+")
+        if UNKNOWN in name or is_evaluated(name):
+            raise Unclear(f"the value of {name.replace(UNKNOWN, '*')} can start programs", 0)
+        if is_command(name) and value:
+            if not word.is_known:
+                raise Unclear(f"what {name} starts is not known before it runs", 0)
+            self.add_script(read_shell(value, depth=depth + 1), depth + 1)
+
     def _add_started(self, command: Command, words: tuple[Word, ...], seen: list[Command], depth: int) -> None:
+        if words[0].text.startswith("git-"):
+            words = (Word("git"), Word(words[0].text.removeprefix("git-")), *words[1:])
         started = what_starts(words)
-        if problem := next((problem for problem in started.problems if not problem.is_setting), None):
+        if problem := next((each for each in started.problems if not each.is_setting and not each.is_own_matter), None):
             raise Unclear(problem.reason, problem.at)
         if words[0].text == "git":
             # `git -C x push` is a `git push`.
-            seen.append(Command(text=command.text, words=(words[0], *words[subcommand_index(words) :])))
+            rest = words[subcommand_index(words) :]
+            seen.append(Command(text=command.text, words=(words[0], *rest)))
+            also = tuple(word._replace(text=subcommand_name(word.text)) for word in rest[:1])
+            seen.append(Command(text=command.text, words=(words[0], *also, *rest[1:])))
+        if words[0].text in _DECLARING:
+            for word in words[1:]:
+                if "=" in word.text or not word.is_known:
+                    self._add_assignment(word, depth)
         self.redirections += (used.file for used in started.files)
         for inner in started.inner:
+            if inner.sets_variables:
+                for word in words[1 : inner.at]:
+                    if "=" in word.text and not word.text.startswith("-"):
+                        self._add_assignment(word, depth)
             if inner.script is not None:
                 self.add_script(read_shell(inner.script, depth=depth + 1), depth + 1)
             else:

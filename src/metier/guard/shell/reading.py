@@ -27,6 +27,8 @@ MAX_COMMAND = 16 * 1024
 
 _CACHED_LENGTH = 4 * 1024
 _LOST = re.compile(r"-[ \t]*<<(?!<)")
+_JOINED = re.compile("(?<=[^\\x00-\\x7f])[\\u200c\\u200d](?=[^\\x00-\\x7f])")
+"""What joins two signs to one, in pictures and in Persian."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -69,6 +71,7 @@ def odd_character(text: str) -> str:
     if found:
         return f"it contains the control character U+{ord(found[0]):04X}"
     if not text.isascii():
+        text = _JOINED.sub("", text)
         for character in text:
             if not character.isascii() and category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs"):
                 return f"it contains the invisible character U+{ord(character):04X}"

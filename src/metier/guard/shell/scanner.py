@@ -30,7 +30,11 @@ _PLAIN = re.compile(r"[^\s;&|<>()\\'\"$`*?\[{},~=:!\x01]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])\}")
 # The forms that only choose or cut a value; `${x@P}`, `${!x}` and subscripts can run commands.
-_BRACED_MORE = re.compile(r"\{#?[A-Za-z_][A-Za-z0-9_]*(?:(?::?[-+=?]|##?|%%?)[A-Za-z0-9_./: *-]*)?\}")
+_BRACED_MORE = re.compile(
+    r"\{(?:#?[A-Za-z_][A-Za-z0-9_]*(?:(?::?[-+=?]|##?|%%?|//?)[A-Za-z0-9_./: *-]*|:[0-9]+(?::[0-9]+)?|\^\^?|,,?)?|"
+    r"[#!]?[A-Za-z_][A-Za-z0-9_]*\[[@*]\])\}"
+)
+_PLAIN_VARIABLES = re.compile(r"(?:[^$`\\]|\$[A-Za-z_]|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$(?=\s|\Z))*")
 _DELIMITER = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)|'([A-Za-z_][A-Za-z0-9_]*)'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
 _FILE_NUMBER = re.compile(r"[0-9]+(?=[<>])")
 
@@ -146,6 +150,8 @@ class Scanner:
     def _operator(self, start: int) -> Token | None:
         text = self.text
         number = _FILE_NUMBER.match(text, start)
+        if number and len(number[0]) > 1:
+            raise Unreadable("to some shells a descriptor of two digits is a word")
         at = number.end() if number else start
         if text[at] not in ";&|<>()":
             return None
@@ -189,7 +195,9 @@ class Scanner:
                 self.position = end + 1
             body = self.text[start : self.position]
             if not is_quoted and any(character in body for character in "$`\\"):
-                raise Unreadable("a here-document is not plain text; quote its delimiter")
+                if not _PLAIN_VARIABLES.fullmatch(body):
+                    raise Unreadable("a here-document is not plain text; quote its delimiter")
+                self.refusals.append("a variable in a here-document")
             # The line end after the delimiter is left to be read: it ends the command.
             self.marks.add(("body", start, self.position))
             self.position = end

@@ -38,5 +38,7 @@ class Script:
     """Commands that are joined by pipes; None for a group or another compound."""
     redirections: tuple[Redirection, ...]
     """Of every part."""
+    assignments: tuple[Word, ...] = ()
+    """What gives variables values before or without a command, and the variables of loops."""
     refusal: str = ""
     """What keeps rules from being held against it."""

@@ -29,6 +29,8 @@ class Problem(NamedTuple):
     at: int
     is_setting: bool = False
     """Whether it changes the shell or its variables, and starts nothing itself."""
+    is_own_matter: bool = False
+    """Whether it is what the program is for: a pattern that names nothing but the program allows it too."""
 
 
 class Inner(NamedTuple):
@@ -42,6 +44,8 @@ class Inner(NamedTuple):
     """Whether it is started with variables that the command chooses."""
     moves: bool = False
     """Whether it is started in another folder."""
+    is_own_matter: bool = False
+    """Whether starting things is what the program is for: whoever allows the program allows it."""
 
 
 class Used(NamedTuple):
@@ -60,6 +64,8 @@ class Started(NamedTuple):
     inner: tuple[Inner, ...] = ()
     problems: tuple[Problem, ...] = ()
     files: tuple[Used, ...] = ()
+    places: tuple[int, ...] = ()
+    """The words that name a folder to work in or to put files into."""
 
 
 def beginnings(word: Word) -> list[str]:

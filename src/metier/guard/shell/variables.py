@@ -29,6 +29,14 @@ _SAME_SHELL = frozenset({"builtin", "command", "time"})
 _RUNS_ANYTHING = frozenset({".", "eval", "source", "trap"})
 _COUNTS = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
 """The directive by which `printf` stores a number in a variable."""
+_EVALUATED = re.compile(
+    r"BASH_\w+|BASHOPTS|SHELLOPTS|ENV|PS[0-4]|PROMPT_COMMAND|(LD|DYLD)_\w+|GIT_CONFIG\w*|GIT_EXEC_PATH|"
+    r"GIT_TEMPLATE_DIR|\w+_OPTIONS|\w*MAKEFLAGS|MAKEFILES|PERL5OPT|RUBYOPT|PYTHONSTARTUP|npm_config_\w+"
+)
+_COMMAND = re.compile(
+    r"\w*(EDITOR|PAGER|_COMMAND|_SSH|_RSH|ASKPASS)|GIT_EXTERNAL_DIFF|GIT_SEQUENCE_EDITOR|LESSOPEN|LESSCLOSE|BROWSER|"
+    r"VISUAL|SHELL|FCEDIT"
+)
 _CHOSEN = frozenset({*"0123456789@*_", "DIRSTACK", "OLDPWD", "OPTARG", "PIPESTATUS", "PWD", "REPLY"})
 """Parameters that a command gives values to without an assignment."""
 
@@ -40,6 +48,24 @@ def is_read_by_programs(name: str) -> bool:
     (True, True, False)
     """
     return not _LOCAL.fullmatch(name) or name.startswith("npm_") or name.endswith("_proxy")
+
+
+def is_evaluated(name: str) -> bool:
+    """Whether a shell or a program takes the value of a variable for more than one command, or for its own options.
+
+    >>> is_evaluated("BASH_ENV"), is_evaluated("GIT_CONFIG_COUNT"), is_evaluated("CI")
+    (True, True, False)
+    """
+    return _EVALUATED.fullmatch(name) is not None
+
+
+def is_command(name: str) -> bool:
+    """Whether a program starts what a variable says.
+
+    >>> is_command("GIT_EDITOR"), is_command("PAGER"), is_command("CI")
+    (True, True, False)
+    """
+    return _COMMAND.fullmatch(name) is not None
 
 
 def sets_variables(words: Sequence[Word]) -> bool:

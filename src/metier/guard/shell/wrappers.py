@@ -7,9 +7,9 @@ files that options make a program write.
 The line is drawn at programs whose purpose is to start others, at options of common programs (`git -c`,
 `tar --to-command`, `rsync -e`) that start others, and at builtins that evaluate text or change what later commands
 mean. Interpreters, build tools and programs that take commands from people (`python`, `node`, `perl`, `awk`, `sed`,
-`make`, `npm`, `npx`, `docker`, `vim`, `less`, `sftp`) are programs of their own: a rule that names one allows what it
-can do, which is nearly everything, and a rule that forbids another program does not see into the text they run. So are
-programs that write files because that is what they are for (`cp`, `tee`, `tar -x`).
+`make`, `npm`, `npx`, `docker`, `vim`, `less`, `gdb`, `sftp`) are programs of their own: a rule that names one allows
+what it can do, which is nearly everything, and a rule that forbids another program does not see into the text they run.
+So are programs that write files because that is what they are for (`cp`, `tee`, `tar -x`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES, builtin_proble
 from metier.guard.shell.find import ANYTHING, read_fd, read_find
 from metier.guard.shell.git import read_git
 from metier.guard.shell.options import read_options
-from metier.guard.shell.places import may_be_own
+from metier.guard.shell.places import FOLDER_BUILTINS, may_be_own
 from metier.guard.shell.scanner import Word
 from metier.guard.shell.starting import Inner, Problem, Started, Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ANY_ASSIGNMENT = re.compile(r"[^=]+=")
+"""Variables may have any name to a program that is no shell."""
 _OTHER_FOLDER = re.compile(r"-[^-]*[CDR]|--ch(dir|root)")
 
 
@@ -70,7 +72,8 @@ _SHAPES: dict[str, _Shape] = {
         assigns=True,
     ),
     "envdir": _Shape(operands=1),
-    "exec": _Shape(flags="cl", valued="a"),
+    # Not `-a`: programs do other things under other names.
+    "exec": _Shape(flags="cl"),
     "flock": _Shape(
         flags="nsxueoF",
         valued="wE",
@@ -78,6 +81,7 @@ _SHAPES: dict[str, _Shape] = {
         long_valued=("--timeout", "--conflict-exit-code"),
         operands=1,
     ),
+    "i386": _Shape(),
     "ionice": _Shape(flags="t", valued="cn", long_valued=("--class", "--classdata"), long_flags=("--ignore",)),
     "linux32": _Shape(),
     "linux64": _Shape(),
@@ -110,6 +114,7 @@ _SHAPES: dict[str, _Shape] = {
         long_flags=("--mount", "--uts", "--ipc", "--net", "--pid", "--user", "--fork", "--map-root-user"),
         needs_command=True,
     ),
+    "x86_64": _Shape(),
 }
 
 _OPAQUE = frozenset({
@@ -118,13 +123,43 @@ _OPAQUE = frozenset({
     "pkexec", "prlimit", "proot", "proxychains", "proxychains4", "run-parts", "runuser", "script", "setarch", "setpriv",
     "at", "batch", "chpst", "choom", "daemonize", "dbus-launch", "direnv", "dumb-init", "hyperfine", "machinectl",
     "newgrp", "rlwrap", "runcon", "screen", "sg", "softlimit", "ssh-agent", "sshpass", "tmux", "trickle", "tsocks",
-    "valgrind", "xterm",
+    "dzdo", "execlineb", "perf", "run0", "sem", "systemd-inhibit", "tsp", "valgrind", "xterm",
     "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "torify", "torsocks", "unbuffer", "xvfb-run",
-    "alias", "bind", "compgen", "complete", "enable", "fc", "hash", "mapfile", "readarray",
+    "alias", "bind", "compgen", "complete", "enable", "fc", "hash",
 })  # fmt: skip
 """Programs that start others, and builtins that change what a name starts, in ways that are not read here."""
 
-_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "ksh93", "mksh", "rbash", "sh", "zsh"})
+_SHELLS = frozenset(
+    {"ash", "bash", "bash-static", "dash", "ksh", "ksh93", "lksh", "mksh", "posh", "rbash", "sh", "yash", "zsh"}
+)
+_LOADER = re.compile(r"ld(-[\w-]+)?\.so(\.[0-9]+)?|ld-[\w.-]+\.so(\.[0-9]+)?")
+_ALSO = {
+    f"g{name}": name for name in ("env", "find", "nice", "nohup", "sort", "split", "stdbuf", "tar", "timeout", "xargs")
+} | {"bsdtar": "tar"}
+"""Names that some systems have for the same programs."""
+# Programs that prepare a place and start what they are given there -> the words after which it follows.
+_PREPARING: dict[str, tuple[str, ...]] = {
+    "asdf": ("exec",),
+    "bundle": ("exec",),
+    "bunx": (),
+    "conda": ("run",),
+    "cross-env": (),
+    "hatch": ("run",),
+    "mamba": ("run",),
+    "mise": ("exec", "x"),
+    "npm": ("exec", "x"),
+    "npx": (),
+    "pdm": ("run",),
+    "pipenv": ("run",),
+    "pnpm": ("dlx", "exec"),
+    "pnpx": (),
+    "poetry": ("run",),
+    "pyenv": ("exec",),
+    "rbenv": ("exec",),
+    "uv": ("run",),
+    "uvx": (),
+    "yarn": ("dlx", "exec", "run"),
+}
 _KEYWORDS = frozenset({
     "!", "{", "}", "(", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "select", "function", "coproc", "time",
@@ -149,6 +184,7 @@ def what_starts(words: Sequence[Word]) -> Started:
 def _what_starts(words: tuple[Word, ...]) -> Started:
     # Kept, because every active skill asks about the same command.
     name = program_name(words[0].text)
+    name = _ALSO.get(name, name)
     words = (words[0]._replace(text=name), *words[1:])
     try:
         return _started(name, words)
@@ -157,7 +193,7 @@ def _what_starts(words: tuple[Word, ...]) -> Started:
 
 
 def _started(name: str, words: Sequence[Word]) -> Started:
-    if name in _OPAQUE:
+    if name in _OPAQUE or _LOADER.fullmatch(name):
         raise Unclear(f"`{name}` starts other programs in ways that cannot be read", max(1, len(words) - 1))
     if name in _WHOLE_READERS:
         return _WHOLE_READERS[name](words)
@@ -169,7 +205,10 @@ def _started(name: str, words: Sequence[Word]) -> Started:
         return Started(tuple(_inner_words(words, _after_options(words, _SHAPES[name]))))
     if problems := tuple(builtin_problems(words)):
         return Started(problems=problems)
-    return read_options(words)
+    if name in FOLDER_BUILTINS:
+        return Started(places=tuple(range(1, len(words))))
+    started = read_options(words)
+    return started._replace(inner=tuple(_prepared(words, _PREPARING[name]))) if name in _PREPARING else started
 
 
 def program_name(word: str) -> str:
@@ -199,7 +238,7 @@ def _after_options(words: Sequence[Word], shape: _Shape) -> int:
         if not text.startswith("-") or (text == "-" and "-" not in shape.flags):
             break
         i = _after_option(words, i, shape)
-    while shape.assigns and i < len(words) and _ASSIGNMENT.match(words[i].text):
+    while i < len(words) and _assigns(words[0].text, words[i].text):
         if words[i].splits:
             _unclear(words)
         i += 1
@@ -210,6 +249,23 @@ def _after_options(words: Sequence[Word], shape: _Shape) -> int:
     if i >= len(words) and shape.needs_command:
         raise Unclear(f"`{words[0].text}` starts a shell", len(words))
     return i
+
+
+def _assigns(name: str, text: str) -> bool:
+    """Whether a word before the command of a program gives a variable a value."""
+    form = _ASSIGNMENT if name == "time" else _ANY_ASSIGNMENT
+    return name in _SHAPES and _SHAPES[name].assigns and form.match(text) is not None
+
+
+def _prepared(words: Sequence[Word], verbs: tuple[str, ...]) -> Iterator[Inner]:
+    """What is started in a place that was prepared for it: any word, where options come before it."""
+    start = 2 if verbs else 1
+    if start >= len(words) or (verbs and words[1].text not in verbs):
+        return
+    has_options = words[start].text.startswith("-") or "=" in words[start].text
+    for i in range(start, len(words) if has_options else start + 1):
+        if words[i].is_known and words[i].text and not words[i].text.startswith("-"):
+            yield Inner(i, tuple(words[i:]), is_own_matter=True)
 
 
 def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:
@@ -239,7 +295,7 @@ def _inner_words(words: Sequence[Word], index: int) -> list[Inner]:
     if not words[index].is_known or (words[index].text in _KEYWORDS and words[0].text == "time"):
         _unclear(words)
     name = words[0].text
-    sets_variables = index > 1 and _SHAPES[name].assigns and bool(_ASSIGNMENT.match(words[index - 1].text))
+    sets_variables = index > 1 and _assigns(name, words[index - 1].text)
     moves = name == "chroot" or any(_OTHER_FOLDER.match(word.text) for word in words[1:index])
     if moves and any(map(may_be_own, words[1:index])):
         raise Unclear(f"`{name}` leads into a repository's own files", index - 1)
