@@ -29,7 +29,7 @@ def pairs(value: object) -> list[tuple[str, str | None]]:
         (["Read", "Bash(git add:*)"], [("read", None), ("bash", "git add:*")]),
         (("Read",), [("read", None)]),
         ("[Read, Write]", [("read", None), ("write", None)]),
-        ("Bash(git add:*), Bash(git log a, b)", [("bash", "git add:*"), ("bash", "git log a, b")]),
+        ("Bash(git add:*), Bash(git log a,b)", [("bash", "git add:*"), ("bash", "git log a,b")]),
         ("Bash(find . \\( -name x \\))", [("bash", "find . \\( -name x \\)")]),
         ("Bash(*) Read( * )", [("bash", None), ("read", None)]),
         ("Bash (git:*) Read (docs/**)", [("bash", "git:*"), ("read", "docs/**")]),
@@ -64,6 +64,15 @@ def test_rules_are_read_from_lists_and_text(value: object, rules: list[tuple[str
         ("Bash(rm: *)", "bash"),
         ("Bash(rm:)", "bash"),
         ("Bash('rm:*')", "bash"),
+        ("Bash(git push: *)", "bash"),
+        ("Bash(git push, git fetch:*)", "bash"),
+        ("Bash(rm:* curl:*)", "bash"),
+        ("Bash(rm|curl:*)", "bash"),
+        ("Bash(rm:* || curl:*)", "bash"),
+        ("Bash(rm:**)", "bash"),
+        ("Bash(rm\\:*)", "bash"),
+        ("Bash(rm:-rf)", "bash"),
+        ("Bash(`rm`)", "bash"),
         ("*(x)", "*"),
         ("mcp__*__x", "mcp__*__x"),
     ],
@@ -75,6 +84,12 @@ def test_a_malformed_rule_allows_nothing_and_forbids_its_tool(text: str, tool: s
     if tool == "bash":
         found = forbids(rules, "Bash", {"command": "git"})
         assert found is not None and found.rule == rules[0]
+
+
+@pytest.mark.parametrize("text", ["Bash[rm:*]", "Bash{rm:*}", "Bash:rm"])
+def test_what_stands_in_other_brackets_forbids_its_tool(text: str) -> None:
+    assert forbids(parse_rules(text), "Bash", {"command": "git"}) is not None
+    assert not permits(parse_rules(text), "Bash", {"command": "rm"}).allowed
 
 
 def test_what_a_missing_parenthesis_swallows_stays_forbidden() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from metier.guard.shell.scanner import Word
 
 _BETWEEN = "\0"
+_UP = re.compile(rf"\.[.{UNKNOWN}]+")
 
 
 class WordPattern(NamedTuple):
@@ -31,19 +32,22 @@ class WordPattern(NamedTuple):
     wild: tuple[tuple[int, int], ...] = ()
     """Which of its words have a `*` beside other characters (`scripts/*`), and how many folders each goes up."""
 
+    size: int = 0
+    """How many words it has, with those that have a `*`."""
+
     def matches(self, words: Sequence[Word]) -> bool:
         """Whether the words are certainly like it."""
         text = _BETWEEN.join(word.text for word in words)
-        return any(_has_pieces(pieces, text) for pieces in self.forms) and not self._climbs(words)
+        return any(_has_pieces(pieces, text) for pieces in self.forms) and not self.climbs(words)
 
-    def _climbs(self, words: Sequence[Word]) -> bool:
-        """Whether a word leaves the folder that the pattern says it is in."""
+    def climbs(self, words: Sequence[Word]) -> bool:
+        """Whether a word leaves the folder that the pattern says it is in, or may leave it."""
         if not self.wild:
             return False
         first, most = self.wild[0][0], max(steps for _, steps in self.wild)
         # Behind a second star nobody knows which word stands for which.
         after = words[first : first + 1] if len(self.wild) == 1 else words[first:]
-        return any(_steps_up(word.text) > most for word in after)
+        return any(word.free or word.braces or _steps_up(word.text) > most for word in after)
 
     def may_match(self, words: Sequence[Word]) -> bool:
         """Whether the words can be like it, whatever their unknown parts turn out to be."""
@@ -64,7 +68,7 @@ class WordPattern(NamedTuple):
 
     def after(self, index: int) -> WordPattern:
         """What it says of the words from an index on, as far as it spells them out."""
-        return WordPattern(self.literal[index:], ())
+        return WordPattern(self.literal[index:], (), size=max(0, self.size - index))
 
 
 @lru_cache(maxsize=1024)
@@ -102,11 +106,12 @@ def _word_pattern(pattern: str) -> WordPattern:
     forms = [joined, *(f"{joined}{tail}*" for tail in tails)]
     pieces = tuple(tuple(form.split("*")) for form in forms)
     starred = tuple((i, _steps_up(word)) for i, word in enumerate(words) if "*" in word and word != "*")
-    return WordPattern(tuple(words[:wild]), pieces, starred)
+    return WordPattern(tuple(words[:wild]), pieces, starred, len(words))
 
 
 def _steps_up(word: str) -> int:
-    return re.split("[/=]", word).count("..")
+    """How often a path goes up; what is found by a pattern that begins with a point may go up too."""
+    return sum(_UP.fullmatch(part) is not None for part in re.split("[/=]", word))
 
 
 def _words(text: str) -> list[str]:

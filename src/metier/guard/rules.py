@@ -17,8 +17,16 @@ MAX_PATTERN = 1024
 
 _RULE = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"[^\s,;()]+")
-_SEVERAL = re.compile(r"""[^\s"']*[,;]|\S*:(\s|$)|.*:\*\s*[,;]|(["']).*:\*\2$""", re.DOTALL)
-"""Several commands in one pattern, or a colon that was meant for `:*`: it would be about nothing."""
+_SEVERAL = re.compile(
+    r"""[^\s"']*([,;|`]|:(?![*/\\])) # the program ends where something else begins
+    |.*(:(\s|$)|\\:|:\*\s*([^\s:|]|\|\|)|`)          # a colon that was meant for `:*`, or one that is not at the end
+    |\S+.*\S[,;](\s|$)                    # several commands
+    |(?P<quote>["']).*:\*(?P=quote)$                       # quotes around all of it
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Several commands in one pattern, or a pattern that would be about nothing."""
+_ATTACHED = re.compile(r"(\w+)[\[{].*|(?i:(bash|shell)):.*", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -93,12 +101,15 @@ def _rules_of(text: str) -> list[Rule]:
     tool = canonical_tool(found[1]) if found else ""
     pattern = found[2] if found else ""
     is_several = tool == "bash" and pattern is not None and _SEVERAL.match(pattern.strip()) is not None
-    if found and _is_tool(tool) and not is_several and (pattern is None or _is_pattern(pattern)):
+    is_attached = _ATTACHED.fullmatch(found[1]) is not None if found else False
+    if found and _is_tool(tool) and not is_several and not is_attached and (pattern is None or _is_pattern(pattern)):
         pattern = None if pattern is None or pattern.strip() == "*" else pattern.strip()
         if pattern is None or not tool.endswith("*"):
             return [Rule(tool=tool, pattern=pattern, text=text)]
     # A parenthesis that is never closed swallows the rules after it; what they forbid stays forbidden.
     names = dict.fromkeys(map(canonical_tool, _NAME.findall(text)))
+    if attached := _ATTACHED.fullmatch(text):
+        names |= {canonical_tool(attached[1] or attached[2]): None}
     return [Rule(tool=name, pattern="", text=text, is_malformed=True) for name in names]
 
 

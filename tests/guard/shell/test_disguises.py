@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,20 @@ ALLOWED = [
     ("Bash(shuf:*)", "shuf -n 5 a"),
     ("Bash(ssh:*)", "ssh -o UserKnownHostsFile=/dev/null host"),
     ("Bash(env:*) Bash(git:*)", "env -i git status"),
+    ("Bash(make test:*)", "make test TEST=foo --no-print-directory"),
+    ("Bash(npm run test:*)", "npm run test -- src/*.js -C x --dir=out"),
+    ("Bash(npm run test:*)", "npm run test --silent --workspace=a"),
+    ("Bash(gcc:*)", "gcc src/*.c -DX=* -o app"),
+    ("Bash(cmake:*)", "cmake -DCMAKE_BUILD_TYPE=Release -B build ."),
+    ("Bash(cmake:*)", "cmake -E make_directory x"),
+    ("Bash(go build:*)", "go build -mod=vendor -race ./..."),
+    ("Bash(cargo test:*)", "cargo test --manifest-path sub/Cargo.toml"),
+    ("Bash(uniq:*)", "uniq --skip-fields 2 a"),
+    ("Bash(uniq:*)", "uniq -"),
+    ("Bash(cat docs/*)", "cat docs/$NAME"),
+    ("Bash(cat docs/*)", "cat docs/*.md"),
+    ("Bash(cat docs/*)", "for d in a b; do cat docs/$d/c; done"),
+    ("Bash([:*)", '[ "$A" = "[x]" ]'),
 ]
 
 REFUSED = [
@@ -108,6 +123,37 @@ REFUSED = [
     ("Bash(ssh:*)", "ssh -o UserKnownHostsFile=x host"),
     ("Bash(find:*)", "find . -name -exec -o -exec rm x ';'"),
     ("Bash(perf:*)", "perf stat evil"),
+    ("Bash(make test*)", "make test SHELL=./evil"),
+    ("Bash(go test*)", "go test -exec ./evil"),
+    ("Bash(make test:*)", "make test --fi evil.mk"),
+    ("Bash(make test:*)", "make test --fil=evil.mk"),
+    ("Bash(make test:*)", "make test --mak=evil.mk"),
+    ("Bash(make test:*)", "make test 'X!=touch p'"),
+    ("Bash(make test:*)", "make test 'SHELL = ./evil'"),
+    ("Bash(make test:*)", "make test 'a$(shell touch p)=1'"),
+    ("Bash(make test:*)", "make test 'a-b:=$(shell touch p)'"),
+    ("Bash(npm run test:*)", "npm run test --script-sh=./evil"),
+    ("Bash(npm run test:*)", "npm run test -script-shell=./evil"),
+    ("Bash(npm run test:*)", "npm run test -prefix other"),
+    ("Bash(gcc:*)", "gcc --prefix=./ev/ -c a.c"),
+    ("Bash(gcc:*)", "gcc *"),
+    ("Bash(c++:*)", "c++ -wrapper ./evil a.c"),
+    ("Bash(gcc-12:*)", "gcc-12 -wrapper ./evil a.c"),
+    ("Bash(clang:*)", "clang --ld-path=./evil a.c"),
+    ("Bash(cmake --build:*)", "cmake --build . -Pe.cmake"),
+    ("Bash(uniq:*)", "uniq - out"),
+    ("Bash(uniq:*)", "uniq -- -a out"),
+    ("Bash(cat docs/*)", "cat docs/{..,.}/secret"),
+    ("Bash(cat docs/*)", "cat docs/$'..'/secret"),
+    ("Bash(rm build/*)", "rm build/{a,../../b}"),
+    ("Bash(cat docs/*)", "for d in ..; do cat docs/$d/secret; done"),
+    ("Bash(cat docs/*)", "cat docs/.?/x"),
+    ("Bash(cat docs/*)", "cat docs/.*/x"),
+    (GIT, "git --work-tree=x=. checkout-index -f hooks/post-commit"),
+    (GIT, "git worktree add .git/x="),
+    (GIT, "git mv a .git/hooks/b=c"),
+    ("Bash(pandoc:*)", "pandoc -L evil.lua a.md"),
+    ("Bash(go vet:*)", "go vet -vettool=./evil"),
     ("Bash(ld-linux-x86-64.so.2:*)", "ld-linux-x86-64.so.2 /bin/evil"),
 ]
 
@@ -187,6 +233,39 @@ FORBIDDEN = [
     "mapfile -C 'rm x' -c 1 a",
     "mapfile 'a[$(rm x)]'",
     "mapfile PS4",
+    "cat <<EOF\n\\\\$(rm x)\nEOF",
+    "cat <<EOF\n${y:-$(rm x)}\nEOF",
+    "cat <<EOF\nx\\\nEOF\nrm x\nEOF",
+    "echo $((a[$(rm x)]))",
+    "echo $((a))",
+    "echo ${arr[a]}",
+    "echo ${x//$(rm x)/}",
+    'export EDITOR; : "${EDITOR:=rm x}"; git commit',
+    "a=(['b[$(rm x)]']=1)",
+    "v='b[$(rm x)]'; a=([v]=1)",
+    "declare -a 'x=($(rm x))'",
+    "v='($(rm x))'; declare -a \"x=$v\"",
+    "x=(); declare 'x=($(rm x))'",
+    "EDITOR=r EDITOR+=m git commit",
+    "export EDITOR=r; EDITOR+='m x'; git commit",
+    "env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls",
+    "set -k; git commit EDITOR='rm x'",
+    "set -o keyword; git commit EDITOR='rm x'",
+    "set -o history -H\necho rm x\n^echo^^",
+    "echo $(cat <<EOF)\n'\nEOF\nrm x\n#'",
+    "GIT_SSH_COMMAND=env git fetch rm:x",
+    "NPM_CONFIG_SCRIPT_SHELL=./x npm test",
+    "CC='rm x' make",
+    "GH_BROWSER='rm x' gh browse",
+    "RUSTC_WRAPPER=rm cargo build",
+    "npm exec -c 'rm x'",
+    "mise exec node@20 -- rm x",
+    "uv -q run rm x",
+    "poetry -C sub run rm x",
+    "cross-env EDITOR='rm x' git commit",
+    "/lib64/ld64.so.2 /bin/rm x",
+    "/lib/libc.musl-x86_64.so.1 /bin/rm x",
+    "SHELL=rm make",
 ]
 
 NOT_FORBIDDEN = [
@@ -215,6 +294,30 @@ NOT_FORBIDDEN = [
     'for x in "${all[@]}"; do echo "${x/a/b}" "${x:0:3}" "${x^^}"; done',
     "cat <<EOF\nhello $USER and ${HOME}, 5 $\nEOF",
     "mapfile -t lines < names.txt",
+    "cat <<EOF\ncost \\$5, $1 and ${y:-z}\nEOF",
+    'echo "${arr[0]} ${1:-x} ${@:2} ${x//,/ } $((1 + 2))"',
+    "ENV=prod npm start",
+    "NODE_OPTIONS=--max-old-space-size=4096 npm run build",
+    "MAKEFLAGS=-j8 make",
+    "LD_LIBRARY_PATH=./lib ./app",
+    "GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null git log",
+    "PS1='$ '",
+    "SHELL=/bin/bash npm test",
+    'GIT_SSH_COMMAND="ssh -i $HOME/.ssh/k" git fetch',
+    'EDITOR="$HOME/bin/ed" git commit',
+    "a[0]=1",
+    "a=(x y [5]=z)",
+    "gcc src/*.c",
+    "cmake -E make_directory x",
+    "cmake -P x.cmake",
+    "uv run --frozen pytest tests -k at",
+    "npx --yes create-app --shell fish",
+    "read -p 'Proceed? [y/N] ' a",
+    "export MSG='[INFO] hi'",
+    '[ "$x" = "[a]" ]',
+    '[ -n "${CI:-}" ]',
+    'i=0; [ "$i" -lt 5 ]',
+    "set -a; set +k",
     "git commit -m '\U0001f469\u200d\U0001f4bb'",
 ]
 
@@ -261,6 +364,13 @@ def test_a_rule_that_forbids_means_every_argument(rule: str, command: str) -> No
         ({"command": "git -C lnk/hooks checkout x"}, False),
         ({"command": "git status", "cwd": "lnk/hooks"}, False),
         ({"command": "cd lnk/hooks && git status"}, False),
+        ({"command": "cd src && git mv ../post-commit ../lnk/hooks/post-commit"}, False),
+        ({"command": "cd src && cd ../lnk && git status"}, False),
+        ({"command": "git mv post-commit ln?/hooks"}, False),
+        ({"command": "git mv post-commit ln?/hooks/post-commit"}, False),
+        ({"command": "git mv post-commit {lnk,lnk}/hooks/"}, False),
+        ({"command": "cd $PWD/lnk && git status"}, False),
+        ({"command": "cd src && git mv a b"}, True),
         ({"command": "git mv post-commit src/hooks"}, True),
         ({"command": "cd src && git status"}, True),
         ({"command": "git status", "cwd": "src"}, True),
@@ -274,3 +384,10 @@ def test_a_link_is_no_way_into_the_files_of_a_repository(
     (tmp_path / "lnk").symlink_to(".git")
     rules = parse_rules("Bash(git:*) Bash(cd:*)")
     assert permits(rules, "Bash", arguments, workspace=str(tmp_path)).allowed is is_allowed
+
+
+@pytest.mark.parametrize("command", ["npx -x" + " a" * 4_000, "npx -x " * 5 + "a " * 1_000, "npx " * 1_000])
+def test_words_that_may_be_programs_take_bounded_time(command: str) -> None:
+    start = time.process_time()
+    forbids(parse_rules(DENY), "Bash", {"command": command}, workspace="/nowhere")
+    assert time.process_time() - start < 5

@@ -24,6 +24,9 @@ _SUBSCRIPT = re.compile(r"\[[0-9]+\]")
 _NUMBERS = re.compile(r"[0-9+*/() -]+")
 _UNARY = frozenset(f"-{letter}" for letter in "abcdefghknprstuwxzGLNOS")
 _BINARY = frozenset({"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
+_TESTS = frozenset({"[", "test"})
+DECLARING = frozenset({"declare", "export", "local", "readonly", "typeset"})
+"""Builtins that give variables values by words like assignments."""
 _TAKES_TEXT = frozenset({"cd", "printf", "pushd", "set"})
 _SAFE_SHOPT = frozenset({"dotglob", "failglob", "globstar", "nullglob"})
 
@@ -37,10 +40,20 @@ def builtin_problems(words: Sequence[Word]) -> Iterator[Problem]:
         # The subscript of a variable is evaluated, commands and all, and so are the variables in it. A bracket that
         # is not quoted is unknown with all that follows, because it may be about files.
         is_open = "" in word.variables and ("]" in word.text or word.text.endswith(UNKNOWN))
-        is_subscript = is_open or "[" in _SUBSCRIPT.sub("", word.text)
+        is_subscript = is_open or "[" in _SUBSCRIPT.sub("", _evaluated_part(words, i))
         if is_subscript and words[0].text not in _TAKES_TEXT:
             yield Problem(f"`{words[0].text}` may evaluate `{word.text.replace(UNKNOWN, '*')}`", i)
     yield from reader(words)
+
+
+def _evaluated_part(words: Sequence[Word], index: int) -> str:
+    """The part of a word that names a variable; the rest is text."""
+    name, text = words[0].text, words[index].text
+    if name in _TESTS:
+        return text if any(word.text in ("-v", "-R") for word in words) else ""
+    if name == "read" and re.fullmatch(r"-\w*[dinNptu]", words[index - 1].text):
+        return ""
+    return text.partition("=")[0] if name in DECLARING else text
 
 
 def _setting(words: Sequence[Word], index: int, what: str) -> Problem:
@@ -56,9 +69,7 @@ def _test(words: Sequence[Word]) -> Iterator[Problem]:
         return
     texts = [word.text for word in operands]
     is_plain = not any(word.free and word.breaks for word in operands) and (
-        len(texts) == 1
-        or (len(texts) == 2 and texts[0] in _UNARY)
-        or (len(texts) == 3 and texts[1] in _BINARY and not texts[1].startswith("-"))
+        len(texts) == 1 or (len(texts) == 2 and texts[0] in _UNARY) or (len(texts) == 3 and texts[1] in _BINARY)
     )
     if not is_plain:
         yield Problem(f"`{words[0].text}` may evaluate what is not known before it runs", len(words) - 1)
@@ -124,8 +135,10 @@ def _declare(words: Sequence[Word]) -> Iterator[Problem]:
         if not is_plain or not word.is_known:
             yield _setting(words, i, "gives a variable a value, or makes it evaluate what it is given")
         # An integer's value is arithmetic, which may run commands, and so may a subscript or what a reference names.
-        name = word.text.partition("=")[0]
-        if UNKNOWN in name or (name.startswith(("-", "+")) and re.search("[in]", name)):
+        name, _, value = word.text.partition("=")
+        is_list = any(re.match("-[A-Za-z]*[aA]", each.text) for each in words[1:i])
+        is_evaluated_text = value.startswith("(") or (is_list and UNKNOWN in value)
+        if UNKNOWN in name or is_evaluated_text or (name.startswith(("-", "+")) and re.search("[in]", name)):
             yield Problem(f"`{words[0].text}` may evaluate what it is given", i)
 
 
@@ -153,7 +166,7 @@ def _set(words: Sequence[Word]) -> Iterator[Problem]:
         if not words[i].is_known or text in ("--", "-") or not text.startswith(("-", "+")):
             # Words that become the parameters, unless they become options first.
             if any(each.startswith((UNKNOWN, "-", "+")) for each in beginnings(words[i])) and text not in ("--", "-"):
-                yield _setting(words, i, "may change how later commands are read")
+                yield Problem("`set` may change how later commands are read", i)
             if not words[i].splits:
                 return
             i += 1
@@ -162,9 +175,11 @@ def _set(words: Sequence[Word]) -> Iterator[Problem]:
         for _ in range(letters.count("o")):
             i += 1
             if i < len(words) and not (words[i].is_known and words[i].text in SAFE_MODES):
-                yield _setting(words, i, "may change how later commands are read")
+                is_mild = words[i].is_known and words[i].text not in ("histexpand", "history", "keyword")
+                yield Problem("`set` may change how later commands are read", i, is_setting=is_mild)
         if not SAFE_LETTERS.issuperset(letters.replace("o", "")):
-            yield _setting(words, min(i, len(words) - 1), "may change how later commands are read")
+            is_mild = text.startswith("+") or not set("Hk") & set(letters)
+            yield Problem("`set` may change how later commands are read", min(i, len(words) - 1), is_setting=is_mild)
         i += 1
 
 

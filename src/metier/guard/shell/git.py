@@ -166,7 +166,7 @@ def _read_global(words: Sequence[Word]) -> _Global:
                 raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
             # Files of a repository that are checked out among its own become its hooks and configuration.
             # A link to them may come from the repository too, so that a name says little.
-            value = words[i].text.rpartition("=")[2] if equals else words[i].text
+            value = words[i].text.partition("=")[2] if equals else words[i].text
             if (text == "--work-tree" and value != ".") or (text == "-C" and may_be_own(words[i])):
                 problems.append(Problem(f"`git {text}` can lead into the repository's own files", i))
             placed[text] = i

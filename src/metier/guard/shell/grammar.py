@@ -23,12 +23,19 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CASE_ENDS = frozenset({";;", ";&", ";;&"})
 
 
-_EVALUATING = frozenset({"-R", "-v", "=~"})
+_NUMBERED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)?\[[0-9]+\]\+?=")
+_EVALUATING = frozenset({"-R", "-v"})
 _ARITHMETIC = frozenset({"-eq", "-ge", "-gt", "-le", "-lt", "-ne"})
 
 
 def _is_number(word: Word) -> bool:
     return word.text.isdecimal() or (word.text == UNKNOWN and word.variables[0] in ("#", "?"))
+
+
+def _assigned(word: Word, written: str) -> Word:
+    """What gives a variable a value; a number in brackets is all that may stand behind its name."""
+    found = _NUMBERED.match(written)
+    return Word(f"{found[1]}={UNKNOWN}") if found else word
 
 
 @dataclass(slots=True)
@@ -100,6 +107,8 @@ class Grammar:
         inner._list(() if start is None else (")",))
         if inner._token.text != ("" if start is None else ")"):
             raise Unreadable("a substitution is not closed")
+        if inner._scanner.is_waiting:
+            raise Unreadable("a substitution ends before its here-document")
         self._found.refusals += inner._scanner.refusals
         return inner._token.end
 
@@ -340,7 +349,7 @@ class Grammar:
                 if not words and _ASSIGNMENT.match(self._token.text.replace("\\\n", "")):
                     has_assignments = True
                     self._found.refusals.append("an assignment")
-                    self._found.assignments.append(word)
+                    self._found.assignments.append(_assigned(word, self._token.text))
                     if name := _NAME.match(word.text):
                         self._found.variables.note_choice(name[0])
                     self._advance()
@@ -373,6 +382,8 @@ class Grammar:
         self._advance()
         self._skip_newlines()
         while self._token.word is not None:
+            if self._token.text.startswith("[") and not _NUMBERED.match(self._token.text):
+                raise Unreadable("a subscript may run commands")
             self._advance()
             self._skip_newlines()
         self._expect(")")

@@ -31,14 +31,14 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "batcat": ("", ("--pager",)),
     "cpio": ("", ("--rsh-command",)),
     "diff3": ("", ("--diff-program",)),
+    "dpkg": ("", ("--post-invoke", "--pre-invoke")),
     "hg": ("", ("--config",)),
     "install": ("", ("--strip-program",)),
-    "kubectl": ("", ("--kubeconfig",)),
     "man": ("PHC", ("--pager", "--html", "--config-file")),
     "nc": _CONNECTING,
     "ncat": _CONNECTING,
     "netcat": _CONNECTING,
-    "pandoc": ("F", ("--filter", "--lua-filter", "--pdf-engine")),
+    "pandoc": ("FL", ("--filter", "--lua-filter", "--pdf-engine")),
     "rg": ("", ("--pre", "--hostname-bin")),
     "rsync": ("e", ("--rsh", "--rsync-path")),
     "scp": ("DFS", ()),
@@ -64,31 +64,35 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "wget": ("e", ("--execute", "--use-askpass", "--config")),
     "zip": ("", ("--unzip-command",)),
 }
-_COMPILER = re.compile(r"-wrapper|-fplugin.*|-B.*|-?-specs.*|@.*", re.DOTALL)
-_WORDS = {
-    "cc": _COMPILER,
-    "clang": _COMPILER,
-    "clang++": _COMPILER,
-    "cmake": re.compile(r"-[EP]"),
-    "g++": _COMPILER,
-    "gcc": _COMPILER,
-}
-"""Words that make a program start others, where options are written in ways of its own."""
-_TASKS = re.compile(
-    r"-[^-]*[CEIf].*|--(di|ev|file|include-d|makef).*|(?![\w.]+[:?+]*=([0-9]*|true|false|yes|no)$)[\w.]+[:?+]*=.*",
+_COMPILER = re.compile(r"([\w.-]+-)?(gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(-[0-9.]+)?")
+_COMPILING = re.compile(
+    r"-wrapper|-fplugin.*|-fpass-plugin.*|-B.*|--prefix.*|--?specs.*|-fuse-ld=.*/.*|--ld-path.*|-Xclang|-load",
     re.DOTALL,
 )
-_PACKAGES = re.compile(r"-C.*|--(prefix|script-shell|userconfig|globalconfig|node-options|cwd|dir)(=.*)?", re.DOTALL)
-_OWN_MATTER = {
-    "cargo": re.compile(r"-C.*|--(config|manifest-path)(=.*)?", re.DOTALL),
-    "go": re.compile(r"--?(C|exec|modfile|overlay|toolexec)(=.*)?", re.DOTALL),
-    "gmake": _TASKS,
-    "make": _TASKS,
-    "npm": _PACKAGES,
-    "pnpm": _PACKAGES,
-    "yarn": _PACKAGES,
+_CMAKE = frozenset({
+    "capabilities", "cat", "copy", "copy_directory", "copy_if_different", "echo", "make_directory", "remove",
+    "remove_directory", "rename", "rm", "touch",
+})  # fmt: skip
+"""What `cmake -E` does itself."""
+_OWN_MATTER: dict[str, tuple[str, ...]] = {
+    "cargo": ("-C", "--config"),
+    "cmake": ("-C", "-P"),
+    "gmake": ("-C", "-E", "-I", "-f", "--directory", "--eval", "--file", "--include-dir", "--makefile"),
+    "go": ("-C", "-exec", "-modfile", "-overlay", "-toolexec", "-vettool", "-w"),
+    "kubectl": ("--kubeconfig",),
+    "npm": ("-C", "--globalconfig", "--node-options", "--prefix", "--script-shell", "--shell", "--userconfig"),
+    "pnpm": ("-C", "--config", "--dir", "--script-shell"),
+    "yarn": ("--cwd", "--script-shell"),
 }
-"""Words that make build tools do something else than the task that they are told to do."""
+"""Options that make build tools do something else than the task that they are told to do."""
+_OWN_MATTER["make"] = _OWN_MATTER["gmake"]
+_ENDS = frozenset({"npm", "pnpm"})
+"""Programs that hand all that follows `--` to what they run."""
+_MAKE_VALUE = re.compile(
+    r"(?!(\w*(SHELL|MAKE|FLAGS|CMD|COMMAND|EXEC)|CC|CXX|LD|AR|AS|CPP|RM)=)[A-Za-z_]\w*=[\w.,:@%+-]*"
+)
+"""Values that are given to a make file and are no programs, as far as names tell."""
+_UNIQ_VALUED = re.compile(r"-[A-Za-z]*[fsw]|--(skip-[a-z]+|check-chars)")
 _WRITING = frozenset({"iconv", "shuf", "sort", "tree"})
 """Programs of which `-o` names a file to write."""
 # Letters of options that take a value, which is the rest of the cluster or the next word.
@@ -115,11 +119,10 @@ def read_options(words: Sequence[Word]) -> Started:
         return Started(problems=tuple(_ssh_problems(words)))
     if name == "socat":
         return Started(problems=tuple(_socat_problems(words)))
-    if name in _WORDS:
-        return Started(problems=tuple(_worded(words, _WORDS[name])))
+    if _COMPILER.fullmatch(name):
+        return Started(problems=tuple(_compiler_problems(words)))
     if name in _OWN_MATTER:
-        own = _worded(words, _OWN_MATTER[name])
-        return Started(problems=tuple(problem._replace(is_own_matter=True) for problem in own))
+        return Started(problems=(*_own_problems(words), *_cmake_problems(words)))
     if name == "uniq":
         return _read_uniq(words)
     if name not in _STARTING and name not in _WRITING:
@@ -128,24 +131,63 @@ def read_options(words: Sequence[Word]) -> Started:
     return Started(problems=tuple(_problems(words, *_STARTING.get(name, ("", ())))), files=files)
 
 
-def _worded(words: Sequence[Word], form: re.Pattern[str]) -> Iterator[Problem]:
+def _compiler_problems(words: Sequence[Word]) -> Iterator[Problem]:
     for i, word in enumerate(words[1:], 1):
-        if is_chosen(word) or form.fullmatch(word.text):
-            yield _problem(words, i)
+        for beginning in beginnings(word):
+            is_loose = is_unsure(beginning, word) and beginning.startswith((UNKNOWN, "-"))
+            if is_loose or _COMPILING.fullmatch(beginning):
+                yield _problem(words, i)
+
+
+def _cmake_problems(words: Sequence[Word]) -> Iterator[Problem]:
+    for i, word in enumerate(words[1:], 1):
+        verb = words[i + 1].text if i + 1 < len(words) else ""
+        if words[0].text == "cmake" and (word.text != "-E" or verb not in _CMAKE) and word.text.startswith("-E"):
+            yield _problem(words, min(i + 1, len(words) - 1))
+
+
+def _own_problems(words: Sequence[Word]) -> Iterator[Problem]:
+    name = words[0].text
+    for i, word in enumerate(words[1:], 1):
+        if word.text == "--" and name in _ENDS and not words[i - 1].text.startswith("-"):
+            return
+        for beginning in beginnings(word):
+            is_loose = is_unsure(beginning, word) and beginning.startswith((UNKNOWN, "-"))
+            is_value = name.endswith("make") and name != "cmake" and "=" in beginning and not beginning.startswith("-")
+            if is_loose or _is_own_option(name, beginning) or (is_value and not _MAKE_VALUE.fullmatch(beginning)):
+                yield _problem(words, i)._replace(is_own_matter=True)
+
+
+def _is_own_option(program: str, text: str) -> bool:
+    """Whether a word is one of the options: shortened, with one hyphen or two, or as a letter with its value."""
+    if not text.startswith("-") or not (given := text.lstrip("-").partition("=")[0]):
+        return False
+    for option in _OWN_MATTER[program]:
+        name = option.lstrip("-")
+        if len(name) == 1:
+            is_there = name in given if program.endswith("make") else given[0] == name
+            if is_there and not text.startswith("--"):
+                return True
+        elif given == name or (len(given) > 1 and name.startswith(given) and program != "go"):
+            return True
+    return False
 
 
 def _read_uniq(words: Sequence[Word]) -> Started:
     """The second file that `uniq` is given is written."""
-    operands = [
-        i
-        for i, word in enumerate(words[1:], 1)
-        if not word.text.startswith("-") and not re.fullmatch(r"-[A-Za-z]*[fsw]", words[i - 1].text)
-    ]
+    operands: list[int] = []
+    are_operands = False
+    for i, word in enumerate(words[1:], 1):
+        if word.text == "--" and not are_operands:
+            are_operands = True
+            continue
+        is_option = word.text.startswith("-") and word.text != "-"
+        is_value = is_option or _UNIQ_VALUED.fullmatch(words[i - 1].text) is not None
+        if are_operands or not is_value:
+            operands.append(i)
     problems = tuple(Problem("`uniq` may write its second file", i) for i in operands if words[i].splits)
-    return Started(
-        problems=problems,
-        files=tuple(Used(i, Redirection(target=words[i], writes=True, reads=False)) for i in operands[1:2]),
-    )
+    written = tuple(Used(i, Redirection(target=words[i], writes=True, reads=False)) for i in operands[1:2])
+    return Started(problems=problems, files=written)
 
 
 def _problem(words: Sequence[Word], index: int) -> Problem:

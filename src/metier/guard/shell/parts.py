@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from metier.guard.shell.builtins import DECLARING
+from metier.guard.shell.find import ANYTHING
 from metier.guard.shell.git import subcommand_index, subcommand_name
 from metier.guard.shell.places import FOLDER_BUILTINS
 from metier.guard.shell.reading import read_shell
 from metier.guard.shell.scanner import UNKNOWN, Unreadable, Word
 from metier.guard.shell.script import Command
 from metier.guard.shell.starting import Unclear
-from metier.guard.shell.variables import is_command, is_evaluated
-from metier.guard.shell.wrappers import program_name, what_starts
+from metier.guard.shell.variables import is_command, is_evaluated, is_tame
+from metier.guard.shell.wrappers import is_shell, program_name, starts_others, what_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 MAX_WRAPPING = 6
 """How many commands may start each other."""
 _MAX_FOLDERS = 32
-_DECLARING = frozenset({"declare", "export", "local", "readonly", "typeset"})
+_MAX_PARTS = 2_000
 
 
 class Parts:
@@ -45,7 +47,7 @@ class Parts:
 
     def add(self, command: Command, depth: int = 0) -> list[Command]:
         """One command; gives what it is and all that it starts."""
-        if depth > MAX_WRAPPING:
+        if depth > MAX_WRAPPING or len(self._each) > _MAX_PARTS:
             raise Unreadable("too many commands start each other")
         words = command.words
         if not words[0].is_known:
@@ -63,15 +65,25 @@ class Parts:
 
     def _add_assignment(self, word: Word, depth: int) -> None:
         """What the value of a variable makes programs start later."""
-        # What is behind the name is a subscript, which was read with the word, or a plus sign.
         name, _, value = word.text.partition("=")
-        name = name.partition("[")[0].rstrip("+")
-        if UNKNOWN in name or is_evaluated(name):
-            raise Unclear(f"the value of {name.replace(UNKNOWN, '*')} can start programs", 0)
-        if is_command(name) and value:
-            if not word.is_known:
-                raise Unclear(f"what {name} starts is not known before it runs", 0)
-            self.add_script(read_shell(value, depth=depth + 1), depth + 1)
+        # What is behind the name is a subscript, which was read with the word, or a plus sign.
+        plain = name.partition("[")[0].rstrip("+")
+        if UNKNOWN in plain or (is_evaluated(plain) and not is_tame(word.text)):
+            raise Unclear(f"the value of {plain.replace(UNKNOWN, '*')} can start programs", 0)
+        if not value or not is_command(plain):
+            return
+        program = value.split()[0].rpartition("/")[2] if value.strip() else ""
+        if plain == "SHELL" and is_shell(program):
+            return
+        if word.free or "" in word.variables or UNKNOWN in program or name.endswith("+"):
+            raise Unclear(f"what {plain} starts is not known before it runs", 0)
+        # What comes from the environment was not chosen by the command.
+        script = read_shell(value.replace(UNKNOWN, "x"), depth=depth + 1)
+        self.add_script(script, depth + 1)
+        for command in script.commands:
+            if starts_others(command.words[0].text):
+                # It is given more words than are seen here.
+                self.add(Command(text=command.text, words=(*command.words, ANYTHING)), depth + 1)
 
     def _add_started(self, command: Command, words: tuple[Word, ...], seen: list[Command], depth: int) -> None:
         if words[0].text.startswith("git-"):
@@ -85,7 +97,7 @@ class Parts:
             seen.append(Command(text=command.text, words=(words[0], *rest)))
             also = tuple(word._replace(text=subcommand_name(word.text)) for word in rest[:1])
             seen.append(Command(text=command.text, words=(words[0], *also, *rest[1:])))
-        if words[0].text in _DECLARING:
+        if words[0].text in DECLARING:
             for word in words[1:]:
                 if "=" in word.text or not word.is_known:
                     self._add_assignment(word, depth)
@@ -97,9 +109,15 @@ class Parts:
                         self._add_assignment(word, depth)
             if inner.script is not None:
                 self.add_script(read_shell(inner.script, depth=depth + 1), depth + 1)
-            else:
-                said = " ".join(word.text for word in inner.words if word.is_known)
-                seen += self.add(Command(text=said, words=inner.words), depth + 1)
+                continue
+            said = " ".join(word.text for word in inner.words if word.is_known)
+            inside = Command(text=said, words=inner.words)
+            try:
+                seen += self.add(inside, depth + 1)
+            except (Unclear, Unreadable):
+                if not inner.is_guess:
+                    raise
+                seen.append(inside)
 
     def folders(self, start: str) -> list[str] | None:
         """Every folder that the commands may run in; None when that is not known."""

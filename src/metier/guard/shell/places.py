@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from metier.guard.patterns import glob_matches
@@ -18,6 +21,7 @@ FOLDER_BUILTINS = frozenset({"cd", "popd", "pushd"})
 _SAME_SHELL = frozenset({"builtin", "command", "eval", "time", "trap"})
 _MENTION = re.compile(r"\b(cd|popd|pushd)\b")
 
+_MAX_FOUND = 64
 _FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w./@%+-]*)")
 
 
@@ -53,12 +57,32 @@ def may_be_own(word: Word) -> bool:
     return any(is_own(word.text.replace(UNKNOWN, instead)) for instead in ("*", "", "/"))
 
 
+def possible_paths(word: Word, folders: Sequence[str]) -> list[str]:
+    """The paths that a word may name, from any of some folders: files that are there, where a pattern finds them."""
+    texts = [word.text]
+    if flat := _FLAT_BRACES.fullmatch(word.braces) if word.braces else None:
+        texts = [f"{flat[1]}{each}{flat[3]}" for each in flat[2].split(",")]
+    found: list[str] = []
+    for folder in folders:
+        for text in texts:
+            text = text.replace(UNKNOWN, folder, 1) if word.firm else text
+            if UNKNOWN not in text:
+                found.append(os.path.join(folder, text))
+                continue
+            pattern = os.path.join(glob.escape(folder), text.replace(UNKNOWN, "*"))
+            # What is put there need not be there yet.
+            for each in (pattern, os.path.dirname(pattern)):
+                found += islice(glob.iglob(each), _MAX_FOUND)
+    return found
+
+
 def is_own(path: str) -> bool:
     """Whether a path leads into the files of a repository itself; a `*` may stand for anything.
 
     >>> is_own("a/.git/hooks"), is_own(".gi*"), is_own("a.git"), is_own(".gitignore")
     (True, True, False, False)
     """
-    names = path.casefold().rpartition("=")[2].split("/")
+    path = path.casefold()
+    value = path.partition("=")[2] if path.startswith("-") else path
     # No star stands for a point at the beginning.
-    return any(name.startswith(".") and glob_matches(name, ".git") for name in names)
+    return any(name.startswith(".") and glob_matches(name, ".git") for name in value.split("/"))

@@ -31,10 +31,14 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])\}")
 # The forms that only choose or cut a value; `${x@P}`, `${!x}` and subscripts can run commands.
 _BRACED_MORE = re.compile(
-    r"\{(?:#?[A-Za-z_][A-Za-z0-9_]*(?:(?::?[-+=?]|##?|%%?|//?)[A-Za-z0-9_./: *-]*|:[0-9]+(?::[0-9]+)?|\^\^?|,,?)?|"
-    r"[#!]?[A-Za-z_][A-Za-z0-9_]*\[[@*]\])\}"
+    r"\{(?:#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*])"
+    r"(?:(?::?[-+?]|##?|%%?|//?)[A-Za-z0-9_./:, *-]*|:[0-9]+(?::[0-9]+)?|\^\^?|,,?)?|"
+    r"[#!]?[A-Za-z_][A-Za-z0-9_]*\[(?:[@*]|[0-9]+)\])\}"
 )
-_PLAIN_VARIABLES = re.compile(r"(?:[^$`\\]|\$[A-Za-z_]|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$(?=\s|\Z))*")
+_NUMBERS = re.compile(r"\(\([0-9 +*/%-]+\)\)")
+_PLAIN_VARIABLES = re.compile(
+    r"(?:[^$`\\]|\\[^\n]|\$[A-Za-z_0-9@*#?]|\$\{[A-Za-z_][A-Za-z0-9_]*(?::?[-+][A-Za-z0-9_./ -]*)?\}|\$(?=\s|\Z))*"
+)
 _DELIMITER = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)|'([A-Za-z_][A-Za-z0-9_]*)'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
 _FILE_NUMBER = re.compile(r"[0-9]+(?=[<>])")
 
@@ -56,7 +60,8 @@ class Word(NamedTuple):
     free: bool = False
     """Whether the command itself chooses what the unknown part is, by a loop, by braces or by its input."""
     variables: tuple[str, ...] = ()
-    """The variable that each unknown part is the value of, or a quote; nothing where files or choices decide."""
+    """The variable that each unknown part is the value of, or a sign for what is made of values; nothing where files or
+    choices decide."""
     firm: bool = False
     """Whether it begins with no hyphen although its beginning is unknown: it is a folder."""
     braces: str = ""
@@ -117,6 +122,11 @@ class Scanner:
         """What was found where, to be compared with a second reading."""
         self._heredocs: list[tuple[str, bool, bool]] = []
         self._nested = nested
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a here-document has been announced that has not been read."""
+        return bool(self._heredocs)
 
     def next(self) -> Token:
         """The next token after blanks, comments and continued lines."""
@@ -327,12 +337,17 @@ class Scanner:
             elif braced := _BRACED_MORE.match(text, at):
                 self.refusals.append("a parameter expansion")
                 building.free = True
-                self._variable(building, "", braced.end(), is_quoted=is_quoted)
+                self._variable(building, "{", braced.end(), is_quoted=is_quoted)
             else:
                 raise Unreadable("it has a parameter expansion that may run commands")
         elif following == "(":
             if text.startswith("((", at):
-                raise Unreadable("it has an arithmetic expansion")
+                if not (numbers := _NUMBERS.match(text, at)):
+                    raise Unreadable("it has an arithmetic expansion")
+                self.refusals.append("an arithmetic expansion")
+                building.free = True
+                self._variable(building, "{", numbers.end(), is_quoted=is_quoted)
+                return
             self._substitution(building, at + 1, "a command substitution", splits=not is_quoted)
         elif following == "[":
             raise Unreadable("it has an arithmetic expansion")

@@ -46,6 +46,8 @@ class Inner(NamedTuple):
     """Whether it is started in another folder."""
     is_own_matter: bool = False
     """Whether starting things is what the program is for: whoever allows the program allows it."""
+    is_guess: bool = False
+    """Whether it may be the value of an option, and start nothing."""
 
 
 class Used(NamedTuple):

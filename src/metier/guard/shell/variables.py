@@ -30,12 +30,19 @@ _RUNS_ANYTHING = frozenset({".", "eval", "source", "trap"})
 _COUNTS = re.compile(r"%[^A-Za-z%]*[hlLjzt]*n")
 """The directive by which `printf` stores a number in a variable."""
 _EVALUATED = re.compile(
-    r"BASH_\w+|BASHOPTS|SHELLOPTS|ENV|PS[0-4]|PROMPT_COMMAND|(LD|DYLD)_\w+|GIT_CONFIG\w*|GIT_EXEC_PATH|"
-    r"GIT_TEMPLATE_DIR|\w+_OPTIONS|\w*MAKEFLAGS|MAKEFILES|PERL5OPT|RUBYOPT|PYTHONSTARTUP|npm_config_\w+"
+    r"BASH_.*|BASHOPTS|SHELLOPTS|PS[04]|PROMPT_COMMAND|LD_(PRELOAD|AUDIT)|DYLD_INSERT_LIBRARIES|GIT_CONFIG.*|"
+    r"GIT_EXEC_PATH|GIT_TEMPLATE_DIR|TAR_OPTIONS|\w*MAKEFLAGS|MAKEFILES|LUA_INIT\w*|VIMINIT|EXINIT|"
+    r"npm_config_(script_shell|shell|prefix|userconfig|globalconfig|editor|git|viewer|browser)",
+    re.DOTALL | re.IGNORECASE,
 )
+_TAME = re.compile(
+    r"BASH_SILENCE_\w+=.*|GIT_CONFIG_NOSYSTEM=.*|GIT_CONFIG_(GLOBAL|SYSTEM)=/dev/null|\w*MAKEFLAGS=[\w -]*|[^=]*=",
+    re.DOTALL,
+)
+"""Values of such variables that do nothing."""
 _COMMAND = re.compile(
-    r"\w*(EDITOR|PAGER|_COMMAND|_SSH|_RSH|ASKPASS)|GIT_EXTERNAL_DIFF|GIT_SEQUENCE_EDITOR|LESSOPEN|LESSCLOSE|BROWSER|"
-    r"VISUAL|SHELL|FCEDIT"
+    r"\w*(EDITOR|PAGER|_COMMAND|_SSH|_RSH|ASKPASS|BROWSER|EXTERNAL_DIFF|_PROG|_WRAPPER)|LESSOPEN|LESSCLOSE|VISUAL|SHELL|"
+    r"FCEDIT|HGMERGE|CC|CXX|LD|AR|CPP|RUSTC"
 )
 _CHOSEN = frozenset({*"0123456789@*_", "DIRSTACK", "OLDPWD", "OPTARG", "PIPESTATUS", "PWD", "REPLY"})
 """Parameters that a command gives values to without an assignment."""
@@ -57,6 +64,15 @@ def is_evaluated(name: str) -> bool:
     (True, True, False)
     """
     return _EVALUATED.fullmatch(name) is not None
+
+
+def is_tame(assignment: str) -> bool:
+    """Whether the value is one that does nothing, although the variable is one that is evaluated.
+
+    >>> is_tame("MAKEFLAGS=-j8"), is_tame("MAKEFLAGS=--eval=x")
+    (True, False)
+    """
+    return _TAME.fullmatch(assignment) is not None
 
 
 def is_command(name: str) -> bool:

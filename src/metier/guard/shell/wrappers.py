@@ -132,7 +132,7 @@ _OPAQUE = frozenset({
 _SHELLS = frozenset(
     {"ash", "bash", "bash-static", "dash", "ksh", "ksh93", "lksh", "mksh", "posh", "rbash", "sh", "yash", "zsh"}
 )
-_LOADER = re.compile(r"ld(-[\w-]+)?\.so(\.[0-9]+)?|ld-[\w.-]+\.so(\.[0-9]+)?")
+_LOADER = re.compile(r"ld[\w-]*(\.[\w-]+)*\.so(\.[0-9]+)*|libc\.musl-[\w.-]+")
 _ALSO = {
     f"g{name}": name for name in ("env", "find", "nice", "nohup", "sort", "split", "stdbuf", "tar", "timeout", "xargs")
 } | {"bsdtar": "tar"}
@@ -149,8 +149,10 @@ _PREPARING: dict[str, tuple[str, ...]] = {
     "mise": ("exec", "x"),
     "npm": ("exec", "x"),
     "npx": (),
+    "opam": ("exec",),
     "pdm": ("run",),
     "pipenv": ("run",),
+    "pipx": ("run",),
     "pnpm": ("dlx", "exec"),
     "pnpx": (),
     "poetry": ("run",),
@@ -211,6 +213,25 @@ def _started(name: str, words: Sequence[Word]) -> Started:
     return started._replace(inner=tuple(_prepared(words, _PREPARING[name]))) if name in _PREPARING else started
 
 
+def is_shell(name: str) -> bool:
+    """Whether a program is a shell.
+
+    >>> is_shell("dash"), is_shell("git")
+    (True, False)
+    """
+    return name in _SHELLS
+
+
+def starts_others(word: str) -> bool:
+    """Whether it is what a program is for to start others.
+
+    >>> starts_others("/usr/bin/env"), starts_others("cat")
+    (True, False)
+    """
+    name = program_name(word)
+    return name in _SHAPES or name in _READERS or name in _WHOLE_READERS or name in _OPAQUE or name in _SHELLS
+
+
 def program_name(word: str) -> str:
     """The name of a program that may be given by a path.
 
@@ -258,14 +279,28 @@ def _assigns(name: str, text: str) -> bool:
 
 
 def _prepared(words: Sequence[Word], verbs: tuple[str, ...]) -> Iterator[Inner]:
-    """What is started in a place that was prepared for it: any word, where options come before it."""
-    start = 2 if verbs else 1
-    if start >= len(words) or (verbs and words[1].text not in verbs):
+    """What is started in a place that was prepared for it; where options come before it, what may be started."""
+    verb = next((i for i, word in enumerate(words[1:6], 1) if word.text in verbs), 0)
+    if verbs and not verb:
         return
-    has_options = words[start].text.startswith("-") or "=" in words[start].text
-    for i in range(start, len(words) if has_options else start + 1):
-        if words[i].is_known and words[i].text and not words[i].text.startswith("-"):
-            yield Inner(i, tuple(words[i:]), is_own_matter=True)
+    is_certain = True
+    for i in range(verb + 1, len(words)):
+        text = words[i].text
+        if not is_certain and words[i - 1].text in ("-c", "--call") and words[i].is_known:
+            yield Inner(i, script=text, is_own_matter=True)
+        if text.startswith("-"):
+            is_certain = text == "--"
+        elif "=" not in text and words[i].is_known and text:
+            sets_variables = "=" in words[i - 1].text
+            inner = Inner(i, tuple(words[i:]), is_own_matter=True, sets_variables=sets_variables)
+            yield inner._replace(is_guess=not is_certain)
+            # What follows an option may be its value, and then the next is what is started.
+            if is_certain:
+                break
+            is_certain = True
+    after = next((i + 1 for i, word in enumerate(words) if word.text == "--"), len(words))
+    if after < len(words) and words[after].is_known and words[after].text:
+        yield Inner(after, tuple(words[after:]), is_own_matter=True)
 
 
 def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:
