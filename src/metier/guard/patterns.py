@@ -31,14 +31,16 @@ class WordPattern(NamedTuple):
     """Each the pieces between the stars of one way to be like it."""
     wild: tuple[tuple[int, int], ...] = ()
     """Which of its words have a `*` beside other characters (`scripts/*`), and how many folders each goes up."""
-
     size: int = 0
     """How many words it has, with those that have a `*`."""
 
     def matches(self, words: Sequence[Word]) -> bool:
         """Whether the words are certainly like it."""
+        return self._fits(words) and not self.climbs(words)
+
+    def _fits(self, words: Sequence[Word]) -> bool:
         text = _BETWEEN.join(word.text for word in words)
-        return any(_has_pieces(pieces, text) for pieces in self.forms) and not self.climbs(words)
+        return any(_has_pieces(pieces, text) for pieces in self.forms)
 
     def climbs(self, words: Sequence[Word]) -> bool:
         """Whether a word leaves the folder that the pattern says it is in, or may leave it."""
@@ -52,8 +54,7 @@ class WordPattern(NamedTuple):
     def may_match(self, words: Sequence[Word]) -> bool:
         """Whether the words can be like it, whatever their unknown parts turn out to be."""
         if all(word.is_known for word in words):
-            joined = _BETWEEN.join(word.text for word in words)
-            return any(_has_pieces(pieces, joined) for pieces in self.forms)
+            return self._fits(words)
         text = words[0].text
         for word in words[1:]:
             text += word.text if word.splits and word.text.startswith(UNKNOWN) else _BETWEEN + word.text

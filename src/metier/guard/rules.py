@@ -18,14 +18,16 @@ MAX_PATTERN = 1024
 _RULE = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _NAME = re.compile(r"[^\s,;()]+")
 _SEVERAL = re.compile(
-    r"""[^\s"']*([,;|`]|:(?![*/\\])) # the program ends where something else begins
-    |.*(:(\s|$)|\\:|:\*\s*([^\s:|]|\|\|)|`)          # a colon that was meant for `:*`, or one that is not at the end
-    |\S+.*\S[,;](\s|$)                    # several commands
-    |(?P<quote>["']).*:\*(?P=quote)$                       # quotes around all of it
+    r"""
+      [^\s"']*([,;|`]|:(?![*/\\]))        # the program ends where something else begins
+    | .*(:(\s|$)|\\:|:\*\s*([^\s:|]|\|\|)) # a colon that was meant for `:*`, or `:*` that is not at the end
+    | .*(`|,(\s|$)|(?<!\\);.*:\*)          # several commands; one command of several parts is written as it is
+    | (?P<quote>["']).*:\*(?P=quote)$     # quotes around all of it
     """,
     re.DOTALL | re.VERBOSE,
 )
 """Several commands in one pattern, or a pattern that would be about nothing."""
+# A pattern in other brackets, or behind a colon.
 _ATTACHED = re.compile(r"(\w+)[\[{].*|(?i:(bash|shell)):.*", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

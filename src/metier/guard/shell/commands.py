@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from metier.guard.matching import Match, forbids, listed, permits, shown
 from metier.guard.patterns import word_patterns
 from metier.guard.shell.parts import MAX_WRAPPING, Parts
-from metier.guard.shell.places import FOLDER_BUILTINS, changes_folder, is_own, is_relative, possible_paths
+from metier.guard.shell.places import changes_folder, is_own, is_relative, possible_paths, reachable, ways_of
 from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
 from metier.guard.shell.scanner import Unreadable, Word
 from metier.guard.shell.script import Command
@@ -31,7 +31,6 @@ _CHANGING_ARGUMENTS = (
     "shell", "stdin", "user", "variables", "vars",
 )  # fmt: skip
 """Arguments beside the command that change what it does."""
-_MAX_FOLDERS = 64
 _NO_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
 
 
@@ -164,14 +163,15 @@ class _Ceiling:
     def __init__(self, rules: Sequence[Rule], workspace: str) -> None:
         self._rules = rules
         self._workspace = workspace
+        self._home = workspace or os.getcwd()
         self._about = [
             (rule, word_patterns(rule.pattern or "")) for rule in rules if rule.names("bash") and not rule.is_malformed
         ]
 
     def permit(self, given: str | list[str], folder: str) -> Match:
         """The match for a whole command; `_Refused` says what is not inside."""
-        home = self._workspace or os.getcwd()
-        place = _Place(folder, is_workspace=folder == home or _real(folder) == _real(home) != "", folders=(folder,))
+        is_home = folder == self._home or _real(folder) == _real(self._home) != ""
+        place = _Place(folder, is_workspace=is_home, folders=(folder,))
         if isinstance(given, str):
             if odd := odd_character(given):
                 raise Unreadable(odd)
@@ -185,11 +185,11 @@ class _Ceiling:
 
     def _permit_script(self, text: str, place: _Place, depth: int) -> Rule:
         script = read_shell(text, depth=depth)
-        home = self._workspace or os.getcwd()
         if script.refusal:
             raise _Refused(f"Rules with patterns do not allow {script.refusal}: `{shown(text)}`.")
         if any(self._moves(command.words) for command in script.commands):
-            place = _ELSEWHERE._replace(folders=_folders(script, place.folders or (home,)))
+            ways = [word for command in script.commands for word in ways_of(command.words)]
+            place = _ELSEWHERE._replace(folders=tuple(reachable(ways, place.folders or (self._home,))))
         piped = self._piped(script)
         decided: Rule | None = None
         for command in script.commands:
@@ -204,7 +204,7 @@ class _Ceiling:
     def _moves(self, words: Sequence[Word]) -> bool:
         """Whether a command leaves the folder that it is in, as far as can be seen."""
         if changes_folder(words[:1]) and len(words) == 2 and words[1].is_known and os.path.isabs(words[1].text):
-            return _real(words[1].text) != _real(self._workspace or os.getcwd())
+            return _real(words[1].text) != _real(self._home)
         return changes_folder(words)
 
     def _piped(self, script: Script) -> dict[int, _Fit]:
@@ -248,8 +248,9 @@ class _Ceiling:
             if is_relative(words[0].text):
                 raise _Refused(f"`{shown(words[0].text)}` is another program in another folder.")
             fitting = [(rule, pattern) for rule, pattern in fitting if not any(map(is_relative, pattern.literal))]
-        is_elsewhere = any(parts[0].climbs(words) for rule, parts in self._about if rule is listed_by)
-        if not fitting and (listed_by is None or is_elsewhere):
+        if not fitting and (
+            listed_by is None or any(parts[0].climbs(words) for rule, parts in self._about if rule is listed_by)
+        ):
             raise _Refused(f"`{shown(text)}` is not among what is allowed: {listed(self._rules)}.")
 
         def spelling(index: int) -> list[_Fit]:
@@ -261,9 +262,8 @@ class _Ceiling:
             if not is_whole and not spelling(problem.at):
                 raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(problem.reason)}.")
         for at in started.places:
-            home = self._workspace or os.getcwd()
-            paths = possible_paths(words[at], place.folders or (home,))
-            if any(_leads_into_own(path, home) for path in paths) and not spelling(at):
+            paths = possible_paths(words[at], place.folders or (self._home,))
+            if any(_leads_into_own(path, self._home) for path in paths) and not spelling(at):
                 raise _Refused(f"`{shown(words[at].text)}` leads into a repository's own files.")
         for used in started.files:
             if not spelling(used.at):
@@ -301,15 +301,6 @@ class _Ceiling:
                     f"The redirection to `{shown(path)}` needs {tool.title()}, and what is allowed is: "
                     f"{listed(self._rules)}."
                 )
-
-
-def _folders(script: Script, start: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders that the commands of a script may be in."""
-    found = list(start)
-    for command in script.commands:
-        if command.words[0].text in FOLDER_BUILTINS and len(found) < _MAX_FOLDERS:
-            found += [path for word in command.words[1:] for path in possible_paths(word, tuple(found))]
-    return tuple(dict.fromkeys(found))
 
 
 def _forms(pattern: str) -> list[str]:

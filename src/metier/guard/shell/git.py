@@ -153,6 +153,7 @@ def subcommand_index(words: Sequence[Word]) -> int:
 def _read_global(words: Sequence[Word]) -> _Global:
     problems: list[Problem] = []
     placed: dict[str, int] = {}
+    places: list[int] = []
     i = 1
     while i < len(words) and words[i].is_known and words[i].text.startswith("-"):
         text, equals, _ = words[i].text.partition("=")
@@ -170,6 +171,7 @@ def _read_global(words: Sequence[Word]) -> _Global:
             if (text == "--work-tree" and value != ".") or (text == "-C" and may_be_own(words[i])):
                 problems.append(Problem(f"`git {text}` can lead into the repository's own files", i))
             placed[text] = i
+            places += [i] * (text == "-C")
             i += 1
         elif text in _FLAGS and not equals:
             i += 1
@@ -177,8 +179,7 @@ def _read_global(words: Sequence[Word]) -> _Global:
             raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
     if "-C" in placed and ("--work-tree" in placed or "--git-dir" in placed):
         problems.append(Problem("folders of `git` that depend on each other can be anywhere", max(placed.values())))
-    places = (placed["-C"],) if "-C" in placed else ()
-    return _Global(i, tuple(problems), bool(places) or "--work-tree" in placed, places)
+    return _Global(i, tuple(problems), bool(places) or "--work-tree" in placed, tuple(places))
 
 
 def _placing_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:

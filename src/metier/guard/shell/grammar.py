@@ -89,7 +89,7 @@ class Grammar:
                 tuple(settled[id(command)] if command else None for command in pipeline) for pipeline in found.pipelines
             ),
             redirections=tuple(found.redirections),
-            assignments=tuple(found.assignments),
+            assignments=tuple(map(self._settled_assignment, found.assignments)),
             refusal=refusals[0] if refusals else "",
         )
 
@@ -98,6 +98,11 @@ class Grammar:
         # The shell around an inner one may have given its variables any value.
         words, variants = self._found.variables.settle(command.words, are_chosen=self._is_inner)
         return Command(text=command.text, words=words, variants=variants)
+
+    def _settled_assignment(self, word: Word) -> Word:
+        """The assignment, marked if it is made of values that the command chooses itself."""
+        (settled,), variants = self._found.variables.settle((word,), are_chosen=self._is_inner)
+        return settled._replace(free=settled.free or bool(variants))
 
     def _nested(self, text: str, start: int | None) -> int:
         """Read a substitution: in the same text up to its parenthesis, or all of a text of its own."""

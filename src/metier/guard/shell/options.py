@@ -74,18 +74,20 @@ _CMAKE = frozenset({
     "remove_directory", "rename", "rm", "touch",
 })  # fmt: skip
 """What `cmake -E` does itself."""
+_MAKE = ("-C", "-E", "-I", "-f", "--directory", "--eval", "--file", "--include-dir", "--makefile")
+_MAKES = frozenset({"gmake", "make"})
 _OWN_MATTER: dict[str, tuple[str, ...]] = {
     "cargo": ("-C", "--config"),
     "cmake": ("-C", "-P"),
-    "gmake": ("-C", "-E", "-I", "-f", "--directory", "--eval", "--file", "--include-dir", "--makefile"),
+    "gmake": _MAKE,
     "go": ("-C", "-exec", "-modfile", "-overlay", "-toolexec", "-vettool", "-w"),
     "kubectl": ("--kubeconfig",),
+    "make": _MAKE,
     "npm": ("-C", "--globalconfig", "--node-options", "--prefix", "--script-shell", "--shell", "--userconfig"),
     "pnpm": ("-C", "--config", "--dir", "--script-shell"),
     "yarn": ("--cwd", "--script-shell"),
 }
 """Options that make build tools do something else than the task that they are told to do."""
-_OWN_MATTER["make"] = _OWN_MATTER["gmake"]
 _ENDS = frozenset({"npm", "pnpm"})
 """Programs that hand all that follows `--` to what they run."""
 _MAKE_VALUE = re.compile(
@@ -122,7 +124,8 @@ def read_options(words: Sequence[Word]) -> Started:
     if _COMPILER.fullmatch(name):
         return Started(problems=tuple(_compiler_problems(words)))
     if name in _OWN_MATTER:
-        return Started(problems=(*_own_problems(words), *_cmake_problems(words)))
+        more = _cmake_problems(words) if name == "cmake" else ()
+        return Started(problems=(*_own_problems(words), *more))
     if name == "uniq":
         return _read_uniq(words)
     if name not in _STARTING and name not in _WRITING:
@@ -142,7 +145,7 @@ def _compiler_problems(words: Sequence[Word]) -> Iterator[Problem]:
 def _cmake_problems(words: Sequence[Word]) -> Iterator[Problem]:
     for i, word in enumerate(words[1:], 1):
         verb = words[i + 1].text if i + 1 < len(words) else ""
-        if words[0].text == "cmake" and (word.text != "-E" or verb not in _CMAKE) and word.text.startswith("-E"):
+        if word.text.startswith("-E") and (word.text != "-E" or verb not in _CMAKE):
             yield _problem(words, min(i + 1, len(words) - 1))
 
 
@@ -153,7 +156,7 @@ def _own_problems(words: Sequence[Word]) -> Iterator[Problem]:
             return
         for beginning in beginnings(word):
             is_loose = is_unsure(beginning, word) and beginning.startswith((UNKNOWN, "-"))
-            is_value = name.endswith("make") and name != "cmake" and "=" in beginning and not beginning.startswith("-")
+            is_value = name in _MAKES and "=" in beginning and not beginning.startswith("-")
             if is_loose or _is_own_option(name, beginning) or (is_value and not _MAKE_VALUE.fullmatch(beginning)):
                 yield _problem(words, i)._replace(is_own_matter=True)
 
@@ -165,7 +168,7 @@ def _is_own_option(program: str, text: str) -> bool:
     for option in _OWN_MATTER[program]:
         name = option.lstrip("-")
         if len(name) == 1:
-            is_there = name in given if program.endswith("make") else given[0] == name
+            is_there = name in given if program in _MAKES else given[0] == name
             if is_there and not text.startswith("--"):
                 return True
         elif given == name or (len(given) > 1 and name.startswith(given) and program != "go"):

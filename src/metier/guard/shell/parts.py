@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.builtins import DECLARING
 from metier.guard.shell.find import ANYTHING
 from metier.guard.shell.git import subcommand_index, subcommand_name
-from metier.guard.shell.places import FOLDER_BUILTINS
+from metier.guard.shell.places import FOLDER_BUILTINS, MAX_WAYS, reachable
 from metier.guard.shell.reading import read_shell
 from metier.guard.shell.scanner import UNKNOWN, Unreadable, Word
 from metier.guard.shell.script import Command
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 MAX_WRAPPING = 6
 """How many commands may start each other."""
-_MAX_FOLDERS = 32
 _MAX_PARTS = 2_000
 
 
@@ -34,7 +32,8 @@ class Parts:
         self._each: list[list[Command]] = []
         self._pipelines: list[list[list[Command] | None]] = []
         self.redirections: list[Redirection] = []
-        self._ways: list[str | None] = []
+        self._ways: list[Word] = []
+        self._is_lost = False
 
     def add_script(self, script: Script, depth: int = 0) -> None:
         """All parts of a script, and what they start."""
@@ -54,7 +53,8 @@ class Parts:
             raise Unreadable("the program is not known before it runs")
         if words[0].text in FOLDER_BUILTINS:
             is_plain = len(words) == 2 and words[1].is_known and not words[1].text.startswith("-")
-            self._ways.append(words[1].text if is_plain else None)
+            self._ways += words[1:2]
+            self._is_lost |= not is_plain or len(self._ways) > MAX_WAYS
         name = program_name(words[0].text)
         plain = name.lower().removesuffix(".exe")
         seen = [command, *(Command(text=command.text, words=(Word(n), *words[1:])) for n in {name, plain})]
@@ -121,12 +121,7 @@ class Parts:
 
     def folders(self, start: str) -> list[str] | None:
         """Every folder that the commands may run in; None when that is not known."""
-        found = [start]
-        for way in self._ways:
-            if way is None or len(found) > _MAX_FOLDERS:
-                return None
-            found += [os.path.join(folder, way) for folder in found]
-        return found
+        return None if self._is_lost else reachable(self._ways, [start])
 
     def sequences(self, size: int) -> Iterator[Sequence[list[Command] | None]]:
         """Every command alone, or those that follow each other in a pipeline."""

@@ -21,6 +21,8 @@ FOLDER_BUILTINS = frozenset({"cd", "popd", "pushd"})
 _SAME_SHELL = frozenset({"builtin", "command", "eval", "time", "trap"})
 _MENTION = re.compile(r"\b(cd|popd|pushd)\b")
 
+MAX_WAYS = 6
+"""How many times a command may change its folder until nobody follows it any more."""
 _MAX_FOUND = 64
 _FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w./@%+-]*)")
 
@@ -34,6 +36,11 @@ def changes_folder(words: Sequence[Word]) -> bool:
     """
     name = words[0].text
     return name in FOLDER_BUILTINS or (name in _SAME_SHELL and any(_MENTION.search(word.text) for word in words[1:]))
+
+
+def ways_of(words: Sequence[Word]) -> Sequence[Word]:
+    """The words of a simple command that may name the folder it goes to; nothing if it goes nowhere."""
+    return words[1:] if words[0].text in FOLDER_BUILTINS else ()
 
 
 def is_relative(path: str) -> bool:
@@ -74,6 +81,15 @@ def possible_paths(word: Word, folders: Sequence[str]) -> list[str]:
             for each in (pattern, os.path.dirname(pattern)):
                 found += islice(glob.iglob(each), _MAX_FOUND)
     return found
+
+
+def reachable(ways: Sequence[Word], start: Sequence[str]) -> list[str]:
+    """Every folder that one may be in after some of the ways, each the folder that a command goes to."""
+    found = list(start)
+    for way in ways[:MAX_WAYS]:
+        if len(found) <= _MAX_FOUND:
+            found += possible_paths(way, found)
+    return list(dict.fromkeys(found))
 
 
 def is_own(path: str) -> bool:
