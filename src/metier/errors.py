@@ -19,6 +19,9 @@
     ├── SkillNotActive          the session has not loaded that skill
     ├── SessionNotFound         there is no such session, or it was closed
     ├── ScriptUnsupported       a script that nothing here can run
+    ├── IsolationMissing        a job must be kept from something, and nothing here can do that
+    ├── ShellUnavailable        the virtual shell, or a part that it needs, is missing here
+    ├── ShellRefused            the virtual shell cannot do that: a path, a limit, or something that is still running
     └── AuditUnavailable        the audit log that was asked for cannot be written
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
@@ -170,6 +173,24 @@ class ScriptUnsupported(MetierError):
     """A script that nothing here can run."""
 
     code = "script-unsupported"
+
+
+class IsolationMissing(MetierError):
+    """A job must be kept from something, and nothing here can do that. Its context has `missing`, a list."""
+
+    code = "isolation-missing"
+
+
+class ShellUnavailable(MetierError):
+    """The virtual shell, or a part that it needs, is missing here."""
+
+    code = "shell-unavailable"
+
+
+class ShellRefused(MetierError):
+    """The virtual shell cannot do that: a path, a limit, or something that is still running."""
+
+    code = "shell-refused"
 
 
 class AuditUnavailable(MetierError):

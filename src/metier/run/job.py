@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+
+Network: TypeAlias = Literal["none", "restricted", "host"]
+"""What a job reaches: nothing, the hosts on a list, or all that this machine reaches."""
+KilledBy: TypeAlias = Literal["timeout", "output", "memory", "disk", "processes", "signal", "crash", "cancel"]
+"""Why a job did not end by itself. `crash` is an interpreter of ours that broke, and not the job's own program."""
 
 TIMED_OUT, CANNOT_START = 124, 127
 """Exit codes for a job that took too long and for one that never began."""
@@ -25,7 +30,29 @@ class Limits:
     memory_bytes: int = 512 * 1024 * 1024
     processes: int = 100
     file_bytes: int = 64 * 1024 * 1024
+    """For a single file."""
+    disk_bytes: int = 256 * 1024 * 1024
+    """For all that it writes and leaves lying, its temporary files included."""
     open_files: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder of this machine that a job may use.
+
+    >>> Place("/project", is_writable=True).seen_at
+    '/project'
+    """
+
+    path: str
+    is_writable: bool = False
+    at: str = ""
+    """Where the job sees it, if not under its own path; only a runner that gives a view of its own can do that."""
+
+    @property
+    def seen_at(self) -> str:
+        """The path by which the job knows it."""
+        return self.at or self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +61,35 @@ class Job:
 
     argv: tuple[str, ...]
     folder: str
-    """The working folder."""
+    """The working folder, as the job sees it. It may write there unless `places` say otherwise."""
     env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """Variables beside the few that every job gets; nothing is inherited."""
     stdin: bytes = b""
     limits: Limits = field(default_factory=Limits)
+    places: tuple[Place, ...] = ()
+    """What it may use beside the machine's own programs and its working folder; the longest path that fits counts."""
+    network: Network = "none"
+    hosts: tuple[str, ...] = ()
+    """Whom a restricted job reaches: `api.example.com`, `*.example.com`, `example.com:8443`. None is nobody."""
+    sandbox: bool = True
+    """False asks for no isolation at all; whoever makes the job has asked the guard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLine:
+    """A line that a job wrote, as it was written; the end of a line is part of it."""
+
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a job used, as far as its runner can tell."""
+
+    cpu_ms: float = 0.0
+    memory_bytes: int = 0
+    """The most at any one time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +106,12 @@ class Outcome:
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     timed_out: bool = False
-    killed_by: Literal["timeout", "output", "memory", "signal", "cancel"] | None = None
+    killed_by: KilledBy | None = None
     duration_ms: float = 0.0
     runner: str = ""
+    usage: Usage = field(default_factory=Usage)
+    notes: tuple[str, ...] = ()
+    """What it asked for and did not get, and what else people should know, a sentence each."""
 
     @property
     def is_success(self) -> bool:

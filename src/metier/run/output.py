@@ -1,4 +1,4 @@
-"""What a job writes: read to the end, kept up to a cap."""
+"""What a job writes: read to the end, kept up to a cap, and told line by line."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ import contextlib
 import os
 import sys
 import threading
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
+
+from metier._log import logger
+from metier.run.job import OutputLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+
+log = logger("metier.run")
 
 _FLOOD = 32
 """A job that writes this many times what is kept has no use for it."""
 _LEAST_FLOOD = 1024 * 1024
+_CHUNK = 65_536
+_LONGEST_LINE = 8_192
+"""Characters after which a line is told although it has not ended."""
+_NAMES: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
 
 
-class OutputReader:
-    """Reads one stream to its end in a thread, keeping no more than the cap.
+class Stream:
+    """One of a job's two streams, as far as it was read."""
 
-    A thread, because a pipe on Windows cannot be waited for; elsewhere it looks up now and then, so that it ends even
-    if somebody holds the pipe open for ever. `woken` is set when the stream ends or floods.
-    """
-
-    def __init__(self, stream: IO[bytes] | None, cap: int, woken: threading.Event) -> None:
-        assert stream is not None
-        self._stream, self._cap, self._woken = stream, max(0, cap), woken
+    def __init__(self, name: Literal["stdout", "stderr"], cap: int, tell: Callable[[OutputLine], None] | None) -> None:
+        self._name, self._cap, self._tell = name, max(0, cap), tell
         self._kept = bytearray()
         self._seen = 0
-        self._given_up = False
-        self._thread = threading.Thread(target=self._read, name="metier-output", daemon=True)
-        self._thread.start()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._line = ""
 
     @property
     def is_truncated(self) -> bool:
@@ -43,40 +46,133 @@ class OutputReader:
         """Whether so much was written that the job should end."""
         return self._seen > max(self._cap * _FLOOD, _LEAST_FLOOD)
 
-    def wait(self, seconds: float) -> bool:
-        """Whether the stream has ended, after waiting for that so long."""
-        self._thread.join(max(0.0, seconds))
-        return not self._thread.is_alive()
+    def feed(self, chunk: bytes) -> None:
+        """Take what was read."""
+        kept = chunk[: self._cap - len(self._kept)]
+        self._kept += kept
+        self._seen += len(chunk)
+        if self._tell is not None and kept:
+            self._split(self._decoder.decode(kept))
 
-    def give_up(self) -> None:
-        """Stop reading, though somebody still holds the pipe."""
-        self._given_up = True
-        self.wait(0.5)
+    def finish(self) -> None:
+        """Tell the last line, which has no end."""
+        if self._tell is not None:
+            self._split(self._decoder.decode(b"", final=not self.is_truncated))
+            if self._line:
+                self._say(self._line)
+            self._line = ""
 
     def text(self) -> str:
         """What was kept, without half a character at the cut."""
         return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._kept), final=not self.is_truncated)
 
-    def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError), self._stream:
-            for chunk in self._chunks():
-                self._kept += chunk[: self._cap - len(self._kept)]
-                self._seen += len(chunk)
-                if self.is_flooded:
-                    self._woken.set()
-        self._woken.set()
+    def _split(self, text: str) -> None:
+        # Not `splitlines`, which takes a form feed and other characters for the end of a line.
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._say(line + "\n")
+        while len(self._line) > _LONGEST_LINE:
+            self._say(self._line[:_LONGEST_LINE])
+            self._line = self._line[_LONGEST_LINE:]
 
-    def _chunks(self) -> Iterator[bytes]:
-        descriptor = self._stream.fileno()
-        if sys.platform != "win32":
-            import select
+    def _say(self, line: str) -> None:
+        tell = self._tell
+        if tell is None:
+            return
+        try:
+            tell(OutputLine(stream=self._name, text=line))
+        except Exception:
+            # Whoever listens cannot break the job.
+            log.exception("what listens to the output of a job failed, and is told no more")
+            self._tell = None
 
-            poll = select.poll()
+
+def streams(cap: int, tell: Callable[[OutputLine], None] | None = None) -> tuple[Stream, Stream]:
+    """The two streams of a job."""
+    return Stream(_NAMES[0], cap, tell), Stream(_NAMES[1], cap, tell)
+
+
+class OutputReader:
+    """Reads both streams to their ends in a thread of its own.
+
+    It looks up now and then, so that it ends even if somebody holds a pipe open for ever. On Windows, where a pipe
+    cannot be waited for, each has a thread. `woken` is set when both have ended, or one floods.
+    """
+
+    def __init__(self, pipes: tuple[IO[bytes] | None, IO[bytes] | None], into: tuple[Stream, Stream]) -> None:
+        self.woken = threading.Event()
+        self._streams = into
+        self._given_up = False
+        self._lock = threading.Lock()
+        # Paired by position: a pipe that is None would be a program's without that stream, which is never asked for.
+        pairs = [(pipe, stream) for pipe, stream in zip(pipes, into, strict=True) if pipe is not None]
+        groups = [[pair] for pair in pairs] if sys.platform == "win32" else [pairs]
+        self._left = len(groups)
+        self._threads = [
+            threading.Thread(target=self._read, args=(group,), name="metier-output", daemon=True) for group in groups
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether so much was written that the job should end."""
+        return any(stream.is_flooded for stream in self._streams)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether both have ended, after waiting for that so long."""
+        return self._ended(max(0.0, seconds))
+
+    def give_up(self) -> None:
+        """Stop reading, though somebody still holds a pipe."""
+        self._given_up = True
+        self._ended(0.5)
+
+    def _ended(self, seconds: float) -> bool:
+        import time
+
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _read(self, pairs: list[tuple[IO[bytes], Stream]]) -> None:
+        with contextlib.ExitStack() as opened:
+            for pipe, _ in pairs:
+                opened.enter_context(pipe)
+            with contextlib.suppress(OSError, ValueError):
+                if sys.platform == "win32":
+                    self._read_one(*pairs[0])
+                else:
+                    self._read_all({pipe.fileno(): stream for pipe, stream in pairs})
+        for _, stream in pairs:
+            stream.finish()
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self.woken.set()
+
+    def _read_one(self, pipe: IO[bytes], stream: Stream) -> None:
+        while not self._given_up and (chunk := os.read(pipe.fileno(), _CHUNK)):
+            self._take(stream, chunk)
+
+    def _read_all(self, pending: dict[int, Stream]) -> None:
+        import select
+
+        poll = select.poll()
+        for descriptor in pending:
             poll.register(descriptor, select.POLLIN)
-        while not self._given_up:
-            if sys.platform != "win32" and not poll.poll(50):
-                continue
-            chunk = os.read(descriptor, 65_536)
-            if not chunk:
-                return
-            yield chunk
+        while pending and not self._given_up:
+            for descriptor, _ in poll.poll(50):
+                chunk = os.read(descriptor, _CHUNK)
+                if chunk:
+                    self._take(pending[descriptor], chunk)
+                else:
+                    poll.unregister(descriptor)
+                    del pending[descriptor]
+
+    def _take(self, stream: Stream, chunk: bytes) -> None:
+        with self._lock:
+            stream.feed(chunk)
+        if stream.is_flooded:
+            self.woken.set()

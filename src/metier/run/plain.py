@@ -14,19 +14,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from metier.run.environment import base_environment
 from metier.run.job import CANNOT_START, TIMED_OUT, Outcome
-from metier.run.output import OutputReader
+from metier.run.output import OutputReader, streams
 from metier.run.runner import Capabilities
+from metier.run.waiting import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metier.run.job import Job, Limits
+    from metier.run.job import Job, Limits, OutputLine
 
 MAX_SECONDS = 600.0
 """No job runs longer, whatever its limits say."""
@@ -62,7 +62,13 @@ class PlainRunner:
         """Nothing is promised: memory is bounded by process only, and a process that hides well can outlive its job."""
         return Capabilities()
 
-    def run_blocking(self, job: Job, *, should_stop: Callable[[], bool] | None = None) -> Outcome:
+    def run_blocking(
+        self,
+        job: Job,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
         """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
         started = time.monotonic()
         mark = secrets.token_hex(16)
@@ -70,56 +76,31 @@ class PlainRunner:
             process = _start(job, mark)
         except (OSError, ValueError, TypeError) as error:
             return Outcome(exit_code=CANNOT_START, stderr=_why(job, error), runner=self.name)
-        woken = threading.Event()
-        readers: list[OutputReader] = []
+        out, err = written = streams(job.limits.output_bytes, on_output)
+        reader = None
         try:
             _limit(process.pid, job.limits)
-            for stream in (process.stdout, process.stderr):
-                readers.append(OutputReader(stream, job.limits.output_bytes, woken))
-            cause = _watch(process, job.limits, readers, woken, should_stop, started)
+            reader = OutputReader((process.stdout, process.stderr), written)
+            cause = _watch(process, job.limits, reader, should_stop, started)
         except BaseException:
-            _end(process, readers, mark, "cancel")
+            _end(process, reader, mark, "cancel")
             raise
-        code = _end(process, readers, mark, cause)
-        out, err = (reader.text() for reader in readers)
+        code = _end(process, reader, mark, cause)
         return Outcome(
             exit_code=TIMED_OUT if cause == "timeout" else 128 - code if code < 0 else code,
-            stdout=out,
-            stderr=err,
-            stdout_truncated=readers[0].is_truncated,
-            stderr_truncated=readers[1].is_truncated,
+            stdout=out.text(),
+            stderr=err.text(),
+            stdout_truncated=out.is_truncated,
+            stderr_truncated=err.is_truncated,
             timed_out=cause == "timeout",
             killed_by=cause or ("signal" if code < 0 else None),
             duration_ms=(time.monotonic() - started) * 1000,
             runner=self.name,
         )
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
-        import anyio
-        import anyio.to_thread
-
-        stop, dead, claimed = threading.Event(), threading.Event(), threading.Lock()
-
-        def run() -> Outcome:
-            if not claimed.acquire(blocking=False):
-                return Outcome(exit_code=CANNOT_START, killed_by="cancel", runner=self.name)
-            try:
-                return self.run_blocking(job, should_stop=stop.is_set)
-            finally:
-                dead.set()
-
-        try:
-            # A limiter of its own: a job that takes minutes must not keep others from the threads that all share.
-            limiter = anyio.CapacityLimiter(1)
-            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
-        finally:
-            stop.set()
-            # Whoever claims the job first has it: given up before its thread began, it never begins.
-            if not claimed.acquire(blocking=False):
-                with anyio.CancelScope(shield=True):
-                    while not dead.is_set():
-                        await anyio.sleep(0.01)
+        return await run_in_thread(self, job, on_output)
 
 
 def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
@@ -204,8 +185,7 @@ def _seconds(limits: Limits) -> float:
 def _watch(
     process: subprocess.Popen[bytes],
     limits: Limits,
-    readers: list[OutputReader],
-    woken: threading.Event,
+    reader: OutputReader,
     should_stop: Callable[[], bool] | None,
     started: float,
 ) -> _Cause | None:
@@ -215,14 +195,14 @@ def _watch(
     while not _has_ended(process):
         if should_stop is not None and should_stop():
             return "cancel"
-        if any(reader.is_flooded for reader in readers):
+        if reader.is_flooded:
             return "output"
         left = deadline - time.monotonic()
         if left <= 0:
             return "timeout"
         # A job closes its output when it ends, which wakes this; the pause is for one that somebody outlives.
-        if woken.wait(min(pause, left)):
-            woken.clear()
+        if reader.woken.wait(min(pause, left)):
+            reader.woken.clear()
             pause = 0.001
         pause = min(pause * 2, 0.05)
     return None
@@ -238,7 +218,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def _end(process: subprocess.Popen[bytes], readers: list[OutputReader], mark: str, cause: _Cause | None) -> int:
+def _end(process: subprocess.Popen[bytes], reader: OutputReader | None, mark: str, cause: _Cause | None) -> int:
     """Leave no process of the job behind, and read what it wrote, in bounded time; the code that the first left."""
     if cause in ("timeout", "cancel"):
         _signal_group(process, "SIGTERM")
@@ -250,10 +230,8 @@ def _end(process: subprocess.Popen[bytes], readers: list[OutputReader], mark: st
     # A process can be stuck in the kernel, where no signal reaches it.
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_DRAIN)
-    deadline = time.monotonic() + _DRAIN
-    if not all(reader.wait(deadline - time.monotonic()) for reader in readers):
-        for reader in readers:
-            reader.give_up()
+    if reader is not None and not reader.wait(_DRAIN):
+        reader.give_up()
     return -9 if process.returncode is None else process.returncode
 
 

@@ -1,0 +1,27 @@
+"""The sandbox of Linux: what a job is not given is not there, and what it starts ends with it. No root, no packages.
+
+The parts, from the outside in:
+
+    runner      runs jobs, and says what is enforced here
+    view        which files a job sees
+    request     all that makes the cage of a job, worked out beforehand
+    launcher    this side of the launcher
+    zygote      the launcher: a small process that forks a warden for each job
+    warden      builds a cage, starts the job in it, watches it and ends it
+    mounts, bubblewrap, landlock, seccomp   what a cage is made of
+    watch       what a job uses
+    kernel      system calls
+"""
+
+from __future__ import annotations
+
+from metier._lazy import lazy_names
+
+TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+if TYPE_CHECKING:
+    from metier.run.native.runner import NativeRunner
+
+# The launcher imports parts of this folder and must not come to know the rest.
+__getattr__, __dir__ = lazy_names(__name__, {"NativeRunner": "metier.run.native.runner"})
+
+__all__ = ["NativeRunner"]

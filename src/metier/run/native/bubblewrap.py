@@ -1,0 +1,53 @@
+"""The view of a job made by bubblewrap, for machines that let it do what they do not let us do ourselves."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from typing import Any
+
+from metier.run.native.launcher import package_folder, python
+from metier.run.native.view import settings
+
+_CODE = "import sys; sys.path.append(sys.argv[1]); from metier.run.native.warden import inside_bubblewrap as go; go()"
+_TRUSTED = "/usr/local/bin:/usr/bin:/bin:/run/current-system/sw/bin"
+"""Where it is looked for: never in a folder that a user's path, or a workspace, puts before the system's."""
+
+
+@functools.cache
+def found() -> str | None:
+    """The program, where it is installed."""
+    return shutil.which("bwrap", path=_TRUSTED)
+
+
+def command(asked: dict[str, Any]) -> list[str]:
+    """The command that makes the view of a request and starts the rest of the cage in it."""
+    words = [found() or "bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+    if asked["network"] != "host":
+        words.append("--unshare-net")
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    for path in ("/tmp", "/dev/shm"):
+        words += ["--size", str(max(1, asked["scratch"])), "--tmpfs", path]
+    for target, path in asked["links"]:
+        if not path.startswith("/dev/"):  # which it makes itself
+            words += ["--symlink", target, path]
+    for path in (*settings(), "/etc/passwd", "/etc/group"):
+        words += ["--ro-bind-try", path, path]
+    interpreter = python()
+    # The package alone: what else lies in its folder is nothing to the job.
+    package = os.path.join(package_folder(), "metier")
+    for root in dict.fromkeys((package, *(os.path.realpath(path) for path in _parts_of(interpreter[0])))):
+        words += ["--ro-bind-try", root, root]
+    for source, at, is_writable in (*((*pair, False) for pair in asked["system"]), *asked["places"]):
+        words += ["--bind" if is_writable else "--ro-bind", source, at]
+    words += ["--remount-ro", "/", "--chdir", "/", "--"]
+    return [*words, *interpreter, "-c", _CODE, package_folder()]
+
+
+def _parts_of(interpreter: str) -> tuple[str, ...]:
+    """What the interpreter needs that makes the rest of the cage."""
+    import sys
+
+    return (sys.prefix, sys.base_prefix, sys.exec_prefix, interpreter)

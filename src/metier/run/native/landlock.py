@@ -1,0 +1,70 @@
+"""Which files a job may use, as rules for Landlock: the kernel's own, that no process can take off again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import struct
+
+from metier.run.native import kernel
+
+TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REFER, _TRUNCATE, _DEVICE_CONTROL = 1 << 13, 1 << 14, 1 << 15
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_READING = _EXECUTE | _READ_FILE | _READ_FOLDER
+_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_CONTROL
+_CONNECTING = 0b11
+_TO_OTHERS = 0b11
+"""Abstract sockets and signals of processes that are not bound by the same rules."""
+
+
+def handled(version: int) -> int:
+    """All kinds of access to files that this version of Landlock knows."""
+    newest = {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
+    return (1 << newest) - 1
+
+
+def enforce(
+    version: int,
+    *,
+    readable: Iterable[str],
+    writable: Iterable[str],
+    devices: Iterable[str],
+    connects: bool,
+) -> None:
+    """Bind this process to rules: nothing but these paths, and no connection unless `connects`."""
+    every = handled(version)
+    attributes = struct.pack("=Q", every)
+    if version >= 4:
+        attributes += struct.pack("=Q", 0 if connects else _CONNECTING)
+    if version >= 6:
+        attributes += struct.pack("=Q", _TO_OTHERS)
+    ruleset = kernel.landlock_ruleset(attributes)
+    try:
+        for paths, access in (
+            (readable, _READING),
+            (writable, every & ~_MAKE_DEVICES & ~_DEVICE_CONTROL),
+            (devices, (_READ_FILE | _WRITE_FILE | _READ_FOLDER | _DEVICE_CONTROL) & every),
+        ):
+            for path in paths:
+                _allow(ruleset, path, access & every)
+        kernel.landlock_enforce(ruleset)
+    finally:
+        os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    # What is not there needs no rule; no more is allowed by its absence.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                access &= _OF_A_FILE
+            kernel.landlock_allow(ruleset, descriptor, access)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,127 @@
+"""This side of the launcher: it is started once for a process and asked for a cage for each job."""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from metier.errors import IsolationMissing
+
+_CODE = "import sys; sys.path.append(sys.argv[1]); from metier.run.native.zygote import main; main(int(sys.argv[2]))"
+_ANSWER = 4_096
+_SECONDS = 10.0
+"""How long the launcher may take to answer; it does nothing but fork."""
+
+
+class Launcher:
+    """A running launcher."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [*python(), "-c", _CODE, package_folder(), str(theirs.fileno())],
+                    env={},
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise IsolationMissing(
+                    f"The launcher of the sandbox cannot be started: {error.strerror or error}.",
+                    hint="`metier doctor` shows what this machine can enforce.",
+                    missing=["files"],
+                ) from None
+        ours.settimeout(_SECONDS)
+        self._requests = ours
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it still answers, and to this process: a fork of it shares the socket and must not use it."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def ask(self, message: dict[str, Any], descriptors: list[int]) -> int:
+        """Have a cage made; the descriptor of its warden. Raises OSError when that cannot be."""
+        with self._lock:
+            socket.send_fds(self._requests, [marshal.dumps(message)], descriptors)
+            answer, received, _, _ = socket.recv_fds(self._requests, _ANSWER, 1)
+        if received:
+            return received[0]
+        raise OSError(answer.decode(errors="replace") or "the launcher has ended")
+
+    def close(self) -> None:
+        """End it, and with it every cage that it made."""
+        self._requests.close()
+        if self._owner != os.getpid():
+            return
+        try:
+            self._process.wait(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+_lock = threading.Lock()
+_shared: Launcher | None = None
+
+
+def shared() -> Launcher:
+    """The launcher of this process, started when it is first needed, and again if it has ended."""
+    global _shared
+    with _lock:
+        if _shared is None or not _shared.is_usable:
+            _shared = Launcher()
+        return _shared
+
+
+def close_shared() -> None:
+    """End the launcher of this process; the next job starts another."""
+    global _shared
+    with _lock:
+        launcher, _shared = _shared, None
+    if launcher is not None:
+        launcher.close()
+
+
+def _after_fork() -> None:
+    """In the child of a fork the lock may be held by a thread that is not there."""
+    global _lock, _shared
+    _lock = threading.Lock()
+    _shared = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def python() -> list[str]:
+    """A Python that takes nothing from its surroundings: no variables, no site packages, no bytecode to write."""
+    return [sys.executable or shutil.which("python3") or "python3", "-I", "-S", "-B", "-X", "utf8"]
+
+
+def package_folder() -> str:
+    """Where this package is imported from."""
+    import metier
+
+    return os.path.dirname(os.path.dirname(os.path.abspath(metier.__file__)))
+
+
+def kill(warden: int) -> None:
+    """End a cage by its warden's descriptor, whatever state it is in."""
+    with contextlib.suppress(OSError):
+        signal.pidfd_send_signal(warden, signal.SIGKILL)

@@ -1,0 +1,61 @@
+"""A root of one's own: what a job sees is put together from mounts, and the rest of the machine is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from metier.run.native import kernel
+
+TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
+if TYPE_CHECKING:
+    from typing import Any
+
+ROOT = "/tmp"
+"""Where the new root is mounted before it becomes the root; it is there on every machine."""
+_MOST_FILES = 20_000
+
+
+def build(wanted: dict[str, Any]) -> None:
+    """Enter a root with what a request asks for. Only in a mount namespace of one's own."""
+    kernel.stop_sharing_mounts()
+    # A place may lie below the folder where the new root goes, and no link may lead elsewhere: it is held before.
+    places = [(kernel.open_exactly(source), at, is_writable) for source, at, is_writable in wanted["places"]]
+    kernel.mount("tmpfs", ROOT, "mode=755,size=4m,nr_inodes=4096")
+    _furnish(wanted["furniture"])
+    for target, path in wanted["links"]:
+        os.symlink(target, ROOT + path)
+    for source, at in wanted["system"]:
+        kernel.bind(source, ROOT + at)
+    # Everything so far is only to be read. What comes now is not, or is so by itself.
+    kernel.restrict(ROOT)
+    for name in wanted["devices"]:
+        kernel.bind(f"/dev/{name}", f"{ROOT}/dev/{name}")
+    _mount_own(wanted)
+    _furnish(wanted["in_scratch"])
+    for source, at, is_writable in places:
+        kernel.bind(f"/proc/self/fd/{source}", ROOT + at)
+        kernel.restrict(ROOT + at, is_writable=is_writable)
+        os.close(source)
+    kernel.enter_root(ROOT)
+
+
+def _furnish(wanted: dict[str, Any]) -> None:
+    """Make what is mounted on, and the few files of one's own."""
+    for path in wanted["folders"]:
+        # A place may be inside another one, where there is a folder for it already.
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(ROOT + path)
+    for path, data in wanted["files"].items():
+        descriptor = os.open(ROOT + path, os.O_CREAT | os.O_WRONLY, 0o644)
+        os.write(descriptor, data)
+        os.close(descriptor)
+
+
+def _mount_own(wanted: dict[str, Any]) -> None:
+    kernel.mount("proc", f"{ROOT}/proc", is_readonly=True)
+    for path in ("/tmp", "/dev/shm"):
+        kernel.mount("tmpfs", ROOT + path, f"mode=1777,size={wanted['scratch']},nr_inodes={_MOST_FILES}")
+    # A machine without terminals has no use for them here either.
+    with contextlib.suppress(OSError):
+        kernel.mount_terminals(f"{ROOT}/dev/pts")

@@ -1,0 +1,253 @@
+"""What the launcher is told of a job: everything that makes its cage, worked out beforehand."""
+
+from __future__ import annotations
+
+import functools
+import marshal
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier.run.environment import base_environment
+from metier.run.native import bubblewrap, kernel, seccomp
+from metier.run.native.view import DEVICES, path_in, settings, view_of
+from metier.run.native.warden import PROXY_PORT
+from metier.run.plain import MAX_SECONDS
+
+if TYPE_CHECKING:
+    from metier.run.job import Job, Limits
+    from metier.run.native.view import View
+
+Tier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock"]
+"""How a cage is made: namespaces of our own, those of bubblewrap, or none, where Landlock alone bounds files."""
+
+NOBODY = 65_534
+"""Whom a job runs as when this process is root, whom no limit on processes binds."""
+_NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID | kernel.NEW_IPC | kernel.NEW_UTS | kernel.NEW_CGROUP
+
+
+def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False) -> dict[str, Any]:
+    """The request for a job; `scratch` is its folder for temporary files, where it cannot have a private one."""
+    view = view_of(job)
+    # A list without hosts is no network at all, which is simpler to keep.
+    network = "none" if job.network == "restricted" and not job.hosts else job.network
+    drop = NOBODY if may_drop() else None
+    env = _environment(job, view, tier, network, scratch, is_dropped=drop is not None)
+    readable, writable = _paths(view, tier, scratch)
+    asked = {
+        "tier": tier,
+        "argv": list(job.argv),
+        "program": _program(job.argv[0], env["PATH"]),
+        "env": env,
+        "folder": job.folder,
+        "network": network,
+        "limits": _limits(job.limits, is_endless=is_endless),
+        "drop": drop,
+        "others": 2 if tier != "landlock" else _processes_of(NOBODY if drop is not None else os.getuid()),
+        "filter": _filter(network, tier),
+        "landlock": _rules(readable, writable, tier),
+        "writable": _watched(view, tier, scratch),
+        "scratch_folders": _SCRATCH[tier],
+        "scratch": job.limits.disk_bytes,
+        "devices": DEVICES,
+        "links": (*view.links, *_LINKS),
+        "system": (*view.system, *view.programs),
+        "places": [(place.path, place.seen_at, place.is_writable) for place in view.places],
+    }
+    if tier == "namespaces":
+        asked.update(_furniture(view, _users(env["HOME"], drop)))
+    if tier == "bubblewrap":
+        asked["bubblewrap"] = bubblewrap.command(asked)
+    return asked
+
+
+_SCRATCH: dict[Tier, tuple[str, ...]] = {
+    "namespaces": ("/tmp", "/dev/shm"),
+    "bubblewrap": ("/proc/{pid}/root/tmp", "/proc/{pid}/root/dev/shm"),
+    "landlock": (),
+}
+"""The job's own folders for temporary files, as its warden sees them."""
+
+
+def _watched(view: View, tier: Tier, scratch: str) -> list[str]:
+    """The folders that the job may fill, by the names under which its warden sees them."""
+    places = [place.seen_at if tier == "namespaces" else place.path for place in view.places if place.is_writable]
+    kept = [path for path in places if not any(path.startswith(f"{other}/") for other in places)]
+    return [*kept, *([scratch] if scratch else [])]
+
+
+def flags_for(tier: Tier, network: str) -> dict[str, Any]:
+    """Which namespaces the launcher is to make, and whether all users are to be known in them."""
+    flags = 0
+    if tier == "namespaces":
+        flags = _NAMESPACES | (0 if network == "host" else kernel.NEW_NET)
+    return {"flags": flags, "maps_all": may_drop()}
+
+
+@functools.cache
+def may_drop() -> bool:
+    """Whether this process is root and can become somebody else."""
+    if os.geteuid() != 0:
+        return False
+    set_ids = 1 << 6 | 1 << 7
+    with open("/proc/self/status") as file:
+        effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), 0)
+    return effective & set_ids == set_ids
+
+
+def _program(name: str, path: str) -> str:
+    return name if os.sep in name else shutil.which(name, path=path) or name
+
+
+def _environment(job: Job, view: View, tier: Tier, network: str, scratch: str, *, is_dropped: bool) -> dict[str, str]:
+    env = {**base_environment(job.folder), **job.env, "PATH": path_in(view), "TMPDIR": scratch or "/tmp"}
+    # Settings of this machine that a job may not read are no reason for git to give up.
+    env["GIT_CONFIG_NOSYSTEM"] = "1"
+    if network == "restricted":
+        from metier.run.proxy import proxy_variables
+
+        env.update(proxy_variables(PROXY_PORT))
+    if is_dropped:
+        # The workspace belongs to somebody else than the job runs as, and git would not touch it.
+        env.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory", GIT_CONFIG_VALUE_0="*")
+    return env
+
+
+def _limits(limits: Limits, *, is_endless: bool) -> dict[str, float]:
+    # In this order a limit that is not a number counts as the most there is.
+    seconds = 1e9 if is_endless else max(0.0, min(MAX_SECONDS, limits.seconds))
+    return {
+        "seconds": seconds,
+        "memory_bytes": limits.memory_bytes,
+        "processes": limits.processes,
+        "file_bytes": limits.file_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "open_files": limits.open_files,
+    }
+
+
+@functools.cache
+def _filter(network: str, tier: Tier) -> bytes:
+    families = {
+        "none": (seccomp.UNIX,),
+        "restricted": (seccomp.UNIX, seccomp.INET, seccomp.INET6),
+        "host": (seccomp.UNIX, seccomp.INET, seccomp.INET6, seccomp.NETLINK),
+    }[network]
+    if tier == "landlock":
+        # Sockets that have a name among the files lie outside of what Landlock bounds, and there is no other bound.
+        families = tuple(family for family in families if family != seccomp.UNIX)
+    return seccomp.program(kernel.MACHINE, families, is_alone=tier != "landlock")
+
+
+def _paths(view: View, tier: Tier, scratch: str) -> tuple[list[str], list[str]]:
+    """What may be read, and what written, by the names under which the job sees it."""
+    readable = [path for _, path in (*view.system, *view.programs, *view.links)]
+    writable = [scratch] * bool(scratch)
+    for place in view.places:
+        (writable if place.is_writable else readable).append(place.seen_at if tier != "landlock" else place.path)
+    return readable, writable
+
+
+_LITTLE_OF_PROC = (
+    "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime",
+    "/proc/version", "/proc/sys/kernel/random", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/osrelease",
+)  # fmt: skip
+
+
+def _rules(readable: list[str], writable: list[str], tier: Tier) -> dict[str, Any] | None:
+    version = kernel.landlock_version()
+    if not version:
+        return None
+    devices = [f"/dev/{name}" for name in DEVICES]
+    if tier == "landlock":
+        return {
+            "version": version,
+            "readable": [*readable, *settings(), *_LITTLE_OF_PROC, "/etc/passwd", "/etc/group"],
+            "writable": writable,
+            "devices": devices,
+        }
+    # All that there is below the job's own root, it was given.
+    return {
+        "version": version,
+        "readable": ["/"],
+        "writable": [*writable, "/tmp", "/dev/shm"],
+        "devices": [*devices, "/dev/pts"],
+    }
+
+
+_LINKS = (
+    ("/proc/self/fd", "/dev/fd"), ("/proc/self/fd/0", "/dev/stdin"), ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"), ("pts/ptmx", "/dev/ptmx"),
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _furniture(view: View, users: tuple[tuple[str, bytes], ...]) -> dict[str, Any]:
+    """The folders and files that are to be made in an empty root before anything is mounted in it."""
+    folders = dict.fromkeys(("/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/tmp"))
+    files = {**settings(), **dict(users), **dict.fromkeys((f"/dev/{name}" for name in DEVICES), b"")}
+    shown = [*view.system, *view.programs, *((place.path, place.seen_at) for place in view.places)]
+    for path in files:
+        folders.update(dict.fromkeys(_parents(path)))
+    for source, path in shown:
+        folders.update(dict.fromkeys(_parents(path)))
+        if os.path.isdir(source):
+            folders[path] = None
+        else:
+            files.setdefault(path, b"")
+    ordered = sorted(folders, key=lambda path: path.count("/"))
+    return {"furniture": _part(ordered, files, False), "in_scratch": _part(ordered, files, True)}
+
+
+def _part(folders: list[str], files: dict[str, bytes], is_scratch: bool) -> dict[str, Any]:
+    """What of it lies in the job's own folders for temporary files, which are mounted later; or what does not."""
+
+    def fits(path: str) -> bool:
+        return path.startswith(("/tmp/", "/dev/shm/")) == is_scratch
+
+    return {"folders": list(filter(fits, folders)), "files": {path: files[path] for path in filter(fits, files)}}
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")[1:-1]
+    return ["/" + "/".join(parts[: at + 1]) for at in range(len(parts))]
+
+
+def _users(home: str, drop: int | None) -> tuple[tuple[str, bytes], ...]:
+    """Who there is, for programs that ask: the job's user, and root."""
+    user, group = (os.getuid(), os.getgid()) if drop is None else (drop, drop)
+    at_home = home if ":" not in home and "\n" not in home else "/"
+    others = "" if user == 0 else "root:x:0:0::/:/bin/sh\n"
+    groups = "" if group == 0 else "root:x:0:\n"
+    return (
+        ("/etc/passwd", os.fsencode(f"{others}metier:x:{user}:{group}::{at_home}:/bin/sh\n")),
+        ("/etc/group", f"{groups}metier:x:{group}:\n".encode()),
+    )
+
+
+def _processes_of(user: int) -> int:
+    """How many processes and threads a user has now: where there is no namespace, they count too."""
+    count = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/status") as file:
+                    fields = dict(line.partition(":")[::2] for line in file)
+                if int(fields["Uid"].split()[0]) == user:
+                    count += int(fields["Threads"])
+            except (OSError, KeyError, ValueError):
+                continue
+    return count
+
+
+def written(asked: dict[str, Any]) -> int:
+    """A descriptor with the request in it: a file that is nowhere."""
+    descriptor = os.memfd_create("metier-request", os.MFD_CLOEXEC)
+    try:
+        data = memoryview(marshal.dumps(asked))
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -1,0 +1,399 @@
+"""The runner that keeps a job in a cage made by the kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any
+
+from metier._log import logger
+from metier.errors import IsolationMissing, MetierError
+from metier.run.choosing import WHAT_TO_DO
+from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome, Usage
+from metier.run.output import streams
+from metier.run.runner import Capabilities
+from metier.run.waiting import run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from metier.run.job import KilledBy, OutputLine
+    from metier.run.native.request import Tier
+    from metier.run.output import Stream
+    from metier.run.proxy import AllowListProxy, ProxyDecision
+
+log = logger("metier.run")
+
+_TIERS: tuple[Tier, ...] = ("namespaces", "bubblewrap", "landlock")
+_LATE = 5.0
+"""Seconds beyond its time after which a warden that says nothing is ended."""
+_DRAIN = 0.5
+"""Seconds to read what is left in the pipes when a job has ended."""
+_CHUNK = 65_536
+_MOST_REPORT = 64 * 1024
+_LOOK_UP = 0.05
+"""Seconds between two times that somebody is asked whether to stop."""
+
+
+class NativeRunner:
+    """Runs jobs in a sandbox of the operating system; a job that cannot be kept in one is not run.
+
+    `tier` chooses how the cage is made; the best that works here is taken if none is named.
+
+    >>> from metier.run import Job
+    >>> NativeRunner().run_blocking(Job(argv=("echo", "hello"), folder="/tmp")).stdout  # doctest: +SKIP
+    'hello\\n'
+    """
+
+    def __init__(self, *, tier: Tier | None = None) -> None:
+        self._asked = tier
+        self._found: Tier | None = None
+        self._was_looked_for = False
+
+    @property
+    def name(self) -> str:
+        """What results and audit records call it."""
+        return "native"
+
+    @property
+    def tier(self) -> Tier | None:
+        """How cages are made here; None if none can be made. Found by making one."""
+        if not self._was_looked_for:
+            candidates = _TIERS if self._asked is None else (self._asked,)
+            self._found = next((tier for tier in candidates if works(tier)), None)
+            self._was_looked_for = True
+        return self._found
+
+    def capabilities(self) -> Capabilities:
+        """What is enforced here."""
+        tier = self.tier
+        if tier is None:
+            return Capabilities(how=why_not())
+        from metier.run.native.kernel import landlock_version
+        from metier.run.native.request import may_drop
+
+        version = landlock_version()
+        has_view = tier != "landlock"
+        return Capabilities(
+            isolates_files=True,
+            hides_files=has_view,
+            isolates_network=True,
+            filters_hosts=has_view,
+            isolates_processes=has_view or version >= 6,
+            kills_descendants=True,
+            limits_memory=True,
+            limits_processes=os.geteuid() != 0 or may_drop(),
+            limits_disk=True,
+            filters_calls=True,
+            how=", ".join((_MEANS[tier], *([f"Landlock {version}"] if version else []), "seccomp")),
+        )
+
+    def run_blocking(
+        self,
+        job: Job,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
+        tier = self.tier
+        if tier is None:
+            raise IsolationMissing(
+                f"This machine has no sandbox for programs: {why_not()}.",
+                hint=WHAT_TO_DO,
+                missing=["files", "network"],
+            )
+        if job.network == "restricted" and job.hosts and tier == "landlock":
+            raise IsolationMissing(
+                "This machine cannot keep a job from hosts that are not on its list.",
+                hint=WHAT_TO_DO,
+                missing=["hosts"],
+            )
+        started = time.monotonic()
+        try:
+            with _Cage(job, tier, on_output) as cage:
+                return cage.outcome(started, should_stop)
+        except MetierError as error:
+            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+        except (OSError, ValueError, TypeError) as error:
+            return Outcome(exit_code=CANNOT_START, stderr=_cannot(job, str(error)), runner=self.name)
+
+    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        return await run_in_thread(self, job, on_output)
+
+
+_MEANS: dict[Tier, str] = {
+    "namespaces": "namespaces",
+    "bubblewrap": "bubblewrap",
+    "landlock": "no namespaces",
+}
+
+
+class _Cage:
+    """A job that is being run: its pipes, and the line to its warden."""
+
+    def __init__(self, job: Job, tier: Tier, on_output: Callable[[OutputLine], None] | None) -> None:
+        self._job, self._tier = job, tier
+        self._streams = streams(job.limits.output_bytes, on_output)
+        self._open = contextlib.ExitStack()
+        self._report = b""
+        self._proxy: AllowListProxy | None = None
+        self._killed_by: KilledBy | None = None
+
+    def __enter__(self) -> _Cage:
+        try:
+            self._start()
+        except BaseException:
+            self._open.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def _start(self) -> None:
+        from metier.run.native import request
+
+        scratch = ""
+        if self._tier == "landlock":
+            scratch = os.path.realpath(tempfile.mkdtemp(prefix="metier-tmp-"))
+            self._open.callback(shutil.rmtree, scratch, ignore_errors=True)
+            if request.may_drop():
+                os.chown(scratch, request.NOBODY, request.NOBODY)
+        if not self._job.argv or not all(isinstance(part, str) for part in self._job.argv) or not self._job.argv[0]:
+            raise ValueError("a job needs a program, and arguments that are text")
+        if any("\0" in part for part in (*self._job.argv, *self._job.env, *self._job.env.values())):
+            raise ValueError("an argument or variable has a NUL character")
+        asked = request.request_for(self._job, self._tier, scratch=scratch)
+        self._out, out = self._pipe()
+        self._err, err = self._pipe()
+        with contextlib.ExitStack() as given:
+            for descriptor in (out, err):
+                given.callback(os.close, descriptor)
+            stdin = given.enter_context(_stdin(self._job.stdin))
+            self._control, self._warden = launch(asked, (stdin, out, err))
+        self._open.enter_context(self._control)
+        self._open.callback(os.close, self._warden)
+
+    def _pipe(self) -> tuple[int, int]:
+        read, write = os.pipe2(os.O_CLOEXEC)
+        self._open.callback(os.close, read)
+        return read, write
+
+    def outcome(self, started: float, should_stop: Callable[[], bool] | None) -> Outcome:
+        """Read until the job has ended, and say what became of it."""
+        try:
+            self._follow(started, should_stop)
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            if self._proxy is not None:
+                self._proxy.close()
+        out, err = self._streams
+        told = read_report(self._report)
+        code, killed_by, said = self._judged(told)
+        return Outcome(
+            exit_code=code,
+            stdout=out.text(),
+            stderr=err.text() + said,
+            stdout_truncated=out.is_truncated,
+            stderr_truncated=err.is_truncated,
+            timed_out=killed_by == "timeout",
+            killed_by=killed_by,
+            duration_ms=(time.monotonic() - started) * 1000,
+            runner="native",
+            usage=Usage(cpu_ms=_number(told, "cpu_ms"), memory_bytes=int(_number(told, "memory_bytes"))),
+        )
+
+    def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:
+        from metier.run.plain import MAX_SECONDS
+
+        poll = select.poll()
+        pending: dict[int, Stream] = {self._out: self._streams[0], self._err: self._streams[1]}
+        for descriptor in (*pending, self._control.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        latest = started + max(0.0, min(MAX_SECONDS, self._job.limits.seconds)) + _LATE
+        is_ended = False
+        while pending or not is_ended:
+            wait = latest - time.monotonic()
+            if wait <= 0:
+                self._end()
+                self._killed_by = self._killed_by or "timeout"
+                break
+            events = poll.poll(1000 * (min(wait, _LOOK_UP) if should_stop is not None else wait))
+            for descriptor, _ in events:
+                stream = pending.get(descriptor)
+                if stream is None:
+                    if not self._hear():
+                        poll.unregister(self._control)
+                        is_ended = True
+                        latest = min(latest, time.monotonic() + _DRAIN)
+                elif chunk := os.read(descriptor, _CHUNK):
+                    stream.feed(chunk)
+                    if stream.is_flooded and self._killed_by is None:
+                        self._stop("output")
+                else:
+                    poll.unregister(descriptor)
+                    del pending[descriptor]
+            if self._killed_by is None and not is_ended and should_stop is not None and should_stop():
+                self._stop("cancel")
+        for stream in self._streams:
+            stream.finish()
+
+    def _hear(self) -> bool:
+        """Take what the warden says; whether it may say more."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, _MOST_REPORT, 1)
+        except OSError:
+            return False
+        if descriptors:
+            self._open_way_out(socket.socket(fileno=descriptors[0]))
+            return True
+        self._report += data
+        return bool(data) and len(self._report) <= _MOST_REPORT
+
+    def _open_way_out(self, listener: socket.socket) -> None:
+        from metier.run.proxy import AllowListProxy
+
+        self._proxy = AllowListProxy(listener, self._job.hosts, on_decision=_logged)
+        self._proxy.start()
+
+    def _stop(self, why: KilledBy) -> None:
+        self._killed_by = why
+        with contextlib.suppress(OSError):
+            self._control.send(b"x")
+
+    def _end(self) -> None:
+        from metier.run.native.launcher import kill
+
+        kill(self._warden)
+
+    def _judged(self, told: dict[str, str]) -> tuple[int, KilledBy | None, str]:
+        """The exit code, why the job was ended, and what to say about it."""
+        if "failed" in told:
+            return CANNOT_START, self._killed_by, _cannot(self._job, told["failed"])
+        killed_by = self._killed_by or _cause(told.get("killed_by"))
+        if "status" not in told:
+            return 128 + signal.SIGKILL, killed_by or "signal", ""
+        if killed_by == "timeout":
+            return TIMED_OUT, killed_by, ""
+        code = os.waitstatus_to_exitcode(int(_number(told, "status")))
+        if killed_by is not None:
+            return 128 + signal.SIGKILL if code <= 0 else code, killed_by, ""
+        return (128 - code, "signal", "") if code < 0 else (code, None, "")
+
+
+def launch(asked: dict[str, Any], streams: tuple[int, int, int]) -> tuple[socket.socket, int]:
+    """Have a job started with these streams: the line to its warden, and a descriptor of it."""
+    from metier.run.native import launcher, request
+
+    control, theirs = socket.socketpair()
+    try:
+        with theirs, contextlib.ExitStack() as given:
+            paper = request.written(asked)
+            given.callback(os.close, paper)
+            flags = request.flags_for(asked["tier"], asked["network"])
+            descriptors = [paper, theirs.fileno(), *streams]
+            try:
+                return control, launcher.shared().ask(flags, descriptors)
+            except (BrokenPipeError, ConnectionResetError):
+                return control, launcher.shared().ask(flags, descriptors)
+    except BaseException:
+        control.close()
+        raise
+
+
+@contextlib.contextmanager
+def _stdin(data: bytes) -> Iterator[int]:
+    """What a job reads: a file without a name, because nobody has to stand by to write a file."""
+    if not data:
+        descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    else:
+        descriptor = os.memfd_create("metier-stdin", os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if data:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_report(report: bytes) -> dict[str, str]:
+    """The lines of a warden, each a name and a value."""
+    lines = report.decode(errors="replace").splitlines()
+    return {name: value for name, _, value in (line.partition(" ") for line in lines)}
+
+
+def _number(told: dict[str, str], name: str) -> float:
+    try:
+        return float(told.get(name, 0))
+    except ValueError:
+        return 0.0
+
+
+def _cause(value: object) -> KilledBy | None:
+    return value if value in ("timeout", "memory", "disk", "processes", "cancel") else None
+
+
+def _cannot(job: Job, why: str) -> str:
+    program = str(job.argv[0])[:200] if job.argv else ""
+    return f"Cannot start {program!r}: {why.rstrip('.')}."
+
+
+def _logged(decision: ProxyDecision) -> None:
+    log.info("restricted network: %s", decision)
+
+
+_worked: dict[Tier, bool] = {}
+_why: dict[Tier, str] = {}
+
+
+def works(tier: Tier) -> bool:
+    """Whether cages of this kind can be made here; found once, by running a program that does nothing in one."""
+    if tier not in _worked:
+        _worked[tier] = _try(tier)
+    return _worked[tier]
+
+
+def why_not() -> str:
+    """What kept the cages from being made."""
+    return "; ".join(f"{_MEANS[tier]}: {reason}" for tier, reason in _why.items()) or "it is not Linux"
+
+
+def _try(tier: Tier) -> bool:
+    if sys.platform != "linux":
+        return False
+    from metier.run.native import bubblewrap, kernel
+
+    if not kernel.SUPPORTED:
+        _why[tier] = f"the processor {kernel.MACHINE} is not supported"
+        return False
+    if tier == "landlock" and not kernel.landlock_version():
+        _why[tier] = "the kernel has no Landlock"
+        return False
+    if tier == "bubblewrap" and (bubblewrap.found() is None or os.geteuid() == 0):
+        _why[tier] = "not installed" if bubblewrap.found() is None else "of no use to root"
+        return False
+    with tempfile.TemporaryDirectory(prefix="metier-probe-") as folder:
+        job = Job(argv=("true",), folder=os.path.realpath(folder), limits=Limits(seconds=5))
+        try:
+            with _Cage(job, tier, None) as cage:
+                outcome = cage.outcome(time.monotonic(), None)
+        except (OSError, MetierError) as error:
+            _why[tier] = str(error)
+            return False
+    if not outcome.is_success:
+        _why[tier] = outcome.stderr.strip() or f"a program that does nothing ended with {outcome.exit_code}"
+    return outcome.is_success

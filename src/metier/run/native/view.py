@@ -1,0 +1,187 @@
+"""What a job sees of this machine: programs and what they need, and its own places. Nothing else is there.
+
+This is worked out before anything is started; `mounts` makes a view of it, and `landlock` makes rules of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import stat
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metier.errors import FileMissing, InvalidArgument
+from metier.run.environment import search_path
+from metier.run.job import Place
+from metier.run.protected import protected_in
+
+if TYPE_CHECKING:
+    from metier.run.job import Job
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+_SETTINGS = (
+    "alternatives", "fonts", "ImageMagick-6", "ImageMagick-7", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
+    "ld.so.cache", "mime.types", "protocols", "services", "pki/ca-trust/extracted", "pki/tls/certs", "ssl/certs",
+    "terminfo", "texmf",
+)  # fmt: skip
+"""Folders and large files of `/etc` that programs read and that tell nothing about anybody."""
+_SMALL_SETTINGS = (
+    "hosts", "localtime", "nsswitch.conf", "os-release", "pki/tls/openssl.cnf", "ssl/openssl.cnf", "timezone",
+)  # fmt: skip
+_FOR_NAMES = ("resolv.conf", "host.conf", "gai.conf")
+"""More of them for a job that finds hosts by itself."""
+_SMALL = 64 * 1024
+DEVICES = ("null", "zero", "full", "random", "urandom")
+_NEVER = ("/", "/dev", "/etc", "/proc", "/sys", *_SYSTEM)
+"""What a job has of its own, or sees as it is."""
+_NO_PREFIX = (*_NEVER, "/home", "/root", "/run", "/tmp", "/var")
+"""Folders that no program is installed in as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The paths a job sees. Each place is shown inside those that come before it."""
+
+    programs: tuple[tuple[str, str], ...]
+    """Where interpreters are installed outside of the system's own folders: what is shown, and its path."""
+    system: tuple[tuple[str, str], ...]
+    """Programs and what they read, under their own names, never written."""
+    links: tuple[tuple[str, str], ...]
+    """Links at the top, such as `/bin` to `usr/bin`: where each leads, and its path."""
+    places: tuple[Place, ...]
+    """What this job was given, the outermost first."""
+
+
+def view_of(job: Job) -> View:
+    """What a job sees; raises for a place that is not there, or leads elsewhere by a link."""
+    programs = _roots_of(job.argv[0] if job.argv else "", search_path())
+    system, links = _system()
+    more = _settings(_FOR_NAMES) if job.network == "host" else ()
+    return View(programs=programs, system=(*system, *more), links=links, places=_places(job))
+
+
+@functools.lru_cache(maxsize=64)
+def path_in(view: View) -> str:
+    """Where the job finds programs: the folders of this process's path that it sees, and those of interpreters."""
+    seen = [path for _, path in (*view.system, *view.programs, *view.links)]
+    known = [folder for folder in search_path().split(os.pathsep) if any(_is_inside(folder, root) for root in seen)]
+    more = [folder for _, root in view.programs if os.path.isdir(folder := os.path.join(root, "bin"))]
+    return os.pathsep.join(dict.fromkeys((*known, *more, "/usr/local/bin", "/usr/bin", "/bin")))
+
+
+@functools.cache
+def settings() -> dict[str, bytes]:
+    """Small files of `/etc` that programs read, with what is in them."""
+    found = {}
+    for name in _SMALL_SETTINGS:
+        with contextlib.suppress(OSError), open(f"/etc/{name}", "rb") as file:
+            found[f"/etc/{name}"] = file.read(_SMALL)
+    return found
+
+
+def _places(job: Job) -> tuple[Place, ...]:
+    given = [_checked(place) for place in job.places]
+    folder = os.path.normpath(job.folder)
+    if not any(_is_inside(folder, place.seen_at) for place in given):
+        given.append(_checked(Place(job.folder, is_writable=True)))
+    given += [kept for place in given if place.is_writable for kept in _protected(place)]
+    return tuple(sorted(dict.fromkeys(given), key=lambda place: (place.seen_at.count("/"), not place.is_writable)))
+
+
+def _protected(place: Place) -> list[Place]:
+    """What in a writable place is not to be written, each below folders that cannot be moved out of the way."""
+    found: dict[Place, None] = {}
+    for protected in protected_in(place.path):
+        if protected.is_link:
+            continue
+        parts = os.path.relpath(protected.path, place.path).split(os.sep)
+        for at in range(1, len(parts) + 1):
+            path = os.path.join(place.path, *parts[:at])
+            # Mounted on itself, a folder stays what it is, and cannot be renamed.
+            found[Place(path, is_writable=at < len(parts), at=os.path.join(place.seen_at, *parts[:at]))] = None
+    return list(found)
+
+
+def _checked(place: Place) -> Place:
+    """A place with the path that it really has; where it is seen stays as it was named."""
+    if not isinstance(place.path, str) or "\0" in place.path or not os.path.isabs(place.path):
+        raise InvalidArgument(
+            f"{place.path!r:.80} is no absolute path, so no job can be given it.", hint="Name a folder from the root."
+        )
+    real = os.path.realpath(place.path)
+    if not os.path.exists(real):
+        raise FileMissing(
+            f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
+        )
+    seen = os.path.normpath(place.at) if place.at else os.path.normpath(place.path)
+    if "\0" in seen or not os.path.isabs(seen) or seen in _NEVER:
+        raise InvalidArgument(
+            f"No job can be shown {place.path!r:.80} as {seen!r:.80}.", hint="Name a folder below those at the top."
+        )
+    return Place(real, is_writable=place.is_writable, at=seen)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
+
+
+@functools.cache
+def _system() -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    folders, links = [], []
+    for path in _SYSTEM:
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        if stat.S_ISLNK(mode):
+            links.append((os.readlink(path), path))
+        else:
+            folders.append((path, path))
+    return (*folders, *_settings(_SETTINGS)), tuple(links)
+
+
+def _settings(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((os.path.realpath(path), path) for name in names if os.path.exists(path := f"/etc/{name}"))
+
+
+@functools.lru_cache(maxsize=64)
+def _roots_of(program: str, path: str) -> tuple[tuple[str, str], ...]:
+    """Where a program is installed, and the Python of this process, if that is not in the system's own folders.
+
+    Scripts are run by an interpreter that may belong to a user: below a home folder, in a virtual environment.
+    """
+    found: dict[str, None] = {}
+    wanted = [shutil.which(name, path=path) for name in (program, "python3", "node")]
+    for name in (*wanted, sys.executable):
+        if not name or not os.path.isabs(name):
+            continue
+        for step in _chain(name):
+            root = _prefix(step)
+            if root is not None and not any(_is_inside(root, system) for system in (*_SYSTEM, *found)):
+                found[root] = None
+    return tuple((os.path.realpath(root), root) for root in found)
+
+
+def _chain(path: str) -> list[str]:
+    """A program, and each program that it is a link to."""
+    steps = [path]
+    while os.path.islink(steps[-1]) and len(steps) < 16:
+        steps.append(os.path.normpath(os.path.join(os.path.dirname(steps[-1]), os.readlink(steps[-1]))))
+    steps.append(os.path.realpath(path))
+    return steps
+
+
+def _prefix(program: str) -> str | None:
+    """The folder that a program is installed in as a whole; only itself where that cannot be told."""
+    folder, bin_folder = os.path.split(os.path.dirname(program))
+    home = os.path.expanduser("~")
+    # In ~/.local lies much that is no program.
+    is_shared = folder in (*_NO_PREFIX, os.path.join(home, ".local")) or _is_inside(home, folder)
+    is_installed = os.path.isdir(os.path.join(folder, "lib")) or os.path.exists(os.path.join(folder, "pyvenv.cfg"))
+    if bin_folder == "bin" and is_installed and not is_shared:
+        return os.path.realpath(folder) if os.path.islink(folder) else folder
+    return program if os.path.exists(program) else None
