@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import marshal
 import os
 import shutil
@@ -11,9 +12,12 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metier.errors import IsolationMissing
+
+if TYPE_CHECKING:
+    from metier.run.native.request import Base
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from metier.run.native.zygote import main; main(int(sys.argv[2]))"
 _ANSWER = 4_096
@@ -49,20 +53,45 @@ class Launcher:
         self._requests = ours
         self._owner = os.getpid()
         self._lock = threading.Lock()
+        self._known: set[int] = set()
+        self._is_broken = False
 
     @property
     def is_usable(self) -> bool:
         """Whether it still answers, and to this process: a fork of it shares the socket and must not use it."""
-        return self._owner == os.getpid() and self._process.poll() is None
+        return not self._is_broken and self._owner == os.getpid() and self._process.poll() is None
 
-    def ask(self, message: dict[str, Any], descriptors: list[int]) -> int:
+    def ask(self, message: dict[str, Any], base: Base, descriptors: list[int]) -> int:
         """Have a cage made; the descriptor of its warden. Raises OSError when that cannot be."""
+        data = marshal.dumps({**message, "base": base.key})
         with self._lock:
-            socket.send_fds(self._requests, [marshal.dumps(message)], descriptors)
-            answer, received, _, _ = socket.recv_fds(self._requests, _ANSWER, 1)
-        if received:
-            return received[0]
-        raise OSError(answer.decode(errors="replace") or "the launcher has ended")
+            try:
+                if base.key not in self._known:
+                    self._teach(base)
+                socket.send_fds(self._requests, [data], descriptors)
+                answer, received, _, _ = socket.recv_fds(self._requests, _ANSWER, 1)
+            except BaseException:
+                # An answer that comes later would be taken for that to the next request.
+                self._is_broken = True
+                raise
+            if not answer:
+                self._is_broken = True
+                raise BrokenPipeError(errno.EPIPE, "the launcher has ended")
+        if not received:
+            raise OSError(answer.decode(errors="replace"))
+        os.set_inheritable(received[0], False)
+        return received[0]
+
+    def _teach(self, base: Base) -> None:
+        """Tell it what many requests have in common."""
+        from metier.run.native.request import written
+
+        paper = written(base.content)
+        try:
+            socket.send_fds(self._requests, [marshal.dumps({"learn": base.key})], [paper])
+        finally:
+            os.close(paper)
+        self._known.add(base.key)
 
     def close(self) -> None:
         """End it, and with it every cage that it made."""
@@ -84,7 +113,10 @@ def shared() -> Launcher:
     """The launcher of this process, started when it is first needed, and again if it has ended."""
     global _shared
     with _lock:
-        if _shared is None or not _shared.is_usable:
+        if _shared is not None and not _shared.is_usable:
+            _shared.close()
+            _shared = None
+        if _shared is None:
             _shared = Launcher()
         return _shared
 

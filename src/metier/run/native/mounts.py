@@ -22,6 +22,7 @@ def build(wanted: dict[str, Any]) -> None:
     # A place may lie below the folder where the new root goes, and no link may lead elsewhere: it is held before.
     places = [(kernel.open_exactly(source), at, is_writable) for source, at, is_writable in wanted["places"]]
     kernel.mount("tmpfs", ROOT, "mode=755,size=4m,nr_inodes=4096")
+    _furnish(wanted["base_furniture"])
     _furnish(wanted["furniture"])
     for target, path in wanted["links"]:
         os.symlink(target, ROOT + path)

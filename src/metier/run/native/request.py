@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import marshal
 import os
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.run.environment import base_environment
@@ -15,50 +18,84 @@ from metier.run.native.warden import PROXY_PORT
 from metier.run.plain import MAX_SECONDS
 
 if TYPE_CHECKING:
-    from metier.run.job import Job, Limits
+    from collections.abc import Mapping
+
+    from metier.run.job import Job, Limits, Place
     from metier.run.native.view import View
 
 Tier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock"]
 """How a cage is made: namespaces of our own, those of bubblewrap, or none, where Landlock alone bounds files."""
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 NOBODY = 65_534
 """Whom a job runs as when this process is root, whom no limit on processes binds."""
 _NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID | kernel.NEW_IPC | kernel.NEW_UTS | kernel.NEW_CGROUP
 
 
-def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False) -> dict[str, Any]:
+def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False) -> Request:
     """The request for a job; `scratch` is its folder for temporary files, where it cannot have a private one."""
     view = view_of(job)
     # A list without hosts is no network at all, which is simpler to keep.
     network = "none" if job.network == "restricted" and not job.hosts else job.network
     drop = NOBODY if may_drop() else None
-    env = _environment(job, view, tier, network, scratch, is_dropped=drop is not None)
+    env = _environment(job, view, network, scratch, is_dropped=drop is not None)
     readable, writable = _paths(view, tier, scratch)
     asked = {
-        "tier": tier,
         "argv": list(job.argv),
         "program": _program(job.argv[0], env["PATH"]),
         "env": env,
         "folder": job.folder,
-        "network": network,
         "limits": _limits(job.limits, is_endless=is_endless),
-        "drop": drop,
-        "others": 2 if tier != "landlock" else _processes_of(NOBODY if drop is not None else os.getuid()),
-        "filter": _filter(network, tier),
+        "others": 2 + (_processes_of(NOBODY if drop is not None else os.getuid()) if tier == "landlock" else 0),
         "landlock": _rules(readable, writable, tier),
         "writable": _watched(view, tier, scratch),
-        "scratch_folders": _SCRATCH[tier],
-        "scratch": job.limits.disk_bytes,
-        "devices": DEVICES,
-        "links": (*view.links, *_LINKS),
-        "system": (*view.system, *view.programs),
+        "scratch": max(job.limits.disk_bytes, 64 * 1024),
         "places": [(place.path, place.seen_at, place.is_writable) for place in view.places],
     }
     if tier == "namespaces":
-        asked.update(_furniture(view, _users(env["HOME"], drop)))
+        asked.update(_furniture(view.places, _users(env["HOME"], drop)))
+    base = _base(tier, network, drop, view.system, view.programs, view.links)
     if tier == "bubblewrap":
-        asked["bubblewrap"] = bubblewrap.command(asked)
-    return asked
+        # The rest of the cage is made by a new process, which knows only the request.
+        asked.update({name: base.content[name] for name in ("network", "drop", "filter")})
+        asked["bubblewrap"] = bubblewrap.command({**base.content, **asked})
+    return Request(asked, base)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the requests of many jobs have in common, which the launcher is told once."""
+
+    content: Mapping[str, Any]
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the launcher."""
+
+    asked: Mapping[str, Any]
+    base: Base
+
+
+_keys = itertools.count(1)
+
+
+@functools.lru_cache(maxsize=64)
+def _base(tier: Tier, network: str, drop: int | None, system: Pairs, programs: Pairs, links: Pairs) -> Base:
+    content = {
+        "tier": tier,
+        "network": network,
+        "drop": drop,
+        "filter": _filter(network, tier),
+        "scratch_folders": _SCRATCH[tier],
+        "devices": DEVICES,
+        "links": (*links, *_LINKS),
+        "system": (*system, *programs),
+        "base_furniture": _base_furniture((*system, *programs)) if tier == "namespaces" else None,
+    }
+    return Base(content, next(_keys))
 
 
 _SCRATCH: dict[Tier, tuple[str, ...]] = {
@@ -76,11 +113,11 @@ def _watched(view: View, tier: Tier, scratch: str) -> list[str]:
     return [*kept, *([scratch] if scratch else [])]
 
 
-def flags_for(tier: Tier, network: str) -> dict[str, Any]:
+def flags_for(base: Base) -> dict[str, Any]:
     """Which namespaces the launcher is to make, and whether all users are to be known in them."""
     flags = 0
-    if tier == "namespaces":
-        flags = _NAMESPACES | (0 if network == "host" else kernel.NEW_NET)
+    if base.content["tier"] == "namespaces":
+        flags = _NAMESPACES | (0 if base.content["network"] == "host" else kernel.NEW_NET)
     return {"flags": flags, "maps_all": may_drop()}
 
 
@@ -99,7 +136,7 @@ def _program(name: str, path: str) -> str:
     return name if os.sep in name else shutil.which(name, path=path) or name
 
 
-def _environment(job: Job, view: View, tier: Tier, network: str, scratch: str, *, is_dropped: bool) -> dict[str, str]:
+def _environment(job: Job, view: View, network: str, scratch: str, *, is_dropped: bool) -> dict[str, str]:
     env = {**base_environment(job.folder), **job.env, "PATH": path_in(view), "TMPDIR": scratch or "/tmp"}
     # Settings of this machine that a job may not read are no reason for git to give up.
     env["GIT_CONFIG_NOSYSTEM"] = "1"
@@ -118,11 +155,12 @@ def _limits(limits: Limits, *, is_endless: bool) -> dict[str, float]:
     seconds = 1e9 if is_endless else max(0.0, min(MAX_SECONDS, limits.seconds))
     return {
         "seconds": seconds,
-        "memory_bytes": limits.memory_bytes,
-        "processes": limits.processes,
-        "file_bytes": limits.file_bytes,
-        "disk_bytes": limits.disk_bytes,
-        "open_files": limits.open_files,
+        # With less than this nothing could be started at all.
+        "memory_bytes": max(limits.memory_bytes, 64 * 1024 * 1024),
+        "processes": max(limits.processes, 1),
+        "file_bytes": max(limits.file_bytes, 0),
+        "disk_bytes": max(limits.disk_bytes, 64 * 1024),
+        "open_files": max(limits.open_files, 32),
     }
 
 
@@ -181,31 +219,38 @@ _LINKS = (
 )  # fmt: skip
 
 
+def _base_furniture(system: Pairs) -> dict[str, Any]:
+    """The folders and files that every root has before anything is mounted in it."""
+    files = {**settings(), **dict.fromkeys((f"/dev/{name}" for name in DEVICES), b"")}
+    return _made(("/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/tmp"), files, system)
+
+
 @functools.lru_cache(maxsize=64)
-def _furniture(view: View, users: tuple[tuple[str, bytes], ...]) -> dict[str, Any]:
-    """The folders and files that are to be made in an empty root before anything is mounted in it."""
-    folders = dict.fromkeys(("/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/tmp"))
-    files = {**settings(), **dict(users), **dict.fromkeys((f"/dev/{name}" for name in DEVICES), b"")}
-    shown = [*view.system, *view.programs, *((place.path, place.seen_at) for place in view.places)]
+def _furniture(places: tuple[Place, ...], users: tuple[tuple[str, bytes], ...]) -> dict[str, Any]:
+    """More of them for one job; those in its own folders for temporary files are made later, when these are there."""
+    found = _made((), dict(users), tuple((place.path, place.seen_at) for place in places))
+    return {"furniture": _part(found, is_scratch=False), "in_scratch": _part(found, is_scratch=True)}
+
+
+def _made(folders: tuple[str, ...], files: dict[str, bytes], shown: Pairs) -> dict[str, Any]:
+    needed = dict.fromkeys(folders)
     for path in files:
-        folders.update(dict.fromkeys(_parents(path)))
+        needed.update(dict.fromkeys(_parents(path)))
     for source, path in shown:
-        folders.update(dict.fromkeys(_parents(path)))
+        needed.update(dict.fromkeys(_parents(path)))
         if os.path.isdir(source):
-            folders[path] = None
+            needed[path] = None
         else:
             files.setdefault(path, b"")
-    ordered = sorted(folders, key=lambda path: path.count("/"))
-    return {"furniture": _part(ordered, files, False), "in_scratch": _part(ordered, files, True)}
+    return {"folders": sorted(needed, key=lambda path: path.count("/")), "files": files}
 
 
-def _part(folders: list[str], files: dict[str, bytes], is_scratch: bool) -> dict[str, Any]:
-    """What of it lies in the job's own folders for temporary files, which are mounted later; or what does not."""
-
+def _part(found: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
     def fits(path: str) -> bool:
         return path.startswith(("/tmp/", "/dev/shm/")) == is_scratch
 
-    return {"folders": list(filter(fits, folders)), "files": {path: files[path] for path in filter(fits, files)}}
+    files = {path: data for path, data in found["files"].items() if fits(path)}
+    return {"folders": list(filter(fits, found["folders"])), "files": files}
 
 
 def _parents(path: str) -> list[str]:
@@ -230,21 +275,17 @@ def _processes_of(user: int) -> int:
     count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                with open(f"/proc/{name}/status") as file:
-                    fields = dict(line.partition(":")[::2] for line in file)
-                if int(fields["Uid"].split()[0]) == user:
-                    count += int(fields["Threads"])
-            except (OSError, KeyError, ValueError):
-                continue
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == user:
+                    count += len(os.listdir(f"/proc/{name}/task"))
     return count
 
 
-def written(asked: dict[str, Any]) -> int:
+def written(asked: Mapping[str, Any]) -> int:
     """A descriptor with the request in it: a file that is nowhere."""
     descriptor = os.memfd_create("metier-request", os.MFD_CLOEXEC)
     try:
-        data = memoryview(marshal.dumps(asked))
+        data = memoryview(marshal.dumps(dict(asked)))
         while data:
             data = data[os.write(descriptor, data) :]
     except BaseException:

@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import IsolationMissing, MetierError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.run.job import KilledBy, OutputLine
-    from metier.run.native.request import Tier
+    from metier.run.native.request import Request, Tier
     from metier.run.output import Stream
     from metier.run.proxy import AllowListProxy, ProxyDecision
 
@@ -168,10 +168,7 @@ class _Cage:
             self._open.callback(shutil.rmtree, scratch, ignore_errors=True)
             if request.may_drop():
                 os.chown(scratch, request.NOBODY, request.NOBODY)
-        if not self._job.argv or not all(isinstance(part, str) for part in self._job.argv) or not self._job.argv[0]:
-            raise ValueError("a job needs a program, and arguments that are text")
-        if any("\0" in part for part in (*self._job.argv, *self._job.env, *self._job.env.values())):
-            raise ValueError("an argument or variable has a NUL character")
+        _check(self._job)
         asked = request.request_for(self._job, self._tier, scratch=scratch)
         self._out, out = self._pipe()
         self._err, err = self._pipe()
@@ -256,6 +253,7 @@ class _Cage:
         except OSError:
             return False
         if descriptors:
+            os.set_inheritable(descriptors[0], False)
             self._open_way_out(socket.socket(fileno=descriptors[0]))
             return True
         self._report += data
@@ -273,8 +271,17 @@ class _Cage:
             self._control.send(b"x")
 
     def _end(self) -> None:
+        """End the job, whatever state it is in: by its warden, and without one if that does not answer."""
         from metier.run.native.launcher import kill
 
+        if self._tier != "namespaces":
+            # Where the kernel does not end all with the warden, it must be let do so itself.
+            self._stop(self._killed_by or "cancel")
+            deadline = time.monotonic() + _LATE
+            poll = select.poll()
+            poll.register(self._control, select.POLLIN)
+            while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000) and self._hear():
+                pass
         kill(self._warden)
 
     def _judged(self, told: dict[str, str]) -> tuple[int, KilledBy | None, str]:
@@ -292,24 +299,35 @@ class _Cage:
         return (128 - code, "signal", "") if code < 0 else (code, None, "")
 
 
-def launch(asked: dict[str, Any], streams: tuple[int, int, int]) -> tuple[socket.socket, int]:
+def launch(wanted: Request, streams: tuple[int, int, int]) -> tuple[socket.socket, int]:
     """Have a job started with these streams: the line to its warden, and a descriptor of it."""
     from metier.run.native import launcher, request
 
     control, theirs = socket.socketpair()
     try:
         with theirs, contextlib.ExitStack() as given:
-            paper = request.written(asked)
+            paper = request.written(wanted.asked)
             given.callback(os.close, paper)
-            flags = request.flags_for(asked["tier"], asked["network"])
+            flags = request.flags_for(wanted.base)
             descriptors = [paper, theirs.fileno(), *streams]
             try:
-                return control, launcher.shared().ask(flags, descriptors)
+                return control, launcher.shared().ask(flags, wanted.base, descriptors)
             except (BrokenPipeError, ConnectionResetError):
-                return control, launcher.shared().ask(flags, descriptors)
+                return control, launcher.shared().ask(flags, wanted.base, descriptors)
     except BaseException:
         control.close()
         raise
+
+
+def _check(job: Job) -> None:
+    """Raise for a job that no program could be started with."""
+    if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
+        raise ValueError("a job needs a program, and arguments that are text")
+    texts = (*job.env, *job.env.values())
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("the names and values of environment variables are text")
+    if any("\0" in text for text in (*job.argv, *texts, job.folder)):
+        raise ValueError("an argument or variable has a NUL character")
 
 
 @contextlib.contextmanager

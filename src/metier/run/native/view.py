@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 _SETTINGS = (
     "alternatives", "fonts", "ImageMagick-6", "ImageMagick-7", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk",
-    "ld.so.cache", "mime.types", "protocols", "services", "pki/ca-trust/extracted", "pki/tls/certs", "ssl/certs",
-    "terminfo", "texmf",
+    "pki/ca-trust/extracted", "pki/tls/certs", "ssl/certs", "texmf",
 )  # fmt: skip
-"""Folders and large files of `/etc` that programs read and that tell nothing about anybody."""
+"""Folders of `/etc` that programs read and that tell nothing about anybody."""
 _SMALL_SETTINGS = (
-    "hosts", "localtime", "nsswitch.conf", "os-release", "pki/tls/openssl.cnf", "ssl/openssl.cnf", "timezone",
+    "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "pki/tls/openssl.cnf", "protocols", "services",
+    "ssl/openssl.cnf", "timezone",
 )  # fmt: skip
+"""Files of the same kind. What they say is copied, which is less work than to show them."""
 _FOR_NAMES = ("resolv.conf", "host.conf", "gai.conf")
 """More of them for a job that finds hosts by itself."""
-_SMALL = 64 * 1024
+_SMALL = 256 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _NEVER = ("/", "/dev", "/etc", "/proc", "/sys", *_SYSTEM)
 """What a job has of its own, or sees as it is."""
@@ -178,6 +179,8 @@ def _chain(path: str) -> list[str]:
 def _prefix(program: str) -> str | None:
     """The folder that a program is installed in as a whole; only itself where that cannot be told."""
     folder, bin_folder = os.path.split(os.path.dirname(program))
+    if bin_folder == "shims":
+        return None  # a script of a version manager, which needs far more than itself
     home = os.path.expanduser("~")
     # In ~/.local lies much that is no program.
     is_shared = folder in (*_NO_PREFIX, os.path.join(home, ".local")) or _is_inside(home, folder)

@@ -132,8 +132,20 @@ def _shares(pid: int) -> bool:
 
 
 def _resident(pid: int) -> int:
+    size = _resident_of(f"/proc/{pid}/statm")
+    if not size:
+        # A process whose first thread has ended looks like a dead one, though others go on.
+        with contextlib.suppress(OSError):
+            size = max(
+                (_resident_of(f"/proc/{pid}/task/{thread}/statm") for thread in os.listdir(f"/proc/{pid}/task")),
+                default=0,
+            )
+    return size
+
+
+def _resident_of(path: str) -> int:
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
+        with open(path, "rb") as file:
             return int(file.read().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):
         return 0
@@ -142,7 +154,7 @@ def _resident(pid: int) -> int:
 def _proportional(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0)
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0) or _resident(pid)
     except (OSError, IndexError, ValueError):
         return _resident(pid)
 

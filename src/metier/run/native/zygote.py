@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 
 _MOST_MESSAGE = 4_096
 _DESCRIPTORS = 5
+_bases: dict[int, dict[str, Any]] = {}
+"""What requests have in common, by its number."""
 
 
 def main(number: int) -> None:
     """Serve requests on a socket until it closes."""
+    # Whatever the program that started this one ignores or holds back is no matter of a job's.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for ignored in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
+        signal.signal(ignored, signal.SIG_DFL)
     with socket.socket(fileno=number) as requests:
         # What never changes is shared with every job; a search for garbage would touch, and so copy, all of it.
         gc.disable()
@@ -53,9 +59,13 @@ def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:
     message, descriptors, _, _ = socket.recv_fds(requests, _MOST_MESSAGE, _DESCRIPTORS)
     if not message:
         return None
+    asked = marshal.loads(message)
     try:
-        if len(descriptors) == _DESCRIPTORS:
-            return _answer(requests, marshal.loads(message), descriptors)
+        if "learn" in asked:
+            # Each has been read by the time that the first request for it comes.
+            _bases[asked["learn"]] = warden.read(descriptors[0])
+        elif len(descriptors) == _DESCRIPTORS:
+            return _answer(requests, asked, descriptors)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -71,7 +81,7 @@ def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[in
             requests.sendall(str(error.strerror).encode())
             return []
         if pid == 0:
-            _become_warden(requests, ready, begin, descriptors)
+            _become_warden(requests, ready, begin, descriptors, _bases[asked["base"]])
         held = os.pidfd_open(pid)
         try:
             if asked["flags"] & kernel.NEW_USER:
@@ -87,13 +97,15 @@ def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[in
         os.close(ready)
 
 
-def _become_warden(requests: socket.socket, ready: int, begin: int, descriptors: list[int]) -> None:
+def _become_warden(
+    requests: socket.socket, ready: int, begin: int, descriptors: list[int], base: dict[str, Any]
+) -> None:
     os.close(ready)
     requests.close()
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     request, control, *streams = descriptors
-    warden.main(warden.Held(request, control, (streams[0], streams[1], streams[2])), begin)
+    warden.main(warden.Held(request, control, (streams[0], streams[1], streams[2])), begin, base)
 
 
 def _map_user(pid: int, maps_all: bool) -> None:
