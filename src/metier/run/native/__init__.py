@@ -5,10 +5,12 @@ The parts, from the outside in:
     runner      runs jobs, and says what is enforced here
     view        which files a job sees
     request     all that makes the cage of a job, worked out beforehand
+    pipes       what a job writes, in the order in which it did
     launcher    this side of the launcher
     zygote      the launcher: a small process that forks a warden for each job
     warden      builds a cage, starts the job in it, watches it and ends it
     mounts, bubblewrap, landlock, seccomp   what a cage is made of
+    resident    a program that stays in a cage
     watch       what a job uses
     kernel      system calls
 """

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from metier.run.job import KilledBy, OutputLine
     from metier.run.native.request import Request, Tier
-    from metier.run.output import Stream
     from metier.run.proxy import AllowListProxy, ProxyDecision
 
 log = logger("metier.run")
@@ -36,7 +35,6 @@ _LATE = 5.0
 """Seconds beyond its time after which a warden that says nothing is ended."""
 _DRAIN = 0.5
 """Seconds to read what is left in the pipes when a job has ended."""
-_CHUNK = 65_536
 _MOST_REPORT = 64 * 1024
 _LOOK_UP = 0.05
 """Seconds between two times that somebody is asked whether to stop."""
@@ -143,6 +141,7 @@ class _Cage:
     def __init__(self, job: Job, tier: Tier, on_output: Callable[[OutputLine], None] | None) -> None:
         self._job, self._tier = job, tier
         self._streams = streams(job.limits.output_bytes, on_output)
+        self._is_followed = on_output is not None
         self._open = contextlib.ExitStack()
         self._report = b""
         self._proxy: AllowListProxy | None = None
@@ -160,7 +159,9 @@ class _Cage:
         self._open.close()
 
     def _start(self) -> None:
+        # Only Linux has what these are made of.
         from metier.run.native import request
+        from metier.run.native.pipes import Pipes
 
         scratch = ""
         if self._tier == "landlock":
@@ -170,20 +171,13 @@ class _Cage:
                 os.chown(scratch, request.NOBODY, request.NOBODY)
         _check(self._job)
         asked = request.request_for(self._job, self._tier, scratch=scratch)
-        self._out, out = self._pipe()
-        self._err, err = self._pipe()
-        with contextlib.ExitStack() as given:
-            for descriptor in (out, err):
-                given.callback(os.close, descriptor)
-            stdin = given.enter_context(_stdin(self._job.stdin))
-            self._control, self._warden = launch(asked, (stdin, out, err))
+        self._pipes = Pipes(self._streams, is_ordered=self._is_followed)
+        self._open.callback(self._pipes.close)
+        with _stdin(self._job.stdin) as stdin:
+            self._control, self._warden = launch(asked, (stdin, *self._pipes.given))
+        self._pipes.give_away()
         self._open.enter_context(self._control)
         self._open.callback(os.close, self._warden)
-
-    def _pipe(self) -> tuple[int, int]:
-        read, write = os.pipe2(os.O_CLOEXEC)
-        self._open.callback(os.close, read)
-        return read, write
 
     def outcome(self, started: float, should_stop: Callable[[], bool] | None) -> Outcome:
         """Read until the job has ended, and say what became of it."""
@@ -214,35 +208,24 @@ class _Cage:
     def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:
         from metier.run.plain import MAX_SECONDS
 
-        poll = select.poll()
-        pending: dict[int, Stream] = {self._out: self._streams[0], self._err: self._streams[1]}
-        for descriptor in (*pending, self._control.fileno()):
-            poll.register(descriptor, select.POLLIN)
         latest = started + max(0.0, min(MAX_SECONDS, self._job.limits.seconds)) + _LATE
+        self._pipes.watch(self._control.fileno())
         is_ended = False
-        while pending or not is_ended:
-            wait = latest - time.monotonic()
-            if wait <= 0:
+        while self._pipes.are_open or not is_ended:
+            left = latest - time.monotonic()
+            if left <= 0:
                 self._end()
                 self._killed_by = self._killed_by or "timeout"
                 break
-            events = poll.poll(1000 * (min(wait, _LOOK_UP) if should_stop is not None else wait))
-            for descriptor, _ in events:
-                stream = pending.get(descriptor)
-                if stream is None:
-                    if not self._hear():
-                        poll.unregister(self._control)
-                        is_ended = True
-                        latest = min(latest, time.monotonic() + _DRAIN)
-                elif chunk := os.read(descriptor, _CHUNK):
-                    stream.feed(chunk)
-                    if stream.is_flooded and self._killed_by is None:
-                        self._stop("output")
-                else:
-                    poll.unregister(descriptor)
-                    del pending[descriptor]
-            if self._killed_by is None and not is_ended and should_stop is not None and should_stop():
-                self._stop("cancel")
+            if self._pipes.wait(min(left, _LOOK_UP)) and not self._hear():
+                self._pipes.forget(self._control.fileno())
+                is_ended = True
+                latest = min(latest, time.monotonic() + _DRAIN)
+            if self._killed_by is None and not is_ended:
+                if any(stream.is_flooded for stream in self._streams):
+                    self._stop("output")
+                elif should_stop is not None and should_stop():
+                    self._stop("cancel")
         for stream in self._streams:
             stream.finish()
 
