@@ -32,6 +32,7 @@ bench: $(READY) ## measure, as ratios to bare loops in the same run
 	$(BIN)/python benchmarks/library.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/session.py
 
 docs: $(READY) ## write the reference pages from the code
@@ -39,7 +40,7 @@ docs: $(READY) ## write the reference pages from the code
 
 lock: $(READY) ## choose the versions in requirements.lock again
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra vectors --group dev --universal --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra vectors --extra shell --group dev --universal --generate-hashes --no-emit-index-url --no-header -o requirements.lock
 
 clean: ## remove what the other targets made
 	rm -rf .venv build dist .hypothesis .mypy_cache .ruff_cache .coverage*

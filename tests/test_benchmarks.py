@@ -28,3 +28,12 @@ def test_sessions_and_the_guard_can_be_measured() -> None:
     rows = json.loads(done.stdout)
     assert [row["what"] for row in rows if row["limit"] is not None]
     assert all(row["us"] > 0 for row in rows)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program used here is that of a Unix")
+def test_starting_jobs_can_be_measured() -> None:
+    command = [sys.executable, "benchmarks/run.py", "--runs", "2", "--rounds", "1", "--work", "1000", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
+    rows = {row["what"]: row for row in json.loads(done.stdout)}
+    assert "start-up, plain, of the baseline" in rows
+    assert any(row["what"].startswith("8 jobs at once, plain") for row in rows.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,6 +128,99 @@ def test_every_room_that_is_here_says_what_it_is_for() -> None:
         path = ROOT / room / "__init__.py"
         if path.exists():
             assert ast.get_docstring(ast.parse(path.read_bytes())), room
+
+
+STARTS_PROCESSES = re.compile(
+    r"subprocess|multiprocessing|pty|pexpect|concurrent\.futures\.process"
+    r"|(?:os|posix)\.(?:exec[lv]p?e?|spawn[lv]p?e?|fork|forkpty|posix_spawnp?|system|popen|startfile)"
+    r"|asyncio(?:\.subprocess)?\.create_subprocess_(?:exec|shell)|asyncio\.subprocess"
+    r"|anyio\.(?:run_process|open_process|to_process)|trio\.(?:run_process|lowlevel\.open_process)"
+    r"|ctypes\.(?:CDLL|PyDLL|cdll|pydll|WinDLL|OleDLL|windll)|ctypes\.util|_posixsubprocess|_winapi"
+)
+"""What starts a program, or calls the system past what Python checks, by the names of modules and their members."""
+
+MAY_START: dict[str, str] = {}
+"""Modules outside of `run` that may, each with the reason."""
+
+
+def names_used(path: Path) -> Iterator[tuple[int, str]]:
+    """The dotted names that a module imports or uses, by what they were imported as."""
+    tree = ast.parse(path.read_bytes())
+    known: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                known[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.lineno, f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        dotted = []
+        inner: ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            dotted.append(inner.attr)
+            inner = inner.value
+        if dotted and isinstance(inner, ast.Name):
+            yield getattr(node, "lineno", 0), ".".join((known.get(inner.id, inner.id), *reversed(dotted)))
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("__import__", "getattr")
+        ):
+            # A name in quotes is as good as one without.
+            for word in node.args:
+                if isinstance(word, ast.Constant) and isinstance(word.value, str):
+                    owner = node.args[0]
+                    module = known.get(owner.id, "") if isinstance(owner, ast.Name) else ""
+                    yield node.lineno, f"{module}.{word.value}".strip(".")
+
+
+def starting(path: Path) -> list[str]:
+    return [
+        f"line {line}: {name}"
+        for line, name in names_used(path)
+        if (found := STARTS_PROCESSES.match(name)) and (found.end() == len(name) or name[found.end()] == ".")
+    ]
+
+
+def test_nothing_but_run_starts_a_process() -> None:
+    found = {name: wrong for name, path in modules() if not name.startswith("run.") and (wrong := starting(path))}
+    assert found.keys() == MAY_START.keys(), found
+    assert all(MAY_START.values()), "each has a reason"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("import subprocess", True),
+        ("import subprocess as s", True),
+        ("from subprocess import run", True),
+        ("def f():\n    import subprocess", True),
+        ("import os\nos.system('x')", True),
+        ("import os as o\no.execvp('x', [])", True),
+        ("from os import posix_spawn", True),
+        ("import os\nstart = os.fork", True),
+        ("import os\ngetattr(os, 'popen')('x')", True),
+        ("__import__('subprocess')", True),
+        ("import asyncio\nasyncio.create_subprocess_exec('x')", True),
+        ("import asyncio.subprocess", True),
+        ("import anyio\nanyio.run_process(['x'])", True),
+        ("from anyio import open_process", True),
+        ("import ctypes\nctypes.CDLL(None)", True),
+        ("from ctypes import PyDLL", True),
+        ("import multiprocessing.pool", True),
+        ("import pty", True),
+        ("import os\nos.path.join('a', 'b'); os.environ; os.replace('a', 'b')", False),
+        ("import ptyprocess_of_ours", False),
+        ("import asyncio\nasyncio.run(f())", False),
+        ("system = 1", False),
+    ],
+)
+def test_what_starts_a_process_is_seen(tmp_path: Path, text: str, is_found: bool) -> None:
+    (tmp_path / "module.py").write_text(text)
+    assert bool(starting(tmp_path / "module.py")) is is_found
 
 
 def loaded_by(statement: str) -> set[str]:

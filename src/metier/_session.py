@@ -67,9 +67,8 @@ class Session(room.Session):
         )
         runner = None
         if "Bash" in names:
-            runner = self.runner
-            isolated = runner.capabilities().isolates_files
-            action = Action(point="run", command="Bash", by="host", isolated=isolated)
+            runner = self.cage.runner_for_commands()
+            action = Action(point="run", command="Bash", by="host", isolated=self.cage.isolates())
             decision = self.guard.decide(action)
             if not decision.is_allowed:
                 raise refused(decision)

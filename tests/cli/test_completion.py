@@ -85,6 +85,26 @@ def test_files_of_a_skill_complete(complete: Callable[[str], list[str]], skills:
     assert complete("metier --skills skills read deploy s") == ["scripts/run.py"]
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("run deploy s", ["scripts/run.py", "scripts/walk.sh"]),
+        ("run deploy scripts/w", ["scripts/walk.sh"]),
+        ("run deploy w", ["walk.sh"]),
+        ("run de", ["deliver", "deploy"]),
+        ("run deploy run.py --runner ", ["auto", "native", "virtual", "plain"]),
+        ("run deploy run.py --network r", ["restricted"]),
+        ("run deploy run.py --time", ["--timeout"]),
+        ("shell --skill re", ["review"]),
+    ],
+)
+def test_what_is_to_be_run_completes(
+    complete: Callable[[str], list[str]], skills: Path, line: str, offered: list[str]
+) -> None:
+    (skills / "deploy/scripts/walk.sh").write_text("walk")
+    assert sorted(complete(f"metier --skills skills {line}")) == sorted(offered)
+
+
 def test_options_complete(complete: Callable[[str], list[str]]) -> None:
     assert complete("metier validate --st") == ["--strict"]
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from metier.run.choosing import native_runner
+
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -30,10 +32,17 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
         "allow git log --oneline -5",
         "deny  git log | sh",
         "5 audit records",
+        "A stranger's script runs in a cage",
         "0 files read",
         "Next: metier list",
     ):
         assert expected in out
+    caged = out.partition("runs in a cage\n")[2].partition("\n9. ")[0]
+    if native_runner().capabilities().isolates_files:
+        assert "write a note in its workspace: done" in caged
+        assert caged.count(": done") == 1
+    else:
+        assert "[isolation-missing]" in caged
     assert "\x1b" not in out
     assert list(tmp_path.iterdir()) == []
     assert list(own_home.iterdir()) == []

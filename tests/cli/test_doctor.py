@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from metier.cli.enforcing import Facts, advice
+from metier.run.choosing import NEEDS, native_runner
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -149,9 +153,78 @@ def test_no_more_broken_skills_are_printed_than_one_can_read(metier: Call, tmp_p
     assert out.count("error file-empty") == 10
 
 
+# --- what scripts can be kept from ------------------------------------------------------------------------------
+
+
+def test_each_runner_is_told_with_what_it_enforces_here(metier: Call, write_skill: Write, tmp_path: Path) -> None:
+    write_skill(tmp_path / "alpha")
+    found = {runner["name"]: runner for runner in report(metier, "--skills", tmp_path)[1]["runners"]}
+    assert list(found) == ["native", "virtual", "plain"]
+    native = native_runner().capabilities()
+    assert found["native"]["how"] == native.how
+    assert found["native"]["isolates"] is native.isolates_files
+    assert found["native"]["enforces"]["memory"] is native.limits_memory
+    assert set(NEEDS) <= set(found["native"]["enforces"]), "what a policy can require"
+    assert not any(found["plain"]["enforces"].values())
+    out = metier("--skills", tmp_path, "doctor")[1]
+    assert re.search(r"^RUNNER +STATE +HOW$", out, re.MULTILINE)
+    assert re.search(r"^plain +isolates nothing +a plain process", out, re.MULTILINE)
+    mark = "✓" if native.isolates_files else "-"
+    assert re.search(rf"^files +{mark} +[✓-] +- +files that it was not given$", out, re.MULTILINE)
+
+
+def test_without_the_virtual_shell_it_is_said_what_to_install(
+    metier: Call, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "bashkit" else real(name, *more)
+    )
+    write_skill(tmp_path / "alpha")
+    code, shape = report(metier, "--skills", tmp_path)
+    (virtual,) = (runner for runner in shape["runners"] if runner["name"] == "virtual")
+    assert (code, shape["ok"]) == (0, True), "what is not needed is not missing"
+    assert not virtual["isolates"] and virtual["next"] == ["pip install 'metier[shell]'"]
+    assert "virtual: pip install 'metier[shell]'" in metier("--skills", tmp_path, "doctor")[1]
+
+
+def test_a_machine_that_cannot_be_probed_is_no_failure(
+    metier: Call, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError(1, "not permitted")
+
+    monkeypatch.setattr("metier.run.plain.PlainRunner.capabilities", refuse)
+    write_skill(tmp_path / "alpha")
+    code, shape = report(metier, "--skills", tmp_path)
+    assert code == 0
+    assert "not permitted" in shape["runners"][2]["how"]
+
+
+_USERNS, _APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (Facts(tier="namespaces", landlock=7), []),
+        (Facts(tier="bubblewrap", landlock=4, has_bubblewrap=True), []),
+        (Facts(tier="namespaces"), ["Landlock"]),
+        (Facts(tier="landlock", landlock=4, settings=(_USERNS,)), [f"sysctl {_USERNS}=1", "install bubblewrap"]),
+        (Facts(tier="landlock", landlock=4, settings=(_APPARMOR,)), [f"sysctl {_APPARMOR}=0", "install bubblewrap"]),
+        (Facts(tier="landlock", landlock=4, has_bubblewrap=True), ["container"]),
+        (Facts(tier=None, settings=(_USERNS,)), [f"sysctl {_USERNS}=1", "install bubblewrap", "kernel of 5.13"]),
+    ],
+)
+def test_what_would_help_depends_on_what_is_in_the_way(facts: Facts, expected: list[str]) -> None:
+    steps = list(advice(facts))
+    assert len(steps) == len(expected)
+    assert all(part in step for part, step in zip(expected, steps, strict=True))
+
+
 def test_the_reference_names_every_key_of_the_json(metier: Call, write_skill: Write, tmp_path: Path) -> None:
     write_skill(tmp_path / "alpha")
     described = REFERENCE.read_text(encoding="utf-8").partition("## `metier doctor")[2]
     _, shape = report(metier, "--skills", tmp_path)
-    keys = {*shape, *shape["places"][0]}
+    keys = {*shape, *shape["places"][0], *shape["runners"][0], *shape["runners"][0]["enforces"]}
     assert [key for key in keys if not re.search(rf'[`"]{key}[`"]', described)] == []

@@ -27,7 +27,9 @@ Process = Callable[..., subprocess.CompletedProcess[bytes]]
 Terminal = Callable[..., tuple[int, str]]
 Write = Callable[..., Path]
 
-COMMANDS = ("list", "show", "read", "validate", "new", "trust", "untrust", "doctor", "demo", "completion")
+COMMANDS = (
+    *("list", "show", "read", "validate", "new", "run", "shell", "trust", "untrust", "doctor", "demo", "completion"),
+)
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="this is how POSIX systems do it")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux does it")
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from metier.run import AutoRunner
+
 Write = Callable[..., Path]
 Talk = Callable[..., tuple[int, str, str]]
 
@@ -73,10 +75,24 @@ def test_a_skill_is_loaded_read_run_and_unloaded(talk: Talk) -> None:
     assert "· loaded sums" in err and "· ran sums" in err and "· unloaded sums" in err
 
 
-def test_scripts_do_not_run_unless_somebody_says_so(talk: Talk) -> None:
-    code, _, err = talk("load sums", "run scripts/add.py 1")
-    assert code == 1
-    assert "isolation-missing" in err and "hint: " in err
+def test_scripts_run_in_a_sandbox_or_not_at_all(talk: Talk) -> None:
+    code, out, err = talk("load sums", "run scripts/add.py 1 2")
+    if AutoRunner().capabilities().isolates_files:
+        assert (code, "3" in out.splitlines()) == (0, True)
+    else:
+        assert code == 1
+        assert "isolation-missing" in err and "hint: " in err
+
+
+def test_without_a_sandbox_is_what_somebody_can_ask_for(
+    talk: Talk, skills: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "key"
+    outside.write_text("outside of the workspace")
+    (skills / "sums" / "scripts" / "look.py").write_text("import sys\nprint(open(sys.argv[1]).read())\n")
+    code, out, _ = talk("load sums", f"run scripts/look.py {outside}", options=("--json", "--unsandboxed"))
+    assert code == 0
+    assert (answers(out)[1]["runner"], answers(out)[1]["stdout"]) == ("plain", "outside of the workspace\n")
 
 
 def test_a_program_gets_a_line_of_json_for_each_command(talk: Talk) -> None:

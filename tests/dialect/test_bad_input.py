@@ -296,7 +296,7 @@ def test_no_path_leads_out_of_a_skill(executors: dict[str, Executor], place: Pat
         ("runtime", "skills_read", {"path": path, "encoding": "base64"}),
         ("runtime", "skills_run", {"script": path}),
         ("runtime", "skills_run", {"script": f"scripts/{path}"}),
-        ("runtime", "skills_run", {"script": "scripts/run.py", "folder": path or "../.."}),
+        ("runtime", "skills_run", {"script": "scripts/run.py", "folder": "../.." if path in ("", ".") else path}),
     ]:
         result = executors[dialect].execute_blocking(tool, arguments)
         check(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,26 @@ def test_the_description_lists_skills_with_their_locations(session: Session, ski
     ]
 
 
+@pytest.fixture
+def shell() -> None:
+    """Skips a test of the virtual shell where it is not installed."""
+    pytest.importorskip("bashkit", reason="the extra `shell` is not installed")
+
+
+@pytest.fixture
+def no_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which the virtual shell is not installed."""
+    monkeypatch.setitem(sys.modules, "bashkit", None)
+
+
 @pytest.mark.covers("S-07")
 @pytest.mark.parametrize("name", ["forms", "FORMS", " Forms "])
-def test_a_skill_is_got_as_json_in_any_case(call: Call, skills: Path, name: str) -> None:
+def test_a_skill_is_got_as_json_in_any_case(call: Call, shell: None, name: str) -> None:
     result = call("get_skill", skill_name=name, args="W-4")
     found = json.loads(as_text(result))
     assert set(found) == {"name", "description", "mountPath", "instructions"}
     assert (found["name"], found["description"]) == ("forms", "Fills forms.")
-    assert found["mountPath"] == str(skills / "forms")
+    assert found["mountPath"] == "/.sandbox/skills/forms"
     assert "Fill: W-4" in found["instructions"]
     assert result.keep
 
@@ -105,7 +118,49 @@ def test_the_shell_sees_the_files_of_a_skill(call: Call) -> None:
     assert "b: 2" in call("sandbox_execute", command=f"cat '{mounted}/templates/t.yaml'").result["output"]
 
 
-def test_without_isolation_nothing_is_run(begin: Callable[..., Session]) -> None:
+@pytest.mark.covers("S-01", "S-02")
+def test_instructions_name_the_place_where_the_shell_has_the_files(
+    begin: Callable[..., Session], shell: None, skills: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(skills / "placed", body="Run ${CLAUDE_SKILL_DIR}/scripts/hello.sh.")
+    (skills / "placed" / "scripts").mkdir()
+    (skills / "placed" / "scripts" / "hello.sh").write_text("echo Hello from skill\n")
+    executor = begin().executor(dialect="sandbox")
+    text = as_text(executor.execute_blocking("get_skill", {"skill_name": "placed"}))
+    assert "Run /.sandbox/skills/placed/scripts/hello.sh." in text
+    assert str(skills) not in text, "there is no such folder in the shell"
+
+    def said(command: str) -> str:
+        return str(executor.execute_blocking("sandbox_execute", {"command": command}).result["output"])
+
+    assert said("cat /.sandbox/skills/placed/SKILL.md").startswith("---\nname: placed\n")
+    assert said("ls /.sandbox/skills/placed") == "SKILL.md\nscripts\n"
+    assert said("sh /.sandbox/skills/placed/scripts/hello.sh") == "Hello from skill\n"
+
+
+def test_the_shell_goes_on_from_one_call_to_the_next(begin: Callable[..., Session], shell: None) -> None:
+    executor = begin(Policy()).executor(dialect="sandbox")
+    assert executor.execute_blocking("sandbox_execute", {"command": "cd /tmp; x=kept; echo file > f"}).success
+    result = executor.execute_blocking("sandbox_execute", {"command": "echo $x; cat f"})
+    assert (result.result["output"], result.data["runner"]) == ("kept\nfile\n", "virtual")
+
+
+def test_without_the_extra_bash_runs_where_a_copy_of_the_skill_is(
+    begin: Callable[..., Session], no_shell: None, skills: Path
+) -> None:
+    session = begin()
+    executor = session.executor(dialect="sandbox")
+    found = executor.execute_blocking("get_skill", {"skill_name": "forms"}).result
+    mounted = found["mountPath"]
+    assert mounted != str(skills / "forms")
+    assert f'root="{mounted}"' in found["instructions"]
+    (skills / "forms" / "templates" / "t.yaml").write_text("changed")
+    result = executor.execute_blocking("sandbox_execute", {"command": f"cat '{mounted}/templates/t.yaml'; pwd"})
+    assert result.result["output"] == f"a: 1\nb: 2\nc: 3\nd: 4\n{session.workspace}\n"
+    assert result.data["runner"] == "plain"
+
+
+def test_without_isolation_nothing_is_run(begin: Callable[..., Session], no_shell: None) -> None:
     result = begin(Policy()).executor(dialect="sandbox").execute_blocking("sandbox_execute", {"command": "echo hello"})
     assert (result.success, result.code, result.result) == (False, "isolation-missing", None)
 

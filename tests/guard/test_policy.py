@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from metier import Policy
 from metier.errors import InvalidArgument
+from metier.run import Limits
+from metier.run.choosing import NEEDS
 
 
 @pytest.mark.parametrize("field", ["untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"])
@@ -34,6 +37,40 @@ def test_an_outcome_is_allow_ask_or_deny(field: str, value: Any) -> None:
         {"deny": None},
         {"deny": {"Bash": 1}},
         {"deny": [None]},
+        {"network": "open"},
+        {"network": None},
+        {"hosts": "example.com"},
+        {"hosts": ["https://example.com"]},
+        {"hosts": ["example.com/path"]},
+        {"hosts": ["*"]},
+        {"hosts": [""]},
+        {"hosts": ["a b"]},
+        {"hosts": [5]},
+        {"paths": "/data"},
+        {"paths": ["data"]},
+        {"paths": ["~/data"]},
+        {"paths": ["$HOME"]},
+        {"paths": ["/"]},
+        {"paths": ["//:rw"]},
+        {"paths": ["/data/../etc"]},
+        {"paths": ["/da\0ta"]},
+        {"paths": [""]},
+        {"secrets": ["API_KEY"]},
+        {"secrets": {"deploy": "API_KEY"}},
+        {"secrets": {"deploy": ["API KEY"]}},
+        {"secrets": {"deploy": ["*"]}},
+        {"secrets": {5: ["API_KEY"]}},
+        {"secrets": None},
+        {"require": "files"},
+        {"require": ["magic"]},
+        {"limits": {"seconds": 0}},
+        {"limits": {"seconds": True}},
+        {"limits": {"seconds": float("nan")}},
+        {"limits": {"seconds": float("inf")}},
+        {"limits": {"memory_bytes": 1.5}},
+        {"limits": {"memory_bytes": "1G"}},
+        {"limits": {"cpus": 1}},
+        {"limits": 30},
     ],
 )
 def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
@@ -50,11 +87,28 @@ def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
         {"allow": "Read, Bash(git:*)", "ask": ["Write"], "deny": ("WebFetch",)},
         {"blocked": {"a", "b"}},
         {"advisory": ["project", "plugin"]},
+        {"network": "restricted", "hosts": ["api.example.com", "*.example.org", "example.com:8443", "[::1]:80"]},
+        {"paths": ("/data", "/project:rw", "/logs:ro")},
+        {"secrets": {"deploy": ["API_KEY"], "sha256:abc": ("OTHER",)}},
+        {"require": ["files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls"]},
+        {"limits": {"seconds": 2.5, "memory_bytes": 2**30, "processes": 5}},
     ],
 )
 def test_rules_are_text_or_several(values: dict[str, Any]) -> None:
     policy = Policy(**values)
     assert {name: getattr(policy, name) for name in values} == values
+
+
+@pytest.mark.covers("O-66")
+def test_by_default_nothing_is_reached_and_nothing_more_is_given() -> None:
+    policy = Policy()
+    assert (policy.network, policy.hosts, policy.paths, policy.secrets) == ("none", (), (), {})
+
+
+def test_what_can_be_required_is_what_runners_can_say_of_themselves() -> None:
+    assert Policy(require=tuple(NEEDS)).require == tuple(NEEDS)
+    limits = {field.name: 1 for field in fields(Limits)}
+    assert Policy(limits=limits).limits == limits
 
 
 def test_by_default_nothing_runs_that_somebody_did_not_allow() -> None:

@@ -14,6 +14,7 @@ import pytest
 from metier import FunctionTool, Policy, Session, ToolResult
 from metier.errors import ActivationFailed, InvalidArgument, MetierError
 from metier.guard import MemoryLog
+from metier.run import PlainRunner
 
 Begin = Callable[..., Session]
 Write = Callable[..., Path]
@@ -191,13 +192,13 @@ def test_a_load_that_fails_late_runs_post_for_every_pre(place: Place) -> None:
     [
         (Policy(), "Hooks are not allowed here"),
         (Policy(hooks="deny", unsandboxed="allow"), "Hooks are not allowed here"),
-        (Policy(hooks="allow"), "isolates nothing"),
+        (Policy(hooks="allow"), "nothing between it and this machine"),
         (Policy(hooks="ask", unsandboxed="allow"), "Hooks are not allowed here"),
     ],
 )
 def test_without_the_policys_word_no_hook_runs(place: Place, log: MemoryLog, policy: Policy, reason: str) -> None:
     place.skill("a", AROUND, pre="", post="")
-    session = place.session(policy, skills=["a"])
+    session = place.session(policy, skills=["a"], runner=PlainRunner())
     assert [one.name for one in session.active] == ["a"], "hooks are for the host to allow; the skill works without"
     session.close()
     assert place.trace == []

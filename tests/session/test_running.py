@@ -13,6 +13,7 @@ import pytest
 from metier import Library, Place, Policy, Session
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, Refused, SkillNotActive
 from metier.guard import Guard, MemoryLog
+from metier.run import PlainRunner
 from metier.source import MemorySource
 
 Files = Callable[..., dict[str, str]]
@@ -133,7 +134,8 @@ def test_policy_decides_whether_scripts_run(
     begin: Begin, skill: Files, log: MemoryLog, tmp_path: Path, policy: Policy, code: str
 ) -> None:
     mark = tmp_path / "ran"
-    session = begin(skill("a", **{"scripts/x.sh": f"touch {mark}"}), skills=["a"], policy=policy)
+    files = skill("a", **{"scripts/x.sh": f"touch {mark}"})
+    session = begin(files, skills=["a"], policy=policy, runner=PlainRunner())
     with pytest.raises(Refused) as caught:
         session.run_blocking("scripts/x.sh")
     assert caught.value.code == code
@@ -161,7 +163,7 @@ def test_a_script_that_changes_its_skill_makes_it_stale(begin_in: Begin, write_s
     folder = write_skill(tmp_path / "s" / "a").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "x.sh").write_text('echo more >> "$1"\n')
-    session = begin_in(tmp_path / "s", skills=["a"], policy=FREE)
+    session = begin_in(tmp_path / "s", skills=["a"], policy=FREE, runner=PlainRunner())
     session.run_blocking("scripts/x.sh", [str(folder / "SKILL.md")])
     assert session.one().is_stale
 

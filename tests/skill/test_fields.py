@@ -387,8 +387,28 @@ def test_execution_is_read_with_a_word_for_what_is_not_understood() -> None:
     skill = read("execution:\n  sandbox: true\n  allowed_paths: [out, tmp]\n  network: None")
     assert skill.execution == Execution(sandbox=True, allowed_paths=("out", "tmp"), network="none")
     skill = read("execution:\n  network: lan\n  sandbox: perhaps")
-    assert skill.execution == Execution()
+    assert skill.execution == Execution(network="none"), "whoever says something of the network means to restrict it"
     assert codes(skill) == ["field-value", "field-value"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("network: full", Execution(network="none")),
+        ("network: ''", Execution(network="none")),
+        ("network: [host]", Execution(network="none")),
+        ("network: true", Execution(network="none")),
+        ("Network: host", Execution(network="host")),
+        ("network: RESTRICTED", Execution(network="restricted")),
+        ("allow-hosts: [api.example.com]", Execution(hosts=("api.example.com",))),
+        ("allowHosts: api.example.com, pypi.org", Execution(hosts=("api.example.com", "pypi.org"))),
+        ("allowed-hosts: []", Execution(hosts=())),
+        ("allowedPaths: [/data:ro, out]", Execution(allowed_paths=("/data:ro", "out"))),
+        ("sandbox: false", Execution(sandbox=False)),
+    ],
+)
+def test_what_scripts_ask_for_is_read_in_any_spelling_and_never_as_more(written: str, expected: Execution) -> None:
+    assert read(f"execution:\n  {written}").execution == expected
 
 
 @pytest.mark.covers("O-19")

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
+from metier.cli.enforcing import KEEPS_FROM, runners
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
 from metier.library import Machine
@@ -45,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
         print(table(style, ("CANNOT WORK HERE", "WHY"), rows2[:_MOST_SHOWN]))
         if len(rows2) > _MOST_SHOWN:
             print(f"and {len(rows2) - _MOST_SHOWN:,} more; `metier list` shows them")
+    _print_runners(style, report["runners"])
     print()
     for step in report["next"]:
         print(f"→ {step}")
@@ -89,6 +91,7 @@ def _report(library: Library) -> dict[str, Any]:
             for entry in broken
         ],
         "diagnostics": dict(counts.most_common()),
+        "runners": runners(),
         "next": steps or ["Nothing needs to be done."],
     }
 
@@ -114,6 +117,25 @@ def _place(library: Library, place: Place) -> dict[str, Any]:
 
 def _count(library: Library, place: Place) -> int:
     return len(library.snapshot.shelves[library.places.index(place)])
+
+
+def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
+    """What scripts can be kept from here: by what means, by which runner, and how to get more."""
+    print()
+    rows = [
+        (runner["name"], "isolates" if runner["isolates"] else "isolates nothing", runner["how"]) for runner in found
+    ]
+    print(table(style, ("RUNNER", "STATE", "HOW"), rows))
+    print()
+    marks = [
+        (need, *("✓" if runner["enforces"][need] else "-" for runner in found), about)
+        for need, (_, about) in KEEPS_FROM.items()
+    ]
+    heads = [runner["name"].upper() for runner in found]
+    print(table(style, ("LIMIT", *heads, "KEEPS A SCRIPT FROM"), marks))
+    for runner in found:
+        for step in runner["next"]:
+            print(f"{style.dim(runner['name'])}: {Style.text(step, 1_000)}")
 
 
 def _print_problems(library: Library, style: Style) -> None:

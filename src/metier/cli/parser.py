@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier._version import __version__
 from metier.skill.diagnostic import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _EXAMPLES = """\
 examples:
@@ -17,6 +20,8 @@ examples:
   metier show csv-analyst                what one skill says of itself
   metier validate ./my-skill --strict    what the specification has against it
   metier session csv-analyst             load it as a model would, and see what the model sees
+  metier run csv-analyst peek_csv.py -- data.csv              one of its scripts, in a cage
+  metier shell                           a shell that has skills and nothing of this machine
   metier explain --rules "Bash(git:*)" --command "git push"   whether a call is allowed, and why
   metier new my-skill                    a skill to begin with
   metier doctor                          what is found where, what is wrong, what to do
@@ -31,6 +36,22 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
+    passed_on = ""
+    """Where the words behind `--` go, for a command that passes them on: no version of Python reads them alike."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Read a command line, all of it but what is passed on."""
+        if not self.passed_on or args is None:
+            return super().parse_known_args(args, namespace)
+        end = list(args).index("--") if "--" in args else len(args)
+        found, more = super().parse_known_args(args[:end], namespace)
+        # Words that stand behind an option are left over by some versions of Python.
+        words, unknown = ([], more) if any(word.startswith("-") for word in more) else (more, [])
+        setattr(found, self.passed_on, [*getattr(found, self.passed_on), *words, *args[end + 1 :]])
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """Wrong usage, with the words of the caller made harmless for a terminal."""
         super().error(shown(message, limit=500))
@@ -55,8 +76,8 @@ def make_parser() -> argparse.ArgumentParser:
         module: str | None = None,
         *,
         library: bool = False,
-    ) -> argparse.ArgumentParser:
-        added = commands.add_parser(
+    ) -> _Parser:
+        added: _Parser = commands.add_parser(
             name,
             help=help,
             description=help[0].upper() + help[1:] + ".",
@@ -171,6 +192,60 @@ def make_parser() -> argparse.ArgumentParser:
     _json(added)
 
     added = command(
+        "run",
+        "run a script of a skill in a sandbox, and show what it writes as it comes",
+        "metier run csv-analyst peek_csv.py --timeout 10 -- data.csv",
+        library=True,
+    )
+    name_argument(added)
+    script: Any = added.add_argument(
+        "script", metavar="SCRIPT", help="scripts/x.sh, or x.sh where no other has the same name"
+    )
+    script.completer = _complete_scripts
+    added.add_argument(
+        "arguments", metavar="ARG", nargs="*", help="what the script gets; behind `--` it may begin with a dash"
+    )
+    added.passed_on = "arguments"
+    added.add_argument(
+        "--runner",
+        choices=("auto", "native", "virtual", "plain"),
+        default="auto",
+        help="auto: the strongest sandbox here (default); native: one of the operating system; virtual: a shell over "
+        "files in memory; plain: none at all",
+    )
+    added.add_argument(
+        "--network",
+        choices=("none", "restricted", "host"),
+        help="what it reaches: nothing (default), the hosts of --host, or all that this machine reaches",
+    )
+    added.add_argument(
+        "--host", metavar="HOST", action="append", help="a host that it reaches: api.example.com (repeatable)"
+    )
+    added.add_argument("--timeout", metavar="S", type=_seconds, help="seconds that it has (default: 30, at most 600)")
+    added.add_argument("--workspace", metavar="DIR", help="where it works, and may write (default: here)")
+    added.add_argument("--env", metavar="NAME=VALUE", action="append", help="a variable for it (repeatable)")
+    added.add_argument("--untrusted", action="store_true", help="also if nobody vouches for where the skill is from")
+    _json(added)
+
+    added = command(
+        "shell",
+        "open a virtual shell, with skills mounted in it and nothing of this machine",
+        "metier shell --skill csv-analyst -c 'ls /.sandbox/skills/csv-analyst'",
+        library=True,
+    )
+    mounted: Any = added.add_argument(
+        "--skill", metavar="NAME", action="append", help="mount just this skill (repeatable; default: the first 50)"
+    )
+    mounted.completer = _complete_names
+    added.add_argument("--workspace", metavar="DIR", help="a folder to copy to /workspace")
+    added.add_argument(
+        "--write-back", action="store_true", help="at the end, bring what changed in /workspace back to the folder"
+    )
+    added.add_argument("-c", metavar="COMMAND", dest="line", help="run this, and end with its exit code")
+    added.add_argument("--timeout", metavar="S", type=_seconds, help="seconds that a command has (default: 30)")
+    _json(added)
+
+    added = command(
         "explain",
         "say whether a tool call is allowed, and by which rule",
         """metier explain --rules "Bash(git:*) Read" --tool Bash --args '{"command": "git status"}'""",
@@ -232,6 +307,16 @@ def _number(text: str) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text) if len(text) <= 12 else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and at most 600")
+    return seconds
+
+
 def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for a program")
 
@@ -246,4 +331,15 @@ def _complete_files(prefix: str, parsed_args: argparse.Namespace, **_: object) -
     from metier.cli.library import library_of
 
     listing = library_of(parsed_args).files(parsed_args.name)
-    return [file.path for file in listing.files if file.path.startswith(prefix)]
+    return _beginning(prefix, (file.path for file in listing.files))
+
+
+def _complete_scripts(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    from metier.cli.library import library_of
+
+    paths = [file.path for file in library_of(parsed_args).files(parsed_args.name).scripts()]
+    return _beginning(prefix, paths) or _beginning(prefix, (path.rpartition("/")[2] for path in paths))
+
+
+def _beginning(prefix: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.startswith(prefix)]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from metier import Guard, Policy
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, table
+from metier.cli.shapes import outcome_shape
 from metier.dialect import as_text, definitions, dialect
 from metier.errors import MetierError
+from metier.run import PlainRunner
 from metier.skill import estimate_tokens
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     )
     session = library.session(
         guard=Guard(policy),
+        runner=PlainRunner() if options.unsandboxed else None,
         delivery=options.delivery,
         budget=options.budget,
         workspace=options.workspace,
@@ -180,11 +183,13 @@ class Shell:
         script, *arguments = shlex.split(rest) or [""]
         outcome = self._session.run_blocking(script, arguments)
         if self._json:
-            _print({"exit_code": outcome.exit_code, "stdout": outcome.stdout, "stderr": outcome.stderr})
+            _print(outcome_shape(outcome))
             return
         for text in (outcome.stdout, outcome.stderr):
             if text:
                 self._lines_of(text)
+        for note in outcome.notes:
+            print(self._style.warn(Style.text(note, 1_000)))
         self.failed |= not outcome.is_success
 
     def _search(self, rest: str) -> None:

@@ -8,6 +8,7 @@ from metier.errors import MetierError
 
 if TYPE_CHECKING:
     from metier.library import Entry, Machine, Readiness
+    from metier.run import Outcome
 
 
 def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False) -> dict[str, Any]:
@@ -47,3 +48,24 @@ def digest_of(entry: Entry) -> str | None:
         return entry.package.digest()
     except (MetierError, OSError):
         return None
+
+
+def outcome_shape(outcome: Outcome) -> dict[str, Any]:
+    """What became of a script or a command, as `run --json` prints it."""
+    return {
+        "exit_code": outcome.exit_code,
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        "truncated": outcome.is_truncated,
+        "timed_out": outcome.timed_out,
+        "killed_by": outcome.killed_by,
+        "runner": outcome.runner,
+        "duration_ms": round(outcome.duration_ms, 3),
+        "usage": {"cpu_ms": round(outcome.usage.cpu_ms, 3), "memory_bytes": outcome.usage.memory_bytes},
+        "notes": list(outcome.notes),
+    }
+
+
+def error_shape(error: MetierError) -> dict[str, Any]:
+    """What went wrong, for a program."""
+    return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}

@@ -29,8 +29,12 @@ T = TypeVar("T")
 class Operations:
     """One session as a model uses it. All decisions are the session's and the guard's."""
 
-    def __init__(self, session: Session, words: Vocabulary, spawn: Spawn | None = None) -> None:
+    def __init__(
+        self, session: Session, words: Vocabulary, spawn: Spawn | None = None, *, mounted: bool = False
+    ) -> None:
+        """`mounted` says that a model finds the files of skills where `execute` has them."""
         self.session = session
+        self._mounted = mounted
         self.words = words
         self._spawn = spawn
 
@@ -54,7 +58,10 @@ class Operations:
             # The library's hint is for people at a terminal.
             hint = f"Find one that fits with {self.words.search}." if self.words.search else error.hint
             raise SkillNotFound(error.message, hint=hint, **error.context) from None
-        texts = {name: session.content(name, words=self.words) for name in receipt.changed}
+        texts = {
+            name: await _in_thread_if(self._mounted, session.content, name, words=self.words, mounted=self._mounted)
+            for name in receipt.changed
+        }
         return Loaded(receipt, texts, session)
 
     async def unload(self, names: Sequence[str], all_of_them: bool) -> Receipt:
@@ -76,8 +83,8 @@ class Operations:
         return await self.session.run(script, args, skill or None, by="model", **options)
 
     async def execute(self, command: str, **options: Any) -> Outcome:
-        """Run a shell command where the skills' files are."""
-        return await self.session.execute(command, by="model", **options)
+        """Run a shell command where the skills' files are: in the virtual shell, or where there is none in bash."""
+        return await self.session.execute(command, by="model", virtual=self.session.has_shell, **options)
 
     def search(self, query: str, k: int = 10) -> list[Result]:
         """The skills that fit."""
@@ -158,6 +165,8 @@ def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
         "runner": outcome.runner,
         "duration_ms": round(outcome.duration_ms, 1),
     }
+    if outcome.notes:
+        found["notes"] = list(outcome.notes)
     result = contained_in(found if value is None else value)
     if outcome.is_success:
         return ToolResult(success=True, result=result, truncated=outcome.is_truncated, data=found)

@@ -44,11 +44,11 @@ class SandboxDialect:
         """The active skills, where their instructions go there; the catalog is in the tool."""
         if session.options.delivery != "instructions":
             return ""
-        return active_block(session.active, self.words, with_bodies=True)
+        return active_block(session.active, self.words, with_bodies=True, root_of=session.mount_path)
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The two tools."""
-        do = _Calls(Operations(session, self.words, spawn))
+        do = _Calls(Operations(session, self.words, spawn, mounted=True))
         about = "Run a command in a shell that has the files of the skills, and get what it prints."
         return [
             SkillTool("get_skill", lambda: self.description(session), GET, do.get_skill, timeout=None),
@@ -78,7 +78,7 @@ class _Calls:
             {
                 "name": one.name,
                 "description": contained(one.skill.description),
-                "mountPath": one.root,
+                "mountPath": self._do.session.mount_path(one),
                 "instructions": loaded.content,
             }
         )
@@ -105,7 +105,7 @@ def _response(outcome: Outcome) -> dict[str, Any]:
     how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
     return {
         "success": outcome.is_success,
-        "message": f"The command {how}.",
+        "message": " ".join((f"The command {how}.", *outcome.notes)),
         "output": output,
         "exit_code": outcome.exit_code,
     }

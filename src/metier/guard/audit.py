@@ -53,6 +53,16 @@ class AuditRecord:
     success: bool | None = None
     exit_code: int | None = None
     duration_ms: float = 0.0
+    runner: str = ""
+    """What ran it."""
+    network: str = ""
+    """What it could reach: `none`, `restricted` or `host`."""
+    secrets: tuple[str, ...] = ()
+    """The names of the secrets that it was given."""
+    contacts: tuple[str, ...] = ()
+    """Whom it asked for where its network was restricted, each with what came of it."""
+    notes: tuple[str, ...] = ()
+    """What it asked for and did not get, and what else people should know of it."""
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON holds it; what is not known is left out."""

@@ -70,7 +70,8 @@ class Action:
     is_control: bool = False
     """A call of a tool that controls skills themselves, which no skill can forbid."""
     isolated: bool = True
-    """Whether the runner at hand isolates what it runs."""
+    """Whether what runs is kept from this machine. A runner that isolates nothing does not, and a skill may ask to run
+    without a sandbox, where policy lets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

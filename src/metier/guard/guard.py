@@ -81,6 +81,11 @@ class Guard:
             self._version += 1
 
     @property
+    def audit_file(self) -> str | None:
+        """Where records go, if that is a file."""
+        return os.path.abspath(self._audit.path) if isinstance(self._audit, FileLog) else None
+
+    @property
     def version(self) -> int:
         """Changes whenever what is allowed may have changed."""
         return self._version
@@ -192,8 +197,8 @@ class Guard:
             found.append(self._untrusted(subject))
         found.append(_by_policy(setting, getattr(policy, setting), f"{_RUNS[action.point]} are not allowed here."))
         if not action.isolated:
-            reason = "The runner at hand isolates nothing from this machine."
-            hint = "Use a runner that isolates, or a policy with unsandboxed='allow'."
+            reason = "It would run with nothing between it and this machine."
+            hint = _ISOLATE
             found.append(_by_policy("unsandboxed", policy.unsandboxed, reason, "isolation-missing", hint))
         return max(found, key=lambda decision: _STRICTNESS[decision.outcome])
 
@@ -259,6 +264,10 @@ class Guard:
 _ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
 # Not the command that does it: a model that may run commands might trust a project by itself.
 _TRUST = "Ask the user to look at it, and to trust the project that it comes from."
+_ISOLATE = (
+    "Install what isolates: on Linux bubblewrap, or `pip install 'metier[shell]'` for shell scripts; `metier doctor` "
+    "shows what this machine can enforce. A policy with unsandboxed='allow' does without."
+)
 _RUNS = {"run": "Scripts", "hook": "Hooks", "inject": "Commands inside instructions"}
 
 

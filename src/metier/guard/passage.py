@@ -13,7 +13,7 @@ from metier.guard.audit import AuditRecord
 from metier.guard.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from metier.guard.decision import Action, Actor, Decision
@@ -24,7 +24,7 @@ _MAX_ARGUMENTS = 2_000
 class Passage:
     """One action on its way: the decision about it, and the record that it leaves when it ends."""
 
-    __slots__ = ("_action", "_active", "_actor", "_is_closed", "_keep", "_started", "decision")
+    __slots__ = ("_action", "_active", "_actor", "_is_closed", "_keep", "_started", "_terms", "decision", "hide")
 
     def __init__(
         self,
@@ -41,11 +41,18 @@ class Passage:
         self._active = active
         self._is_closed = False
         self._started = time.perf_counter()
+        self._terms: dict[str, Any] = {}
+        self.hide: Callable[[str], str] = redact
+        """What keeps secrets out of the record."""
 
     def require(self) -> None:
         """Raise `Refused` unless it was allowed."""
         if not self.decision.is_allowed:
             raise refused(self.decision)
+
+    def runs_with(self, *, network: str = "", secrets: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
+        """Say what it runs with, for the record."""
+        self._terms = {"network": network, "secrets": tuple(secrets), "notes": tuple(notes)}
 
     def close(
         self,
@@ -54,6 +61,8 @@ class Passage:
         code: str = "",
         exit_code: int | None = None,
         duration_ms: float | None = None,
+        runner: str = "",
+        contacts: Sequence[str] = (),
     ) -> None:
         """Write the record; a second time does nothing. The duration is that of the passage unless given."""
         if self._is_closed:
@@ -67,7 +76,7 @@ class Passage:
                 timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
                 event=action.point,
                 decision=decision.outcome,
-                reason=_shortened(redact(decision.reason)),
+                reason=_shortened(self.hide(decision.reason)),
                 rule=decision.rule,
                 code=code or decision.code,
                 skill=subject.name if subject is not None else "",
@@ -76,7 +85,7 @@ class Passage:
                 active=self._active,
                 tool=_shortened(action.tool),
                 path=_shortened(action.path),
-                command=_shortened(redact(action.command)) if action.command else "",
+                command=_shortened(self.hide(action.command)) if action.command else "",
                 arguments=_arguments(action) if action.point == "call" else "",
                 by=action.by,
                 agent=actor.agent,
@@ -88,6 +97,9 @@ class Passage:
                 success=success if decision.is_allowed else False,
                 exit_code=exit_code,
                 duration_ms=round(took if duration_ms is None else duration_ms, 3),
+                runner=runner,
+                contacts=tuple(contacts),
+                **self._terms,
             )
         )
 

@@ -9,22 +9,34 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
+    from metier.run.choosing import NEEDS, AutoRunner
     from metier.run.environment import job_environment, skill_variables
     from metier.run.interpreters import INTERPRETERS, command_for
-    from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome
+    from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Network, Outcome, OutputLine, Place, Usage
+    from metier.run.native import NativeRunner
     from metier.run.plain import PlainRunner
     from metier.run.runner import Capabilities, Runner
+    from metier.run.virtual import VirtualRunner, VirtualShell
 
 _NAMES = {
+    "AutoRunner": "metier.run.choosing",
     "CANNOT_START": "metier.run.job",
     "Capabilities": "metier.run.runner",
     "INTERPRETERS": "metier.run.interpreters",
     "Job": "metier.run.job",
     "Limits": "metier.run.job",
+    "NEEDS": "metier.run.choosing",
+    "NativeRunner": "metier.run.native",
+    "Network": "metier.run.job",
     "Outcome": "metier.run.job",
+    "OutputLine": "metier.run.job",
+    "Place": "metier.run.job",
     "PlainRunner": "metier.run.plain",
     "Runner": "metier.run.runner",
     "TIMED_OUT": "metier.run.job",
+    "Usage": "metier.run.job",
+    "VirtualRunner": "metier.run.virtual",
+    "VirtualShell": "metier.run.virtual",
     "command_for": "metier.run.interpreters",
     "job_environment": "metier.run.environment",
     "skill_variables": "metier.run.environment",
@@ -34,13 +46,22 @@ __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 __all__ = [
     "CANNOT_START",
     "INTERPRETERS",
+    "NEEDS",
     "TIMED_OUT",
+    "AutoRunner",
     "Capabilities",
     "Job",
     "Limits",
+    "NativeRunner",
+    "Network",
     "Outcome",
+    "OutputLine",
+    "Place",
     "PlainRunner",
     "Runner",
+    "Usage",
+    "VirtualRunner",
+    "VirtualShell",
     "command_for",
     "job_environment",
     "skill_variables",

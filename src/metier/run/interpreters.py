@@ -52,6 +52,15 @@ def _found(program: str) -> str:
     if program == "python3" and sys.platform == "win32":
         return sys.executable  # where `python3` is often a stub that opens a shop
     found = shutil.which(program, path=search_path())
-    if found is None and program == "python3" and sys.executable:
+    if program == "python3" and sys.executable and (found is None or _is_script(found)):
         return sys.executable
     return found or program
+
+
+def _is_script(path: str) -> bool:
+    """Whether a program is text: what version managers put there finds the real one in places that no job sees."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False

@@ -48,6 +48,8 @@ class Place:
     is_writable: bool = False
     at: str = ""
     """Where the job sees it, if not under its own path; only a runner that gives a view of its own can do that."""
+    is_precaution: bool = False
+    """Read-only inside a writable place where the runner can do that, and else not: nothing depends on it."""
 
     @property
     def seen_at(self) -> str:
@@ -110,6 +112,8 @@ class Outcome:
     duration_ms: float = 0.0
     runner: str = ""
     usage: Usage = field(default_factory=Usage)
+    contacts: tuple[str, ...] = ()
+    """Whom a job with a restricted network asked for, and what came of it: `api.example.com:443 allowed`."""
     notes: tuple[str, ...] = ()
     """What it asked for and did not get, and what else people should know, a sentence each."""
 

@@ -39,6 +39,7 @@ _MOST_ADDRESSES = 4
 _CLOSING = 5.0
 """Seconds that `close` waits for threads; only a look-up by the system, which nothing can end, takes so long."""
 _TURNED_AWAY = 64
+_MOST_CONTACTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,24 @@ class ProxyDecision:
     port: int
     allowed: bool
     reason: Reason
+
+
+class Contacts:
+    """Whom a job wanted to reach, for the record: the first hundred of them, each once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, None] = {}
+
+    def note(self, decision: ProxyDecision) -> None:
+        """Take note of a decision; called from the threads of a proxy."""
+        text = f"{decision.host or '?'}:{decision.port} {decision.reason}"
+        if text not in self._seen and len(self._seen) < _MOST_CONTACTS:
+            self._seen[text] = None
+            log.info("restricted network: %s", text)
+
+    def seen(self) -> tuple[str, ...]:
+        """What was noted, each with what came of it."""
+        return tuple(self._seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

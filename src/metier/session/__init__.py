@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from metier.session.invocation import Invocation
     from metier.session.lineage import Lineage
     from metier.session.resources import Resource
+    from metier.session.secrets import EnvironmentSecrets, GivenSecrets, Secret, SecretProvider
     from metier.session.session import Session
     from metier.session.sessions import Sessions
     from metier.session.settings import Autonomy
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "ActiveSkill": "metier.session.active",
     "Autonomy": "metier.session.settings",
+    "EnvironmentSecrets": "metier.session.secrets",
     "Event": "metier.session.events",
+    "GivenSecrets": "metier.session.secrets",
     "Invocation": "metier.session.invocation",
     "Lineage": "metier.session.lineage",
     "MARKER": "metier.session.content",
@@ -35,6 +38,8 @@ _NAMES = {
     "Receipt": "metier.session.active",
     "ReceiptItem": "metier.session.active",
     "Resource": "metier.session.resources",
+    "Secret": "metier.session.secrets",
+    "SecretProvider": "metier.session.secrets",
     "Session": "metier.session.session",
     "Sessions": "metier.session.sessions",
     "Vocabulary": "metier.session.vocabulary",
@@ -49,13 +54,17 @@ __all__ = [
     "RUNTIME",
     "ActiveSkill",
     "Autonomy",
+    "EnvironmentSecrets",
     "Event",
+    "GivenSecrets",
     "Invocation",
     "Lineage",
     "Options",
     "Receipt",
     "ReceiptItem",
     "Resource",
+    "Secret",
+    "SecretProvider",
     "Session",
     "Sessions",
     "Vocabulary",

@@ -8,6 +8,7 @@ made of, and those that a host or a provider might take for its own. So a body t
 from __future__ import annotations
 
 import html
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -78,16 +79,24 @@ def attribute(text: str) -> str:
     return contained(html.escape(one_line(text), quote=True))
 
 
-def skill_content(active: ActiveSkill, *, run_tool: str | None = None, read_tool: str | None = None) -> str:
-    """A skill as a model gets it: its instructions, its files, and what to know about both."""
-    head = f'<skill_content name="{attribute(active.name)}" digest="{active.digest}" root="{attribute(active.root)}">'
-    context = initial_context(active.body, active.root, active.listing)
+def skill_content(
+    active: ActiveSkill, *, run_tool: str | None = None, read_tool: str | None = None, root: str = ""
+) -> str:
+    """A skill as a model gets it: its instructions, its files, and what to know about both.
+
+    `root` is where its files are for the model, if that is not where they are on disk.
+    """
+    root = root or active.root
+    head = f'<skill_content name="{attribute(active.name)}" digest="{active.digest}" root="{attribute(root)}">'
+    # Authors write `${SKILL_DIR}`, in whose place stands where the skill was loaded from.
+    body = active.body.replace(active.root, root) if os.path.isabs(active.root) else active.body
+    context = initial_context(body, root, active.listing)
     parts = [head, "<skill_body>", contained(context.content), "</skill_body>"]
     resources = skill_resources(active)
     if resources:
         parts.append(resources)
     parts.append("<skill_notes>")
-    parts.extend(notes(active, run_tool=run_tool, read_tool=read_tool))
+    parts.extend(notes(active, root, run_tool=run_tool, read_tool=read_tool))
     parts.extend(attribute(line) for line in context.section().splitlines())
     parts.append("</skill_notes>")
     parts.append("</skill_content>")
@@ -106,10 +115,10 @@ def skill_resources(active: ActiveSkill) -> str:
     return "\n".join(("<skill_resources>", *lines, "</skill_resources>"))
 
 
-def notes(active: ActiveSkill, *, run_tool: str | None, read_tool: str | None) -> Iterable[str]:
+def notes(active: ActiveSkill, root: str, *, run_tool: str | None, read_tool: str | None) -> Iterable[str]:
     """What to know about a skill, in sentences of ours."""
     name = attribute(active.name)
-    yield f"Relative paths in this skill start at {attribute(active.root)}, in its reference files too."
+    yield f"Relative paths in this skill start at {attribute(root)}, in its reference files too."
     if run_tool and active.listing.scripts():
         yield f'Run its scripts with {run_tool} (skill "{name}"); do not read them first.'
     if read_tool and any(file.kind not in ("skill", "script", "link") for file in active.listing.files):

@@ -52,6 +52,12 @@ class Copies:
         finally:
             self._let_go(copy)
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders of the copies that there are."""
+        with self._lock:
+            return tuple(copy.root for copy in self._kept.values())
+
     def forget(self, digest: str) -> None:
         """Remove the copy of a content, as soon as nothing runs from it."""
         with self._lock:

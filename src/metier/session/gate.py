@@ -78,9 +78,10 @@ class CallAdmission:
 
     def record(self, result: ToolResult) -> None:
         """Write the one record of the call."""
-        exit_code = result.data.get("exit_code")
+        exit_code, runner = result.data.get("exit_code"), result.data.get("runner")
         self._passage.close(
             success=result.success,
             code=result.code or "",
             exit_code=exit_code if isinstance(exit_code, int) else None,
+            runner=runner if isinstance(runner, str) else "",
         )

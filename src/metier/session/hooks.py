@@ -16,6 +16,7 @@ from metier._log import logger
 from metier.errors import ActivationFailed, MetierError
 from metier.guard import Action, canonical_tool
 from metier.run import Job, Limits, job_environment, skill_variables
+from metier.session.cage import close_with
 from metier.session.durations import milliseconds
 from metier.session.scripts import limits_for, script_job
 from metier.skill import shown
@@ -23,10 +24,10 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metier.guard import Actor, Guard
-    from metier.run import Outcome, Runner
+    from metier.guard import Actor, Passage
+    from metier.run import Outcome
     from metier.session.active import ActiveSkill
-    from metier.session.copies import Copies
+    from metier.session.state import State
     from metier.skill import Hook, HookGroup
 
 log = logger("metier.session")
@@ -39,12 +40,8 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
 class HookRunner:
     """Runs the hooks of the skills of one session."""
 
-    def __init__(self, guard: Guard, runner: Runner, workspace: str, session_id: str, copies: Copies) -> None:
-        self._guard = guard
-        self._runner = runner
-        self._workspace = workspace
-        self._session = session_id
-        self._copies = copies
+    def __init__(self, session: State) -> None:
+        self._session = session
         self._done: set[tuple[str, str, str]] = set()
         self._doing_once = threading.Lock()
 
@@ -133,21 +130,21 @@ class HookRunner:
             tool=event,
             command=command,
             by="host",
-            isolated=self._runner.capabilities().isolates_files,
+            isolated=self._session.cage.isolates(active),
         )
-        passage = self._guard.enter(action, actor)
+        passage = self._session.guard.enter(action, actor)
         if not passage.decision.is_allowed:
             passage.close()
             return None
         try:
-            outcome = self._carry_out(active, command, event, told, hook)
+            outcome = self._carry_out(active, command, passage, action, told, hook)
         except MetierError as error:
             passage.close(success=False, code=error.code)
             return f"{error} {error.hint}".strip()
         except BaseException:
             passage.close(success=False, code="failed")
             raise
-        passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
+        close_with(passage, outcome)
         if outcome.is_success:
             return None
         said = shown((outcome.stderr or outcome.stdout).strip(), 400)
@@ -155,12 +152,19 @@ class HookRunner:
         return f"`{shown(command)}` {how}{': ' + said if said else ''}."
 
     def _carry_out(
-        self, active: ActiveSkill, command: str, event: str, told: Mapping[str, Any], hook: Hook | None
+        self,
+        active: ActiveSkill,
+        command: str,
+        passage: Passage,
+        action: Action,
+        told: Mapping[str, Any],
+        hook: Hook | None,
     ) -> Outcome:
+        session = self._session
         limits = limits_for(_seconds(hook), Limits())
-        stdin = _told({"hook_event_name": event, "session_id": self._session, **told})
-        with self._copies.of(active) as root:
-            values = skill_variables(workspace=self._workspace, skill_dir=root, session_id=self._session)
+        stdin = _told({"hook_event_name": action.tool, "session_id": session.id, **told})
+        with session.copies.of(active) as root:
+            values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
             words = _words(command, values)
             path = active.listing.named_by(words[0].removeprefix(f"{root}/"))
             if path is not None:
@@ -168,16 +172,18 @@ class HookRunner:
                     root,
                     path,
                     tuple(words[1:]),
-                    workspace=self._workspace,
-                    folder=self._workspace,
-                    session_id=self._session,
+                    workspace=session.workspace,
+                    folder=session.workspace,
+                    session_id=session.id,
                     limits=limits,
                     stdin=stdin,
                 )
             else:
-                env = job_environment(workspace=self._workspace, skill_dir=root, session_id=self._session)
-                job = Job(argv=tuple(words), folder=self._workspace, env=env, limits=limits, stdin=stdin)
-            return self._runner.run_blocking(job)
+                env = job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id)
+                job = Job(argv=tuple(words), folder=session.workspace, env=env, limits=limits, stdin=stdin)
+            caged = session.cage.for_skill(job, active, root, isolated=action.isolated)
+            caged.announce(passage)
+            return caged.run_blocking()
 
 
 def tool_hooks(active: ActiveSkill, event: str) -> tuple[HookGroup, ...]:

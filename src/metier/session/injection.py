@@ -48,6 +48,8 @@ class Command:
     text: str
     """What stands in its place now."""
     duration_ms: float = 0.0
+    runner: str = ""
+    """What ran it."""
 
     @property
     def is_success(self) -> bool:
@@ -220,7 +222,7 @@ def _run(command: str, runner: Runner, job: Job) -> Command:
     result, text = _told(outcome, job.limits)
     level = logging.INFO if result == "ran" else logging.WARNING
     log.log(level, "SECURITY: command in instructions %s: %s", result, _loggable(command))
-    return Command(command=command, result=result, text=text, duration_ms=outcome.duration_ms)
+    return Command(command=command, result=result, text=text, duration_ms=outcome.duration_ms, runner=outcome.runner)
 
 
 def _told(outcome: Outcome, limits: Limits) -> tuple[Result, str]:

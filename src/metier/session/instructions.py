@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from metier.session.content import attribute, skill_content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from metier.session.active import ActiveSkill
     from metier.session.vocabulary import Vocabulary
@@ -58,12 +58,24 @@ def _following(words: Vocabulary) -> Iterable[str]:
     )
 
 
-def active_block(active: Sequence[ActiveSkill], words: Vocabulary, *, with_bodies: bool) -> str:
-    """The active skills in the order they were loaded: whole, or by name where their content is in the history."""
+def active_block(
+    active: Sequence[ActiveSkill],
+    words: Vocabulary,
+    *,
+    with_bodies: bool,
+    root_of: Callable[[ActiveSkill], str] | None = None,
+) -> str:
+    """The active skills in the order they were loaded: whole, or by name where their content is in the history.
+
+    `root_of` says where the files of one are for the model, if that is not where they are on disk.
+    """
     if not active:
         return ""
     if with_bodies:
-        records = [skill_content(one, run_tool=words.run, read_tool=words.read) for one in active]
+        records = [
+            skill_content(one, run_tool=words.run, read_tool=words.read, root=root_of(one) if root_of else "")
+            for one in active
+        ]
     else:
         records = [_by_name(one) for one in active]
     return "\n".join(("<active_skills>", *records, "</active_skills>"))

@@ -107,16 +107,17 @@ class Loading:
 
     def render(self, entry: Entry) -> str:
         """The text of a skill that is a message of the user's."""
-        session = self._session
-        document = session.library.document(session.handle(entry))
-        root = os.path.dirname(entry.location)
+        active, document = self._begun(entry)
         values = named_values(document.skill.arguments, split_arguments(self._arguments))
-        rendered = render(
-            self._injected(document, entry, ceiling_of(session, document.skill, entry, entry.package.listing())),
-            document.skill.arguments,
-            values,
-            variables=self._variables(root) | {"ARGUMENTS": self._arguments},
-        )
+        try:
+            rendered = render(
+                self._injected(document, active),
+                document.skill.arguments,
+                values,
+                variables=self._variables(active.root) | {"ARGUMENTS": self._arguments},
+            )
+        finally:
+            self._session.copies.forget(active.digest)
         return rendered.text
 
     def _found(self, name: str) -> Entry:
@@ -181,7 +182,7 @@ class Loading:
 
     def _with_body(self, active: ActiveSkill, document: Document) -> ActiveSkill:
         body = substitute(
-            self._injected(document, active.entry, active.ceiling),
+            self._injected(document, active),
             variables=self._variables(active.root),
             arguments=self._arguments,
             declared=document.skill.arguments,
@@ -202,40 +203,36 @@ class Loading:
             f"The files of skill {entry.name!r} are being changed.", hint="Load it again.", name=entry.name
         )
 
-    def _injected(self, document: Document, entry: Entry, ceiling: Ceiling) -> str | Sequence[Segment]:
+    def _injected(self, document: Document, active: ActiveSkill) -> str | Sequence[Segment]:
         """The body with what its commands print, where policy lets them run; a record for each of them."""
         if next(find_commands(document.body), None) is None:
             return document.body
         session = self._session
-        root = os.path.dirname(entry.location)
 
         def against(words: list[str]) -> str | None:
             """Why a command would be refused if somebody called Bash with it."""
-            decision = session.decide_call("Bash", {"command": words}, ceiling)
+            decision = session.decide_call("Bash", {"command": words}, active.ceiling)
             return None if decision.is_allowed else decision.reason
 
-        action = Action(
-            point="inject",
-            skill=subject_of(entry),
-            by="host",
-            isolated=session.runner.capabilities().isolates_files,
-        )
+        action = Action(point="inject", skill=active.subject, by="host", isolated=session.cage.isolates(active))
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
         decision = session.guard.settle(action)
-        if not isinstance(entry.package, FolderPackage):
+        if not isinstance(active.entry.package, FolderPackage):
             decision = _NOT_HERE
         rules = document.skill.allowed_tools
-        injected = inject(
-            document.body,
-            rules=None if rules is None else parse_rules(rules),
-            enabled=decision.is_allowed,
-            because=decision.reason,
-            runner=session.runner,
-            folder=session.workspace,
-            env=job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id),
-            roots=(root,),
-            against=against,
-        )
+        with contextlib.ExitStack() as used:
+            root = used.enter_context(session.copies.of(active)) if decision.is_allowed else active.root
+            injected = inject(
+                document.body,
+                rules=None if rules is None else parse_rules(rules),
+                enabled=decision.is_allowed,
+                because=decision.reason,
+                runner=session.cage.runner_for_skill(active, root, isolated=action.isolated),
+                folder=session.workspace,
+                env=job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id),
+                roots=(active.root,),
+                against=against,
+            )
         for command in injected.commands:
             self._record(command, replace(action, command=command.command), decision)
         return injected.segments
@@ -247,7 +244,7 @@ class Loading:
         if decision.is_allowed and command.result == "blocked":
             decision = Decision(outcome="deny", reason=command.text.strip("[]"), rule="injection", code=code)
         passage = Passage(session.guard.keep, action, session.actor, decision)
-        passage.close(success=command.is_success, code=code, duration_ms=command.duration_ms)
+        passage.close(success=command.is_success, code=code, duration_ms=command.duration_ms, runner=command.runner)
         if command.result == "blocked" and action.skill is not None:
             session.emit(Event(kind="refused", skill=action.skill.name, code=code, message=decision.reason))
 

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import FileMissing, InvalidArgument
 from metier.guard import Action
 from metier.run import Job, Limits, job_environment
+from metier.session.places import made_workspace
 from metier.session.scripts import checked_args, checked_script, limits_for, script_job
+from metier.session.shell import ShellRunner
 from metier.skill import requirements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from metier.guard import Passage
     from metier.run import Outcome
+    from metier.run.job import OutputLine
     from metier.session.active import ActiveSkill
+    from metier.session.cage import CagedJob
+    from metier.session.shell import SessionShell
     from metier.session.state import By, State
 
 MAX_COMMAND_BYTES = 64 * 1024
@@ -36,9 +42,11 @@ class Running:
         folder: str | None = None,
         seconds: float | None = None,
         by: By = "host",
+        on_output: Callable[[OutputLine], None] | None = None,
     ) -> None:
         self._session = session
         self.active = active
+        self._on_output = on_output
         self.path = checked_script(active, script, session.options.script_folders)
         self._args = checked_args(args)
         if env is not None and not hasattr(env, "items"):
@@ -47,29 +55,37 @@ class Running:
         # What a model sets must be what the skill asks for: each program that a script starts has variables of its own.
         self._names = requirements_of(active.skill).env if by == "model" else None
         self._limits = limits_for(seconds, Limits())
-        self._folder = self._checked_folder(folder)
+        self._folder = _checked_folder(session.workspace, folder)
         self.action = Action(
             point="run",
             skill=active.subject,
             path=self.path,
             command=" ".join((self.path, *self._args)),
             by=by,
-            isolated=session.runner.capabilities().isolates_files,
+            isolated=session.cage.isolates(active, self._job),
         )
 
-    async def run(self) -> Outcome:
+    async def run(self, passage: Passage) -> Outcome:
         """Run it without holding up the event loop."""
         from anyio.to_thread import run_sync
 
         with contextlib.ExitStack() as used:
-            # Its files may be many, and are copied when it is run for the first time.
-            root = await run_sync(used.enter_context, self._session.copies.of(self.active))
-            return await self._session.runner.run(self._job(root))
+            # Its files may be many, and are copied when it is run for the first time; secrets may come from afar.
+            caged = await run_sync(self._caged, used, passage)
+            return await caged.run(self._on_output)
 
-    def run_blocking(self) -> Outcome:
+    def run_blocking(self, passage: Passage) -> Outcome:
         """Run it and wait."""
-        with self._session.copies.of(self.active) as root:
-            return self._session.runner.run_blocking(self._job(root))
+        with contextlib.ExitStack() as used:
+            return self._caged(used, passage).run_blocking(self._on_output)
+
+    def _caged(self, used: contextlib.ExitStack, passage: Passage) -> CagedJob:
+        root = used.enter_context(self._session.copies.of(self.active))
+        caged = self._session.cage.for_skill(
+            self._job(root), self.active, root, isolated=self.action.isolated, gets_secrets=True
+        )
+        caged.announce(passage)
+        return caged
 
     def _job(self, root: str) -> Job:
         return script_job(
@@ -84,29 +100,13 @@ class Running:
             limits=self._limits,
         )
 
-    def _checked_folder(self, folder: object) -> str:
-        """The working folder: the workspace, or a folder inside it."""
-        workspace = self._session.workspace
-        if folder is None or folder == "":
-            os.makedirs(workspace, exist_ok=True)
-            return workspace
-        if not isinstance(folder, str) or "\0" in folder:
-            raise InvalidArgument("The working folder is no path.", hint="Name a folder inside the workspace.")
-        full = os.path.realpath(os.path.join(workspace, folder))
-        inside = os.path.realpath(workspace)
-        if full != inside and not full.startswith(inside + os.sep):
-            raise InvalidArgument(
-                f"The working folder {folder!r} is outside allowed roots.", hint="Name a folder inside the workspace."
-            )
-        if not os.path.isdir(full):
-            raise FileMissing(f"The working folder {folder!r} does not exist.", hint="Create it first.", path=folder)
-        return full
-
 
 class CommandLine:
     """A line for bash that was asked for, and the job that runs it."""
 
-    def __init__(self, session: State, command: object, *, seconds: float | None, by: By) -> None:
+    def __init__(
+        self, session: State, command: object, *, seconds: float | None, by: By, shell: SessionShell | None = None
+    ) -> None:
         if not isinstance(command, str) or not command.strip():
             raise InvalidArgument("The command cannot be empty.", hint="Write a command for bash.")
         if "\0" in command or len(command.encode(errors="replace")) > MAX_COMMAND_BYTES:
@@ -114,11 +114,42 @@ class CommandLine:
                 "The command has a NUL byte or is too long.",
                 hint=f"Write at most {MAX_COMMAND_BYTES:,} bytes; put more into a file.",
             )
-        os.makedirs(session.workspace, exist_ok=True)
-        self.job = Job(
+        self._job = Job(
             argv=("bash", "--noprofile", "--norc", "-c", command),
-            folder=session.workspace,
+            folder=made_workspace(session.workspace) if shell is None else "/",
             env=job_environment(workspace=session.workspace, session_id=session.id),
             limits=limits_for(seconds, Limits()),
         )
-        self.action = Action(point="run", command=command, by=by, isolated=session.runner.capabilities().isolates_files)
+        self._session = session
+        self._shell = shell
+        isolated = session.cage.isolates() if shell is None else True
+        self.action = Action(point="run", command=command, by=by, isolated=isolated)
+
+    async def run(self, passage: Passage, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run it without holding up the event loop."""
+        cage = self._session.cage
+        if self._shell is None:
+            caged = cage.for_command(self._job, isolated=self.action.isolated)
+        else:
+            from anyio.to_thread import run_sync
+
+            caged = cage.for_shell(self._job, ShellRunner(await run_sync(self._shell.get), self._job.argv[-1]))
+        caged.announce(passage)
+        return await caged.run(on_output)
+
+
+def _checked_folder(workspace: str, folder: object) -> str:
+    """The working folder: the workspace, or a folder inside it."""
+    if folder is None or folder == "":
+        return made_workspace(workspace)
+    if not isinstance(folder, str) or "\0" in folder:
+        raise InvalidArgument("The working folder is no path.", hint="Name a folder inside the workspace.")
+    full = os.path.realpath(os.path.join(workspace, folder))
+    inside = os.path.realpath(workspace)
+    if full != inside and not full.startswith(inside + os.sep):
+        raise InvalidArgument(
+            f"The working folder {folder!r} is outside allowed roots.", hint="Name a folder inside the workspace."
+        )
+    if not os.path.isdir(full):
+        raise FileMissing(f"The working folder {folder!r} does not exist.", hint="Create it first.", path=folder)
+    return full

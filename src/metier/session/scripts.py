@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import FileMissing, FileRefused, InvalidArgument
+from metier.errors import FileMissing, FileRefused, InvalidArgument, ScriptUnsupported
 from metier.run import INTERPRETERS, Job, command_for, job_environment
 from metier.skill.files import checked_path
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCRIPT_FOLDERS = ("scripts",)
 MAX_ARGUMENTS = 256
 MAX_ARGUMENT_BYTES = 64 * 1024
+MAX_TOTAL_BYTES = 1024 * 1024
+"""For all arguments and variables together: no system starts a program with much more."""
 MAX_SECONDS = 600.0
 
 
@@ -26,7 +28,15 @@ def checked_script(active: ActiveSkill, script: object, folders: Sequence[str] =
     """The path of a script of the skill; raises for anything that is not one."""
     if not isinstance(script, str) or not script.strip():
         raise InvalidArgument("No script was named.", hint=_choices(active, folders))
-    segments = checked_path(script)
+    try:
+        segments = checked_path(script)
+    except FileRefused as error:
+        raise FileRefused(
+            f"{error.message} A script must be in the {' or '.join(folders)} directory.",
+            hint=_choices(active, folders),
+            path=script,
+            violation="path_traversal",
+        ) from None
     path = "/".join(segments)
     if segments[0] not in folders or len(segments) < 2:
         raise FileRefused(
@@ -96,10 +106,25 @@ def script_job(
 ) -> Job:
     """The job that runs a file of a skill; `names` are the variables that `env` may set, None for those of the host."""
     full = os.path.join(root, *path.split("/"))
+    command = command_for(full, interpreters)
+    if not os.path.isabs(command[0]):
+        raise ScriptUnsupported(
+            f"{path} needs {command[0]}, which is not installed here.",
+            hint=f"Install {command[0]}, where the PATH of this program leads to.",
+            path=path,
+            program=command[0],
+        )
+    variables = job_environment(env, names=names, workspace=workspace, skill_dir=root, session_id=session_id)
+    total = sum(len(text.encode(errors="replace")) + 1 for text in (*arguments, *variables, *variables.values()))
+    if total > MAX_TOTAL_BYTES:
+        raise InvalidArgument(
+            f"Arguments and environment variables have {total:,} bytes together.",
+            hint=f"At most {MAX_TOTAL_BYTES:,} are passed; put more into a file.",
+        )
     return Job(
-        argv=(*command_for(full, interpreters), *arguments),
+        argv=(*command, *arguments),
         folder=folder,
-        env=job_environment(env, names=names, workspace=workspace, skill_dir=root, session_id=session_id),
+        env=variables,
         limits=limits,
         stdin=stdin,
     )

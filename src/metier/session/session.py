@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from metier.run import Runner
     from metier.session.active import ActiveSkill, Receipt
     from metier.session.lineage import Lineage
+    from metier.session.secrets import SecretProvider
     from metier.session.state import By
     from metier.session.vocabulary import Vocabulary
 
@@ -61,6 +62,7 @@ class Session(Use):
         guard: Guard | None = None,
         policy: Policy | None = None,
         runner: Runner | None = None,
+        secrets: SecretProvider | None = None,
         workspace: Path | str | None = None,
         user: str | None = None,
         correlation_id: str | None = None,
@@ -70,8 +72,9 @@ class Session(Use):
         """Begin a conversation with `skills` loaded; `options` are the fields of `Options`.
 
         What it may do is decided by `guard`, which several sessions can share, or by a guard of its own with `policy`.
-        `workspace` is the folder that scripts work in, by default the current one; `user` and `correlation_id` go into
-        every audit record.
+        Scripts run by `runner`, by default in the strongest sandbox that this machine has; `secrets` is where those
+        come from that policy grants them. `workspace` is the folder that they work in, by default the current one;
+        `user` and `correlation_id` go into every audit record.
         """
         super().__init__(
             library,
@@ -79,6 +82,7 @@ class Session(Use):
             _options(options),
             id=id,
             runner=runner,
+            secrets=secrets,
             workspace=os.path.abspath(workspace if workspace is not None else os.getcwd()),
             user=user,
             correlation_id=correlation_id,
@@ -129,6 +133,7 @@ class Session(Use):
                 loading.require_unchanged(loaded)
                 self._set(now)
         self._ended([one for one in before if not any(is_same_load(one, other) for other in now)], by, "replaced")
+        self._shell.follow()
         for one in loaded:
             log.info("activated %s (%s)", one.name, one.digest)
             self.emit(Event(kind="loaded", skill=one.name, message=f"Loaded {one.name}.", data={"digest": one.digest}))
@@ -157,6 +162,7 @@ class Session(Use):
         try:
             self._ended(gone, "host", "closed")
         finally:
+            self._shell.close()
             self.copies.close()
 
     def __enter__(self) -> Self:
@@ -248,6 +254,7 @@ class Session(Use):
             self.library,
             guard=self.guard,
             runner=self._runner,
+            secrets=self.cage.provider,
             workspace=self.workspace,
             user=self._actor.user,
             correlation_id=self._actor.correlation_id or self.id,

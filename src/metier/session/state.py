@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import uuid
@@ -13,11 +14,13 @@ from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.guard import Action, Actor, Decision, Passage, current_user, refused
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item
+from metier.session.cage import Cage
 from metier.session.copies import Copies
 from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
 from metier.session.lineage import Lineage
 from metier.session.scripts import SCRIPT_FOLDERS
+from metier.session.shell import SessionShell
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from metier.run import Runner
     from metier.session.active import ActiveSkill
     from metier.session.events import Listener, View
+    from metier.session.secrets import SecretProvider
 
 log = logger("metier.session")
 
@@ -59,6 +63,8 @@ class Options:
     """Whether the skills that one requires are named to the model, or loaded before it."""
     script_folders: tuple[str, ...] = SCRIPT_FOLDERS
     """The folders of a skill whose files may be run."""
+    mount: str = "/.sandbox/skills"
+    """Where the virtual shell has the files of skills, each in a folder of its name."""
 
     def __post_init__(self) -> None:
         if self.max_active < 1:
@@ -67,6 +73,10 @@ class Options:
             raise InvalidArgument(f"There is no delivery {self.delivery!r}.", hint="Use result or instructions.")
         if self.dependencies not in ("hint", "load"):
             raise InvalidArgument(f"dependencies is {self.dependencies!r}.", hint="Use hint or load.")
+        if not isinstance(self.mount, str) or not _is_mount(self.mount):
+            raise InvalidArgument(
+                f"mount is {self.mount!r:.80}.", hint="Give an absolute path inside the virtual shell, such as /skills."
+            )
 
 
 class State:
@@ -80,6 +90,7 @@ class State:
         *,
         id: str | None,  # noqa: A002
         runner: Runner | None,
+        secrets: SecretProvider | None,
         workspace: str,
         user: str | None,
         correlation_id: str | None,
@@ -93,6 +104,9 @@ class State:
         self.lineage = lineage or Lineage()
         self.copies = Copies()
         """What its scripts and hooks run from."""
+        self.cage = Cage(self, secrets)
+        """What they run in."""
+        self._shell = SessionShell(self)
         self._runner = runner
         self._actor = Actor(
             agent=library.caller.agent,
@@ -124,12 +138,10 @@ class State:
 
     @property
     def runner(self) -> Runner:
-        """What runs scripts and hooks."""
+        """What runs scripts and hooks: unless another was given, the strongest sandbox that this machine has."""
         with self._lock:
             if self._runner is None:
-                from metier.run import PlainRunner
-
-                self._runner = PlainRunner()
+                self._runner = _default_runner()
             return self._runner
 
     @property
@@ -137,7 +149,7 @@ class State:
         """What runs the hooks of its skills."""
         with self._lock:
             if self._hook_runner is None:
-                self._hook_runner = HookRunner(self.guard, self.runner, self.workspace, self.id, self.copies)
+                self._hook_runner = HookRunner(self)
             return self._hook_runner
 
     @property
@@ -325,6 +337,7 @@ class State:
                 if one.skill.hooks is not None:
                     self.hook_runner.after_unload(one, self._actor)
             finally:
+                self._shell.follow()
                 self.copies.forget(one.digest)
                 passage.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
@@ -352,6 +365,18 @@ class State:
                 self.emit(Event(kind="refused", skill=name, code=decision.code, message=decision.reason))
                 raise refused(decision)
             yield passage
+
+
+@functools.cache
+def _default_runner() -> Runner:
+    """One for all sessions of this process, as it keeps what it found out about the machine."""
+    from metier.run.choosing import AutoRunner
+
+    return AutoRunner()
+
+
+def _is_mount(path: str) -> bool:
+    return path.startswith("/") and path.isprintable() and os.path.normpath(path) == path and path.strip("/") != ""
 
 
 def _checked_id(id: object) -> str:  # noqa: A002

@@ -6,29 +6,37 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metier._log import logger
 from metier.errors import MetierError
-from metier.guard import Action, Decision, Passage
+from metier.guard import Action, Decision, Passage, redact
+from metier.session.cage import close_with
 from metier.session.content import skill_content
 from metier.session.events import Event
 from metier.session.gate import CallAdmission
 from metier.session.prompting import Prompting
 from metier.session.resources import MAX_BYTES, read_resource
 from metier.session.running import CommandLine, Running
+from metier.session.shell import is_installed
 from metier.session.state import State
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
 from metier.skill.files import checked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from metier.find.result import Result
     from metier.library import Entry
     from metier.run import Outcome
+    from metier.run.job import OutputLine
+    from metier.run.virtual import VirtualShell
+    from metier.session.active import ActiveSkill
     from metier.session.resources import Resource
     from metier.session.state import By
     from metier.session.vocabulary import Vocabulary
     from metier.skill import Listing
+
+log = logger("metier.session")
 
 
 class Use(State):
@@ -74,37 +82,90 @@ class Use(State):
         return frozenset(self._files_read)
 
     async def run(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
-        """Run a script of an active skill; options are `env`, `folder`, `seconds` and `by`."""
-        running = Running(self, self.one(skill), script, args, **options)
+        """Run a script of an active skill; options are `env`, `folder`, `seconds`, `by` and `on_output`.
+
+        `on_output` is told each line as it comes, perhaps from another thread.
+        """
+        from anyio.to_thread import run_sync
+
+        running = await run_sync(self._running, script, args, skill, options)
         with self.passing(running.action, await self.entered(running.action)) as passage:
-            outcome = await running.run()
-            passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
+            outcome = await running.run(passage)
+            close_with(passage, outcome)
         return self._ran(running, outcome)
 
     def run_blocking(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
         """`run`, for programs without an event loop."""
-        running = Running(self, self.one(skill), script, args, **options)
+        running = self._running(script, args, skill, options)
         with self.passing(running.action) as passage:
-            outcome = running.run_blocking()
-            passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
+            outcome = running.run_blocking(passage)
+            close_with(passage, outcome)
         return self._ran(running, outcome)
 
-    async def execute(self, command: str, *, seconds: float | None = None, by: By = "host") -> Outcome:
-        """Run a command of bash in the workspace, where policy and the runner at hand allow it."""
+    def _running(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> Running:
+        """A script that was asked for; what cannot be run was asked for all the same, and leaves a record."""
+        one = self.one(skill)
+        try:
+            return Running(self, one, script, args, **options)
+        except MetierError as error:
+            by, path = options.get("by", "host"), script if isinstance(script, str) else ""
+            action = Action(point="run", skill=one.subject, path=path, by=by)
+            decision = Decision(outcome="deny", reason=error.message, rule="scripts", code=error.code)
+            Passage(self.guard.keep, action, self._actor, decision).close()
+            log.warning("refused to run %s of %s: %s", shown(path), one.name, redact(error.message))
+            self.emit(Event(kind="refused", skill=one.name, code=error.code, message=error.message))
+            raise
+
+    async def execute(
+        self,
+        command: str,
+        *,
+        seconds: float | None = None,
+        by: By = "host",
+        virtual: bool = False,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a command of bash in the workspace, or in the virtual shell, where policy allows it."""
         self.require_open()
-        line = CommandLine(self, command, seconds=seconds, by=by)
+        from anyio.to_thread import run_sync
+
+        shell = self._shell if virtual else None
+        # Finding out what this machine can do takes a moment, the first time.
+        line = await run_sync(lambda: CommandLine(self, command, seconds=seconds, by=by, shell=shell))
         with self.passing(line.action, await self.entered(line.action)) as passage:
-            outcome = await self.runner.run(line.job)
-            passage.close(success=outcome.is_success, exit_code=outcome.exit_code)
+            outcome = await line.run(passage, on_output)
+            close_with(passage, outcome)
         message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
-        self.emit(Event(kind="ran", message=message, data={"exit_code": outcome.exit_code}))
+        self.emit(Event(kind="ran", message=message, data=_told(outcome)))
         return outcome
+
+    @property
+    def shell(self) -> VirtualShell:
+        """Its virtual shell, with the active skills mounted; it lasts as long as the session.
+
+        Raises `ShellUnavailable` where what it needs is not installed.
+        """
+        return self._shell.get()
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether there is a virtual shell here."""
+        return is_installed()
+
+    def mount_path(self, active: ActiveSkill) -> str:
+        """Where commands find the files of a skill: in the virtual shell, or else in a copy of what was loaded."""
+        if self.has_shell:
+            return self._shell.path_of(active)
+        try:
+            with self.copies.of(active) as root:
+                return root
+        except MetierError:
+            return active.root  # where it was; what runs there says what is wrong with it
 
     def _ran(self, running: Running, outcome: Outcome) -> Outcome:
         self.is_stale(running.active)
         message = f"Ran {running.path} of {running.active.name}: exit code {outcome.exit_code}."
-        data = {"exit_code": outcome.exit_code, "duration_ms": outcome.duration_ms}
-        self.emit(Event(kind="ran", skill=running.active.name, message=message, data=data))
+        self.emit(Event(kind="ran", skill=running.active.name, message=message, data=_told(outcome)))
         return outcome
 
     @property
@@ -115,8 +176,11 @@ class Use(State):
 
     # --- what a model is told -----------------------------------------------------------------------------------
 
-    def content(self, name: str | None = None, *, words: Vocabulary = RUNTIME) -> str:
-        """What a model is given of an active skill, once: the second time it is told where it has it already."""
+    def content(self, name: str | None = None, *, words: Vocabulary = RUNTIME, mounted: bool = False) -> str:
+        """What a model is given of an active skill, once: the second time it is told where it has it already.
+
+        With `mounted`, its files are where `execute` has them for the model, and not where they are on disk.
+        """
         one = self.one(name)
         if self.options.delivery == "instructions":
             return f"Skill {one.name!r} is active; its instructions are in the top-level instructions."
@@ -127,7 +191,8 @@ class Use(State):
             self._delivered.add(key)
         if was_delivered:
             return f"Skill {one.name!r} is active; its instructions stand unchanged earlier in this conversation."
-        return skill_content(one, run_tool=words.run, read_tool=words.read)
+        root = self.mount_path(one) if mounted else ""
+        return skill_content(one, run_tool=words.run, read_tool=words.read, root=root)
 
     def history_was_cut(self) -> None:
         """Say that earlier tool results are gone from the history: content is sent again when it is loaded again."""
@@ -207,6 +272,12 @@ _CLOSED = Decision(
     code="session-not-found",
     hint="Begin another one.",
 )
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """What listeners are told of a run."""
+    found = {"exit_code": outcome.exit_code, "duration_ms": outcome.duration_ms, "runner": outcome.runner}
+    return found | ({"notes": list(outcome.notes)} if outcome.notes else {})
 
 
 def _plain(path: str) -> str:

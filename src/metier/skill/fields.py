@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
@@ -73,13 +73,17 @@ _SCOPE_KEYS = {
     "tenant": "tenants", "tenants": "tenants",
     "environment": "environments", "environments": "environments", "env": "environments",
 }  # fmt: skip
-_NETWORKS = ("none", "restricted", "host")
+_NETWORKS: tuple[Literal["none"], Literal["restricted"], Literal["host"]] = ("none", "restricted", "host")
+_EXECUTION_KEYS = {"allowed-hosts": "allow-hosts", "allow-paths": "allowed-paths"}
 
 
 def canonical_field(key: str) -> str | None:
     """The field that a key means (`allowedTools`, `allowed_tools`, `Allowed-Tools`), or None for an unknown one."""
-    spelled = _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
-    return _CANONICAL.get(spelled) or _CANONICAL.get(key.strip().replace("_", "-").lower())
+    return _CANONICAL.get(_hyphenated(key)) or _CANONICAL.get(key.strip().replace("_", "-").lower())
+
+
+def _hyphenated(key: str) -> str:
+    return _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
 
 
 class Fields:
@@ -267,19 +271,31 @@ class Fields:
         value = self._values.get("execution")
         if not isinstance(value, dict):
             if value:
-                self._ignored("execution", value, "a map with sandbox, allowed-paths or network")
+                self._ignored("execution", value, "a map with sandbox, allowed-paths, network or allow-hosts")
             return None
         inner = Fields({}, {})
-        inner._values = {key.replace("_", "-"): item for key, item in value.items()}
+        spelled = ((_hyphenated(str(key)), item) for key, item in value.items())
+        inner._values = {_EXECUTION_KEYS.get(key, key): item for key, item in spelled}
         inner._lines = dict.fromkeys(inner._values, self.line("execution") or 1)
-        network = inner.choice("network", _NETWORKS, "")
         execution = Execution(
             sandbox=inner.flag("sandbox", None),
             allowed_paths=inner.words("allowed-paths"),
-            network=network or None,  # type: ignore[arg-type]
+            network=inner._network(),
+            hosts=inner.words("allow-hosts") if "allow-hosts" in inner._values else None,
         )
         self.notes.extend(inner.notes)
         return execution
+
+    def _network(self) -> Literal["none", "restricted", "host"] | None:
+        """What a skill says of the network. Whoever says something means to restrict: what makes no sense is none."""
+        if "network" not in self._values:
+            return None
+        value = self._values["network"]
+        for network in _NETWORKS:
+            if isinstance(value, str) and value.strip().lower() == network:
+                return network
+        self._ignored("network", value, "none, restricted or host; until then it is none")
+        return "none"
 
     def arguments(self) -> tuple[Argument, ...]:
         value = self._values.get("arguments")

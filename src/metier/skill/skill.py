@@ -28,8 +28,12 @@ class Execution:
     """What the skill's scripts ask for. It can only narrow what policy grants."""
 
     sandbox: bool | None = None
+    """False asks to run without one, which policy may let it."""
     allowed_paths: tuple[str, ...] = ()
+    """Files and folders beside the workspace; with `:ro` behind one it asks to read only."""
     network: Literal["none", "restricted", "host"] | None = None
+    hosts: tuple[str, ...] | None = None
+    """The only hosts that they need, in place of all that policy has on its list; None says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

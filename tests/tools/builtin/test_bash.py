@@ -32,11 +32,11 @@ class Recorder:
     def capabilities(self) -> Capabilities:
         return Capabilities()
 
-    def run_blocking(self, job: Job, *, should_stop: Callable[[], bool] | None = None) -> Outcome:
+    def run_blocking(self, job: Job, **_: Any) -> Outcome:
         self.jobs.append(job)
         return self.outcome
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: Job, **_: Any) -> Outcome:
         if job.argv[-1] == "wait":
             try:
                 await anyio.sleep_forever()

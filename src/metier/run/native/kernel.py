@@ -39,7 +39,8 @@ _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _AT_RECURSIVE = 0x8000
 _MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 1, 4, 8, 24
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 4, 24, 28
+_NO_SETUID_FIXUP = 1 << 2
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 36, 38, 47, 2
 
 
@@ -55,14 +56,14 @@ def _call(name: str, number: int, *arguments: object) -> int:
     return result
 
 
-def _failed(name: str) -> KernelError:
+def _failed(name: str, path: str | None = None) -> KernelError:
     number = ctypes.get_errno()
-    return KernelError(number, f"{name}: {os.strerror(number)}")
+    return KernelError(number, f"{name}: {os.strerror(number)}", path)
 
 
-def _check(name: str, result: int) -> int:
+def _check(name: str, result: int, path: str | None = None) -> int:
     if result < 0:
-        raise _failed(name)
+        raise _failed(name, path)
     return result
 
 
@@ -96,8 +97,11 @@ def forbid_new_privileges() -> None:
 
 
 def become_user(number: int) -> None:
-    """Change the user and groups of this thread, and of no other; what root may do stays permitted for now."""
-    _check("prctl", _libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    """Change the user and groups of this thread, and of no other; what root may do stays permitted for now.
+
+    It stays so also where the kernel looks at the real user, as it does for `access`.
+    """
+    _check("prctl", _libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0))
     _call("setgroups", _SETGROUPS, 0, None)
     _call("setresgid", _SETRESGID, number, number, number)
     _call("setresuid", _SETRESUID, number, number, number)
@@ -161,7 +165,8 @@ def stop_sharing_mounts() -> None:
 
 def bind(source: str, at: str) -> None:
     """Show what is at one path also at another."""
-    _check("mount", _libc.mount(os.fsencode(source), os.fsencode(at), None, ctypes.c_ulong(_MS_BIND | _MS_REC), None))
+    flags = ctypes.c_ulong(_MS_BIND | _MS_REC)
+    _check("mount", _libc.mount(os.fsencode(source), os.fsencode(at), None, flags, None), at)
 
 
 def restrict(at: str, *, is_writable: bool = False) -> None:

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IsolationMissing
@@ -148,9 +149,7 @@ def python() -> list[str]:
 
 def package_folder() -> str:
     """Where this package is imported from."""
-    import metier
-
-    return os.path.dirname(os.path.dirname(os.path.abspath(metier.__file__)))
+    return str(Path(__file__).absolute().parents[3])
 
 
 def kill(warden: int) -> None:

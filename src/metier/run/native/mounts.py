@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 from metier.run.native import kernel
@@ -35,7 +36,11 @@ def build(wanted: dict[str, Any]) -> None:
     _mount_own(wanted)
     _furnish(wanted["in_scratch"])
     for source, at, is_writable in places:
-        kernel.bind(f"/proc/self/fd/{source}", ROOT + at)
+        try:
+            kernel.bind(f"/proc/self/fd/{source}", ROOT + at)
+        except FileNotFoundError:
+            # It is to be seen inside another place, where there is nothing to show it on.
+            raise FileNotFoundError(errno.ENOENT, "it cannot be shown there, as nothing is there", at) from None
         kernel.restrict(ROOT + at, is_writable=is_writable)
         os.close(source)
     kernel.enter_root(ROOT)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.run.environment import base_environment
 from metier.run.native import bubblewrap, kernel, seccomp
-from metier.run.native.view import DEVICES, path_in, settings, view_of
+from metier.run.native.view import DEVICES, path_in, require_plain, settings, view_of
 from metier.run.native.warden import PROXY_PORT
 from metier.run.plain import MAX_SECONDS
+from metier.run.proxy import proxy_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,20 +37,27 @@ _NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID | kernel.NEW_IPC 
 def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False) -> Request:
     """The request for a job; `scratch` is its folder for temporary files, where it cannot have a private one."""
     view = view_of(job)
+    if tier == "landlock":
+        require_plain(view)
     # A list without hosts is no network at all, which is simpler to keep.
     network = "none" if job.network == "restricted" and not job.hosts else job.network
     drop = NOBODY if may_drop() else None
-    env = _environment(job, view, network, scratch, is_dropped=drop is not None)
+    env = _environment(job, view, network, scratch)
     readable, writable = _paths(view, tier, scratch)
     asked = {
         "argv": list(job.argv),
         "program": _program(job.argv[0], env["PATH"]),
         "env": env,
         "folder": job.folder,
+        # One that stays is watched more seldom: it is idle most of the time, and ours.
+        "tick": 1.0 if is_endless else 0.025,
         "limits": _limits(job.limits, is_endless=is_endless),
-        "others": 2 + (_processes_of(NOBODY if drop is not None else os.getuid()) if tier == "landlock" else 0),
+        "others": 2 + (_processes_of(os.getuid() if drop is None else drop) if tier == "landlock" else 0),
         "landlock": _rules(readable, writable, tier),
         "writable": _watched(view, tier, scratch),
+        "scratch_folders": [
+            at for at in _SCRATCH[tier] if not any(at.endswith(place.seen_at) for place in view.places)
+        ],
         "scratch": max(job.limits.disk_bytes, 64 * 1024),
         "places": [(place.path, place.seen_at, place.is_writable) for place in view.places],
     }
@@ -136,17 +144,13 @@ def _program(name: str, path: str) -> str:
     return name if os.sep in name else shutil.which(name, path=path) or name
 
 
-def _environment(job: Job, view: View, network: str, scratch: str, *, is_dropped: bool) -> dict[str, str]:
+def _environment(job: Job, view: View, network: str, scratch: str) -> dict[str, str]:
     env = {**base_environment(job.folder), **job.env, "PATH": path_in(view), "TMPDIR": scratch or "/tmp"}
-    # Settings of this machine that a job may not read are no reason for git to give up.
-    env["GIT_CONFIG_NOSYSTEM"] = "1"
+    if scratch:
+        # Settings of this machine that a job may not read are no reason for git to give up.
+        env["GIT_CONFIG_SYSTEM"] = os.path.join(scratch, GIT_SETTINGS)
     if network == "restricted":
-        from metier.run.proxy import proxy_variables
-
         env.update(proxy_variables(PROXY_PORT))
-    if is_dropped:
-        # The workspace belongs to somebody else than the job runs as, and git would not touch it.
-        env.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory", GIT_CONFIG_VALUE_0="*")
     return env
 
 
@@ -258,6 +262,14 @@ def _parents(path: str) -> list[str]:
     return ["/" + "/".join(parts[: at + 1]) for at in range(len(parts))]
 
 
+GIT_SETTINGS = "gitconfig"
+
+
+def git_settings() -> bytes:
+    """What git is to know: where a job runs as somebody else than the workspace belongs to, it would not touch it."""
+    return b"[safe]\n\tdirectory = *\n" if may_drop() else b""
+
+
 def _users(home: str, drop: int | None) -> tuple[tuple[str, bytes], ...]:
     """Who there is, for programs that ask: the job's user, and root."""
     user, group = (os.getuid(), os.getgid()) if drop is None else (drop, drop)
@@ -265,6 +277,7 @@ def _users(home: str, drop: int | None) -> tuple[tuple[str, bytes], ...]:
     others = "" if user == 0 else "root:x:0:0::/:/bin/sh\n"
     groups = "" if group == 0 else "root:x:0:\n"
     return (
+        ("/etc/gitconfig", git_settings()),
         ("/etc/passwd", os.fsencode(f"{others}metier:x:{user}:{group}::{at_home}:/bin/sh\n")),
         ("/etc/group", f"{groups}metier:x:{group}:\n".encode()),
     )

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.errors import IsolationMissing, MetierError
 from metier.run.choosing import WHAT_TO_DO
+from metier.run.hosts import checked_hosts
 from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome, Usage
 from metier.run.output import streams
+from metier.run.proxy import Contacts
 from metier.run.runner import Capabilities
 from metier.run.waiting import run_in_thread
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from metier.run.job import KilledBy, OutputLine
     from metier.run.native.request import Request, Tier
-    from metier.run.proxy import AllowListProxy, ProxyDecision
+    from metier.run.proxy import AllowListProxy
 
 log = logger("metier.run")
 
@@ -115,13 +117,15 @@ class NativeRunner:
                 missing=["hosts"],
             )
         started = time.monotonic()
+        cage = _Cage(job, tier, on_output)
         try:
-            with _Cage(job, tier, on_output) as cage:
-                return cage.outcome(started, should_stop)
+            cage.start()
         except MetierError as error:
             return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
         except (OSError, ValueError, TypeError) as error:
             return Outcome(exit_code=CANNOT_START, stderr=_cannot(job, str(error)), runner=self.name)
+        with cage:
+            return cage.outcome(started, should_stop)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
@@ -145,14 +149,18 @@ class _Cage:
         self._open = contextlib.ExitStack()
         self._report = b""
         self._proxy: AllowListProxy | None = None
+        self._contacts = Contacts()
         self._killed_by: KilledBy | None = None
 
-    def __enter__(self) -> _Cage:
+    def start(self) -> None:
+        """Have the cage made and the job started; whoever does that then enters it, and leaves it at the end."""
         try:
             self._start()
         except BaseException:
             self._open.close()
             raise
+
+    def __enter__(self) -> _Cage:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -167,6 +175,8 @@ class _Cage:
         if self._tier == "landlock":
             scratch = os.path.realpath(tempfile.mkdtemp(prefix="metier-tmp-"))
             self._open.callback(shutil.rmtree, scratch, ignore_errors=True)
+            with open(os.path.join(scratch, request.GIT_SETTINGS), "xb") as file:
+                file.write(request.git_settings())
             if request.may_drop():
                 os.chown(scratch, request.NOBODY, request.NOBODY)
         _check(self._job)
@@ -203,6 +213,7 @@ class _Cage:
             duration_ms=(time.monotonic() - started) * 1000,
             runner="native",
             usage=Usage(cpu_ms=_number(told, "cpu_ms"), memory_bytes=int(_number(told, "memory_bytes"))),
+            contacts=self._contacts.seen(),
         )
 
     def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:
@@ -245,7 +256,7 @@ class _Cage:
     def _open_way_out(self, listener: socket.socket) -> None:
         from metier.run.proxy import AllowListProxy
 
-        self._proxy = AllowListProxy(listener, self._job.hosts, on_decision=_logged)
+        self._proxy = AllowListProxy(listener, self._job.hosts, on_decision=self._contacts.note)
         self._proxy.start()
 
     def _stop(self, why: KilledBy) -> None:
@@ -306,6 +317,7 @@ def _check(job: Job) -> None:
     """Raise for a job that no program could be started with."""
     if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
         raise ValueError("a job needs a program, and arguments that are text")
+    checked_hosts(job.hosts)
     texts = (*job.env, *job.env.values())
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("the names and values of environment variables are text")
@@ -353,10 +365,6 @@ def _cannot(job: Job, why: str) -> str:
     return f"Cannot start {program!r}: {why.rstrip('.')}."
 
 
-def _logged(decision: ProxyDecision) -> None:
-    log.info("restricted network: %s", decision)
-
-
 _worked: dict[Tier, bool] = {}
 _why: dict[Tier, str] = {}
 
@@ -390,9 +398,11 @@ def _try(tier: Tier) -> bool:
     with tempfile.TemporaryDirectory(prefix="metier-probe-") as folder:
         job = Job(argv=("true",), folder=os.path.realpath(folder), limits=Limits(seconds=5))
         try:
-            with _Cage(job, tier, None) as cage:
+            cage = _Cage(job, tier, None)
+            cage.start()
+            with cage:
                 outcome = cage.outcome(time.monotonic(), None)
-        except (OSError, MetierError) as error:
+        except (OSError, ValueError, TypeError, MetierError) as error:
             _why[tier] = str(error)
             return False
     if not outcome.is_success:

@@ -11,10 +11,11 @@ import os
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from metier.errors import FileMissing, InvalidArgument
+from metier.errors import FileMissing, InvalidArgument, IsolationMissing
+from metier.run.choosing import WHAT_TO_DO
 from metier.run.environment import search_path
 from metier.run.job import Place
 from metier.run.protected import protected_in
@@ -84,9 +85,28 @@ def settings() -> dict[str, bytes]:
     return found
 
 
+def require_plain(view: View) -> None:
+    """Raise for places that need a view of their own, which Landlock alone cannot give: it can only add."""
+    for place in view.places:
+        if place.path != os.path.realpath(place.seen_at):
+            raise IsolationMissing(
+                f"This machine cannot show a job {place.path!r:.200} as {place.seen_at!r:.200}.",
+                hint=WHAT_TO_DO,
+                missing=["view"],
+            )
+        if not place.is_writable and not place.is_precaution:
+            for outer in view.places:
+                if outer.is_writable and _is_inside(place.path, outer.path):
+                    raise IsolationMissing(
+                        f"This machine cannot keep a job from writing {place.path!r:.200} in {outer.path!r:.200}.",
+                        hint=WHAT_TO_DO,
+                        missing=["view"],
+                    )
+
+
 def _places(job: Job) -> tuple[Place, ...]:
     given = [_checked(place) for place in job.places]
-    folder = os.path.normpath(job.folder)
+    folder = _normal(job.folder)
     if not any(_is_inside(folder, place.seen_at) for place in given):
         given.append(_checked(Place(job.folder, is_writable=True)))
     given += [kept for place in given if place.is_writable for kept in _protected(place)]
@@ -103,7 +123,8 @@ def _protected(place: Place) -> list[Place]:
         for at in range(1, len(parts) + 1):
             path = os.path.join(place.path, *parts[:at])
             # Mounted on itself, a folder stays what it is, and cannot be renamed.
-            found[Place(path, is_writable=at < len(parts), at=os.path.join(place.seen_at, *parts[:at]))] = None
+            seen_at = os.path.join(place.seen_at, *parts[:at])
+            found[Place(path, is_writable=at < len(parts), at=seen_at, is_precaution=True)] = None
     return list(found)
 
 
@@ -118,12 +139,17 @@ def _checked(place: Place) -> Place:
         raise FileMissing(
             f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
         )
-    seen = os.path.normpath(place.at) if place.at else os.path.normpath(place.path)
+    seen = _normal(place.at or place.path)
     if "\0" in seen or not os.path.isabs(seen) or seen in _NEVER:
         raise InvalidArgument(
             f"No job can be shown {place.path!r:.80} as {seen!r:.80}.", hint="Name a folder below those at the top."
         )
-    return Place(real, is_writable=place.is_writable, at=seen)
+    return replace(place, path=real, at=seen)
+
+
+def _normal(path: str) -> str:
+    # Two slashes at the beginning mean no more than one here, but would be kept.
+    return os.path.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
 
 
 def _is_inside(path: str, folder: str) -> bool:

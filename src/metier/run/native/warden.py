@@ -27,14 +27,14 @@ TYPE_CHECKING = False  # what type checkers take for true; importing `typing` wo
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_TICK = 0.025
-"""Seconds between two looks at what the job uses."""
 _SLOW_TICKS = 2
 """How many looks at memory go to one at the rest."""
 _GRACE = 0.2
 """Seconds between the request to end and the end, for a job that took too long."""
 _FLAG_UP = 0x1
 _MOST_REASON = 500
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+"""What Python ignores, which would stay so in the program of a job."""
 
 
 class Held:
@@ -74,6 +74,7 @@ class _Warden:
         self._is_first = self._tier == "namespaces"
         self._job = 0
         self._status = 0
+        self._begun = time.time() - 1.0
 
     def run(self) -> None:
         started = time.monotonic()
@@ -141,8 +142,7 @@ class _Warden:
             file_actions=[(os.POSIX_SPAWN_DUP2, descriptor, at) for at, descriptor in enumerate(kept)],
             setsid=True,
             setsigmask=(),
-            # What is ignored stays so in a new program, and Python ignores these.
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            setsigdef=_IGNORED,
         )
 
     def _release(self) -> None:
@@ -162,7 +162,7 @@ class _Warden:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return "timeout"
-                events = dict(poll.poll(min(left, _TICK) * 1000))
+                events = dict(poll.poll(min(left, self._wanted["tick"]) * 1000))
                 if ended in events:
                     return None
                 if self._control.fileno() in events:
@@ -217,18 +217,32 @@ class _Warden:
         drop = self._wanted["drop"]
         if drop is None:
             return
-        for folder in self._wanted["writable"]:
-            with contextlib.suppress(OSError):
-                owner = os.stat(folder, follow_symlinks=False)
-                _chown_below(folder, drop, owner.st_uid, owner.st_gid)
+        for path in self._wanted["writable"]:
+            with contextlib.suppress(OSError, RecursionError):
+                folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    _chown_below(folder, drop, os.fstat(folder), self._begun)
+                finally:
+                    os.close(folder)
 
 
-def _chown_below(folder: str, user: int, uid: int, gid: int) -> None:
-    for _, folders, files, at in os.fwalk(folder, follow_symlinks=False, onerror=None):
-        for name in (*folders, *files):
+def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) -> None:
+    """Give an owner what a user has made in a folder since then; no link is followed, whatever becomes one."""
+    # To make something in a folder changes the folder; in one that has not changed only other folders matter.
+    has_changed = os.fstat(folder).st_ctime >= since
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
             with contextlib.suppress(OSError):
-                if os.stat(name, dir_fd=at, follow_symlinks=False).st_uid == user:
-                    os.chown(name, uid, gid, dir_fd=at, follow_symlinks=False)
+                if has_changed and os.stat(entry.name, dir_fd=folder, follow_symlinks=False).st_uid == user:
+                    os.chown(entry.name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
+                if is_folder:
+                    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                    inner = os.open(entry.name, flags, dir_fd=folder)
+                    try:
+                        _chown_below(inner, user, owner, since)
+                    finally:
+                        os.close(inner)
 
 
 def _kill(processes: list[int]) -> None:
@@ -254,9 +268,11 @@ def inside_bubblewrap() -> NoReturn:
             os.set_inheritable(descriptor, False)
         wanted = read(REQUEST)
         with socket.socket(fileno=os.dup(CONTROL)) as control:
-            if wanted["network"] == "restricted":
-                listen(control)
             try:
+                if wanted["network"] == "restricted":
+                    listen(control)
+                for ignored in _IGNORED:
+                    signal.signal(ignored, signal.SIG_DFL)
                 os.chdir(wanted["folder"])
                 limit(wanted["limits"], wanted["others"])
                 confine(wanted)
@@ -274,9 +290,10 @@ REQUEST, CONTROL = 3, 4
 def confine(wanted: dict[str, Any]) -> None:
     """Bind this thread to a user, files and system calls, in an order in which each can still be set."""
     user = wanted["drop"]
-    kernel.bound_capabilities(*(() if user is None else (kernel.CAP_DAC_OVERRIDE,)))
     if user is not None:
         kernel.become_user(user)
+    kernel.bound_capabilities(*(() if user is None else (kernel.CAP_DAC_OVERRIDE,)))
+    if user is not None:
         kernel.limit_capabilities(kernel.CAP_DAC_OVERRIDE)
     else:
         kernel.limit_capabilities()
@@ -318,7 +335,8 @@ def listen(control: socket.socket) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         name = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(listener, 0x8913, name))[1]
-        fcntl.ioctl(listener, 0x8914, struct.pack("16sH14x", b"lo", flags | _FLAG_UP))
+        if not flags & _FLAG_UP:
+            fcntl.ioctl(listener, 0x8914, struct.pack("16sH14x", b"lo", flags | _FLAG_UP))
         listener.bind(("127.0.0.1", PROXY_PORT))
         listener.listen(64)
         socket.send_fds(control, [b"\n"], [listener.fileno()])

@@ -1,0 +1,197 @@
+"""`metier run`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from metier import Guard, Policy
+from metier.cli.library import library_of
+from metier.cli.output import Style, print_json
+from metier.cli.screen import Screen
+from metier.cli.shapes import error_shape, outcome_shape
+from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused, SourceUnavailable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from metier import Session
+    from metier.run import Outcome, Runner
+    from metier.session.active import ActiveSkill
+    from metier.skill import Execution
+
+_TICK = 0.2
+"""Seconds between two looks at the clock, and at whether anybody still reads."""
+_WITHOUT = (
+    "`--runner plain` runs it with nothing between it and this machine: only do that with a script that you know."
+)
+_UNTRUSTED = (
+    "Look at it with `metier read`; then `metier trust DIR` for the project that it comes from, or `--untrusted` for "
+    "this one time."
+)
+_ENDED = {
+    "timeout": ("It took longer than {seconds:g} seconds, and was ended.", "`--timeout S` gives it more, up to 600."),
+    "output": ("It wrote far more than is kept, and was ended.", "Let it write to a file in the workspace."),
+    "memory": ("It used more memory than it may, and was ended.", "Give it less to do at once."),
+    "disk": ("It wrote more to disk than it may, and was ended.", "Give it less to do at once."),
+    "processes": ("It started more processes than it may, and was ended.", "Give it less to do at once."),
+    "crash": ("It crashed the shell's interpreter.", "`--runner native` runs it in a real shell."),
+    "signal": ("A signal ended it.", ""),
+}
+"""Why a script did not end by itself, and what can be done about it."""
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        outcome, execution = _ran(options)
+    except MetierError as error:
+        _say_how_to_get_more(error)
+        if not options.json:
+            raise
+        print_json(error_shape(error))
+        return 2 if isinstance(error, InvalidArgument | SourceUnavailable) else 1
+    if options.json:
+        print_json(outcome_shape(outcome))
+    else:
+        _tell(outcome, execution, options)
+    return outcome.exit_code or int(not outcome.is_success)
+
+
+def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None]:
+    policy, runner = _policy(options), _runner(options.runner)
+    env = _variables(options.env or ())
+    with library_of(options).session(guard=Guard(policy), runner=runner, workspace=options.workspace) as session:
+        session.load(options.name)
+        active = session.one()
+        script = script_named(active, options.script)
+        screen = Screen(script, is_silent=options.json)
+        wanted = {"skill": active.name, "env": env, "seconds": options.timeout, "by": "user"}
+        try:
+            outcome = _run_shown(session, script, options.arguments, wanted, screen)
+        except BaseException:
+            screen.end()
+            raise
+        screen.end(outcome)
+        if screen.failure is not None:
+            raise screen.failure
+        return outcome, active.skill.execution
+
+
+def _run_shown(
+    session: Session, script: str, arguments: Sequence[str], wanted: dict[str, Any], screen: Screen
+) -> Outcome:
+    """Run a script while somebody looks; it ends when they have seen enough."""
+    import anyio
+
+    async def main() -> Outcome:
+        found: list[Outcome] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def run_it() -> None:
+                found.append(await session.run(script, list(arguments), on_output=screen.take, **wanted))
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(run_it)
+            while screen.failure is None:
+                await anyio.sleep(_TICK)
+                screen.tick()
+            tasks.cancel_scope.cancel()
+        if screen.failure is not None:
+            raise screen.failure
+        return found[0]
+
+    try:
+        return anyio.run(main)
+    except BaseExceptionGroup as group:
+        # Only one of the two tasks does anything that can fail.
+        raise group.exceptions[0] from None
+
+
+def script_named(active: ActiveSkill, script: str) -> str:
+    """The path of a script that was named by its path, or by its name alone where no other has the same."""
+    paths = [file.path for file in active.listing.scripts()]
+    if script in paths or "/" in script:
+        return script
+    found = [path for path in paths if path.rpartition("/")[2] == script]
+    if len(found) > 1:
+        raise InvalidArgument(
+            f"Skill {active.name!r} has {len(found)} scripts of the name {script!r}.",
+            hint=f"Name one of {', '.join(found[:10])}.",
+        )
+    return found[0] if found else f"scripts/{script}"
+
+
+def _policy(options: argparse.Namespace) -> Policy:
+    """What the person at the keyboard allows, by the options that they gave."""
+    network, hosts = options.network, options.host or []
+    if options.runner == "plain" and (hosts or network in ("none", "restricted")):
+        raise InvalidArgument(
+            "The plain runner keeps nothing from the network.", hint="Take another runner, or `--network host`."
+        )
+    if hosts and network not in (None, "restricted"):
+        raise InvalidArgument(
+            f"With `--network {network}` a list of hosts means nothing.", hint="Write `--network restricted`."
+        )
+    return Policy(
+        unsandboxed="allow" if options.runner == "plain" else "deny",
+        untrusted="allow" if options.untrusted else "deny",
+        network=network or ("restricted" if hosts else "none"),
+        hosts=hosts,
+    )
+
+
+def _runner(name: str) -> Runner | None:
+    if name == "plain":
+        from metier.run import PlainRunner
+
+        return PlainRunner()
+    if name == "native":
+        from metier.run.choosing import native_runner
+
+        return native_runner()
+    if name == "virtual":
+        from metier.run import VirtualRunner, VirtualShell
+        from metier.run.choosing import native_runner
+
+        VirtualShell().close()  # raises where it is not installed
+        return VirtualRunner(native=native_runner())
+    return None
+
+
+def _variables(pairs: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise InvalidArgument(f"--env has {pair!r:.80}, which sets nothing.", hint="Write --env NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def _say_how_to_get_more(error: MetierError) -> None:
+    if isinstance(error, IsolationMissing) or error.code == "isolation-missing":
+        error.hint = f"{error.hint} {_WITHOUT}".strip()
+    elif isinstance(error, Refused) and error.code in ("skill-untrusted", "approval-needed"):
+        error.hint = _UNTRUSTED
+
+
+def _tell(outcome: Outcome, execution: Execution | None, options: argparse.Namespace) -> None:
+    """What a person should know beside what the script wrote."""
+    from metier.run import Limits
+
+    style = Style(sys.stderr)
+    for note in outcome.notes:
+        print(f"{style.warn('note')}: {Style.text(note, 1_000)}", file=sys.stderr)
+    if outcome.notes and execution is not None and execution.network not in (None, "none") and not options.network:
+        words = ["--network", execution.network, *(f"--host {host}" for host in execution.hosts or ())]
+        print(f"{style.dim('hint')}: `{Style.text(' '.join(words))}` gives it the network.", file=sys.stderr)
+    if outcome.is_truncated:
+        said = f"The output is not complete: {Limits().output_bytes:,} bytes of each stream are kept."
+        print(f"{style.warn('note')}: {said}", file=sys.stderr)
+    if outcome.killed_by in _ENDED:
+        message, hint = _ENDED[outcome.killed_by]
+        seconds = options.timeout or Limits().seconds
+        print(f"{style.bad('ended')}: {message.format(seconds=seconds)}", file=sys.stderr)
+        if hint:
+            print(f"{style.dim('hint')}: {hint}", file=sys.stderr)

@@ -1,0 +1,272 @@
+"""`metier shell`: a person, or a program, in the virtual shell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_json
+from metier.cli.screen import Screen, harmless
+from metier.cli.shapes import error_shape, outcome_shape
+from metier.cli.unfinished import awaited
+from metier.errors import InvalidArgument, MetierError, PackageTooLarge, SourceUnavailable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from metier import Library
+    from metier.cli.bringing import FolderCopy
+    from metier.library import Entry
+    from metier.run import Outcome, VirtualShell
+
+_MOST_MOUNTED = 50
+_WORKSPACE = "/workspace"
+_HAS_EXIT = re.compile(r"\bexit\b").search
+_MARK = "__went_on"
+"""A variable that says of a command with an `exit` in it whether it went on behind it."""
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        return _opened(options)
+    except MetierError as error:
+        if not options.json:
+            raise
+        print_json(error_shape(error))
+        return 2 if isinstance(error, InvalidArgument | SourceUnavailable) else 1
+
+
+def _opened(options: argparse.Namespace) -> int:
+    from metier.run.choosing import native_runner
+    from metier.run.virtual import ShellLimits, VirtualShell
+
+    folder = _folder(options)
+    limits = ShellLimits(seconds=options.timeout) if options.timeout else ShellLimits()
+    with VirtualShell(limits=limits, folder=_WORKSPACE, native=native_runner()) as shell:
+        talk = Talk(shell, is_json=options.json)
+        mounted, left_out = _mount(shell, library_of(options), options.skill)
+        copy = None
+        if folder is not None and options.write_back:
+            from metier.cli.bringing import FolderCopy
+
+            copy = FolderCopy(shell, folder, _WORKSPACE)
+        elif folder is not None:
+            shell.import_folder(folder, _WORKSPACE)
+        if options.line is not None:
+            code = talk.once(options.line)
+        else:
+            if left_out or talk.is_interactive:
+                more = f", {left_out:,} more are not: `--skill NAME` mounts one" if left_out else ""
+                print(f"{plural(mounted, 'skill')} below {shell.mount_path}{more}.", file=sys.stderr)
+            code = talk.until_the_end()
+        return _brought_back(copy, code) if copy is not None else code
+
+
+def _folder(options: argparse.Namespace) -> str | None:
+    if options.workspace is None:
+        if options.write_back:
+            raise InvalidArgument("There is nothing to write back to.", hint="Name a folder with --workspace DIR.")
+        return None
+    if not os.path.isdir(options.workspace):
+        raise InvalidArgument(f"{options.workspace!r:.200} is no folder.", hint="Name a folder that exists.")
+    return os.path.abspath(str(options.workspace))
+
+
+def _mount(shell: VirtualShell, library: Library, names: list[str] | None) -> tuple[int, int]:
+    """Mount the skills that were named, or the first ones that somebody vouches for; how many are, and how many not."""
+    if names:
+        for entry in map(library.get, names):
+            shell.mount(entry.name, _files(entry, shell.limits.total_bytes))
+        return len(names), 0
+    left, mounted, entries = shell.limits.total_bytes, 0, library.entries()
+    for entry in entries:
+        if mounted >= _MOST_MOUNTED:
+            break
+        if not entry.trusted:
+            continue
+        with contextlib.suppress(MetierError):
+            files = _files(entry, left)
+            shell.mount(entry.name, files)
+            left -= sum(map(len, files.values()))
+            mounted += 1
+    return mounted, len(entries) - mounted
+
+
+def _files(entry: Entry, most: int) -> dict[str, bytes]:
+    """The files of a skill; none that leads out of it."""
+    files = [file for file in entry.package.listing().files if file.kind != "link"]
+    if sum(file.size for file in files) > most:
+        raise PackageTooLarge(
+            f"Skill {entry.name!r} has more than {most:,} bytes, too many for the shell.",
+            hint="Mount fewer or smaller skills.",
+            name=entry.name,
+        )
+    return {file.path: entry.package.read(file.path, limit=file.size) for file in files}
+
+
+def _brought_back(copy: FolderCopy, code: int) -> int:
+    count, failed = copy.bring_back()
+    style = Style(sys.stderr)
+    print(f"{plural(count, 'path')} written back.", file=sys.stderr)
+    for text in failed[:20]:
+        print(f"{style.warn('not written')}: {Style.text(text)}", file=sys.stderr)
+    return code or int(bool(failed))
+
+
+class Talk:
+    """Reads command lines, has the shell run them, and shows what comes of it."""
+
+    def __init__(self, shell: VirtualShell, *, is_json: bool) -> None:
+        self._shell = shell
+        self._is_json = is_json
+        self.is_interactive = not is_json and sys.stdin.isatty() and sys.stdout.isatty()
+        self._code = 0
+        self._is_over = False
+
+    def once(self, command: str) -> int:
+        """Run one command line; its exit code."""
+        outcome = self._run(command)
+        if self._is_json:
+            print_json(outcome_shape(outcome))
+        return outcome.exit_code or int(not outcome.is_success)
+
+    def until_the_end(self) -> int:
+        """Until the input ends or somebody says `exit`; the exit code of the last command."""
+        if hasattr(sys.stdin, "reconfigure"):
+            sys.stdin.reconfigure(errors="replace")
+        if self.is_interactive:
+            self._prepare_terminal()
+            print("`help` shows the commands, Ctrl-D or `exit` ends it.", file=sys.stderr)
+        for command in self._commands():
+            self._do(command)
+            if self._is_over:
+                break
+        return self._code
+
+    def _do(self, command: str) -> None:
+        """One command; what cannot be run is said, and the next one is read."""
+        try:
+            outcome = self._run(command)
+        except MetierError as error:
+            self._code = 1
+            self._fail(error)
+            return
+        self._code = outcome.exit_code
+        if self._is_json:
+            print(json.dumps(outcome_shape(outcome)), flush=True)
+
+    def _run(self, command: str) -> Outcome:
+        if not _HAS_EXIT(command):
+            return self._shown(command)
+        outcome = self._shown(f"{_MARK}=no; {command}\n{_MARK}=$?; (exit ${_MARK})")
+        if outcome.killed_by is None:
+            # Where it is not set at all, the line could not even be read.
+            self._is_over = self._shell.execute(f'printf %s "${_MARK}"; unset {_MARK}').stdout == "no"
+        return outcome
+
+    def _shown(self, command: str) -> Outcome:
+        screen = Screen("running", is_silent=self._is_json)
+        with _interruptions() as interrupted:
+
+            def should_stop() -> bool:
+                screen.tick()
+                return interrupted.is_set() or screen.failure is not None
+
+            try:
+                outcome = self._shell.execute(command, should_stop=should_stop, on_output=screen.take)
+            except BaseException:
+                screen.end()
+                raise
+        screen.end(outcome)
+        if screen.failure is not None:
+            raise screen.failure
+        if interrupted.is_set() and not self.is_interactive:
+            raise KeyboardInterrupt
+        return outcome
+
+    def _commands(self) -> Iterator[str]:
+        """Command lines, each as long as it has to be to be run."""
+        lines: list[str] = []
+        waits = ""
+        while True:
+            try:
+                line = input(self._prompt(is_first=not lines))
+            except EOFError:
+                if self.is_interactive:
+                    print()
+                if lines:
+                    yield "\n".join(lines)
+                return
+            except KeyboardInterrupt:
+                if not self.is_interactive:
+                    raise
+                print()  # the line is given up, not the shell
+                lines.clear()
+                continue
+            lines.append(line)
+            if len(lines) > 1 and waits not in ("", "more") and line.strip() != waits:
+                # A long here-document must not be read anew with each of its lines.
+                continue
+            waits = awaited("\n".join(lines))
+            if not waits:
+                command = "\n".join(lines)
+                lines.clear()
+                if command.strip():
+                    yield command
+
+    def _prompt(self, *, is_first: bool) -> str:
+        if not self.is_interactive:
+            return ""
+        if not is_first:
+            return "> "
+        try:
+            return f"{Style.text(self._shell.folder, 60)} $ "
+        except MetierError:
+            return "$ "
+
+    def _prepare_terminal(self) -> None:
+        with contextlib.suppress(ImportError):
+            import readline
+
+            readline.set_completer_delims(" \t\n;|&<>()\"'=")
+            readline.set_completer(self._complete)
+            readline.parse_and_bind("tab: complete")
+
+    def _complete(self, text: str, state: int) -> str | None:
+        """Paths of the shell that begin so."""
+        before, slash, _ = text.rpartition("/")
+        try:
+            folder = f"{before}/" if slash else ""
+            entries = self._shell.list(folder if folder.startswith("/") else f"{self._shell.folder}/{folder}")
+        except MetierError:
+            return None
+        paths = [f"{folder}{entry.name}{'/' if entry.kind == 'folder' else ''}" for entry in entries]
+        return next(iter([path for path in paths if path.startswith(text)][state:]), None)
+
+    def _fail(self, error: MetierError) -> None:
+        if self._is_json:
+            print(json.dumps(error_shape(error)), flush=True)
+            return
+        style = Style(sys.stderr)
+        print(f"{style.bad('error')} [{error.code}]: {harmless(error.message)}", file=sys.stderr)
+        if error.hint:
+            print(f"{style.dim('hint')}: {harmless(error.hint)}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _interruptions() -> Iterator[threading.Event]:
+    """An event that is set, instead of ending this program, when somebody presses Ctrl-C."""
+    event = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: event.set())
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)

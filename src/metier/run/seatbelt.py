@@ -1,0 +1,352 @@
+"""The sandbox of macOS: jobs run by `sandbox-exec` under a profile that denies all that is not named in it.
+
+It keeps a job from files and from the network. It has no processes or limits of its own: a process that leaves the
+job's group can outlive it, and how much a job uses is not bounded but in time and output. Of this module the profile is
+tested as text, and the way a job takes with a stand-in for the program; neither has been tried on a Mac. A profile that
+does not hold there is found out by the runner itself, which then runs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from typing import TYPE_CHECKING
+
+from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
+from metier.run.environment import base_environment
+from metier.run.job import CANNOT_START, Job, Limits, Outcome, Place
+from metier.run.plain import PlainRunner
+from metier.run.protected import PROTECTED, protected_in
+from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
+from metier.run.runner import Capabilities
+from metier.run.waiting import run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from metier.run.job import OutputLine
+
+
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+_PROBE_SECONDS = 5.0
+
+_SYSTEM = (
+    "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/share", "/usr/local", "/opt/homebrew",
+    "/opt/local", "/nix/store", "/System/Library", "/System/Cryptexes", "/System/Volumes/Preboot/Cryptexes",
+    "/Library/Apple", "/Library/Developer", "/Library/Frameworks", "/Library/Java", "/Library/Perl", "/Library/Ruby",
+    "/Applications/Xcode.app", "/private/var/db/dyld", "/private/var/db/timezone", "/private/var/select",
+    "/private/etc/ssl", "/private/etc/paths.d", "/dev/fd",
+)  # fmt: skip
+_SYSTEM_FILES = (
+    # The loader reads the root itself; what is in it stays closed.
+    "/", "/etc", "/tmp", "/var", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/stdin", "/dev/stdout",
+    "/dev/stderr", "/dev/dtracehelper", "/private/etc/bashrc", "/private/etc/group", "/private/etc/hosts",
+    "/private/etc/localtime", "/private/etc/passwd", "/private/etc/paths", "/private/etc/profile",
+    "/private/etc/protocols", "/private/etc/services", "/private/etc/shells", "/private/etc/zprofile",
+    "/private/etc/zshenv", "/private/etc/zshrc", "/private/var/db/xcode_select_link",
+)  # fmt: skip
+_DATA = ("/opt/homebrew/var", "/usr/local/var", "/opt/local/var")
+"""Where databases and the like keep what is theirs, among the programs."""
+_FACTS = (
+    "hw.", "machdep.cpu.", "kern.argmax", "kern.hostname", "kern.iossupportversion", "kern.maxfilesperproc",
+    "kern.maxproc", "kern.ngroups", "kern.osproductversion", "kern.osrelease", "kern.ostype", "kern.osvariant_status",
+    "kern.osversion", "kern.secure_kernel", "kern.usrstack64", "kern.version", "machdep.ptrauth_enabled",
+    "security.mac.lockdown_mode_state", "sysctl.proc_cputype", "sysctl.proc_translated", "vm.loadavg",
+)  # fmt: skip
+"""What may be asked of the kernel; those that end in a dot are all that begin so. Nothing about other processes, whose
+environment can be read in the same way."""
+_SERVICES = (
+    "com.apple.logd", "com.apple.system.logger", "com.apple.system.notification_center",
+    "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
+)  # fmt: skip
+_NETWORK_SERVICES = (
+    "com.apple.SystemConfiguration.DNSConfiguration", "com.apple.SystemConfiguration.configd", "com.apple.networkd",
+    "com.apple.trustd.agent",
+)  # fmt: skip
+
+
+class SeatbeltRunner:
+    """Runs jobs under a profile of `sandbox-exec`; where that does not work, it runs nothing.
+
+    Each job has a folder of its own for temporary files, which goes with it.
+    """
+
+    def __init__(self, program: str = SANDBOX_EXEC) -> None:
+        self._program = program
+        self._plain = PlainRunner()
+        self._lock = threading.Lock()
+        self._works: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """What results and audit records call it."""
+        return "native"
+
+    def capabilities(self) -> Capabilities:
+        """What is enforced here, found out by trying, once."""
+        with self._lock:
+            if self._works is None:
+                self._works = os.access(self._program, os.X_OK) and self._holds()
+        if not self._works:
+            return Capabilities(how="sandbox-exec does not work here")
+        return Capabilities(isolates_files=True, isolates_network=True, filters_hosts=True, how="sandbox-exec")
+
+    def run_blocking(
+        self,
+        job: Job,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
+        if not self.capabilities().isolates_files:
+            raise IsolationMissing(
+                "This machine has no sandbox for programs: sandbox-exec does not work here.",
+                hint="It comes with macOS, and does not work inside of another sandbox.",
+                missing=["files", "network"],
+            )
+        contacts = Contacts()
+        try:
+            with self._prepared(job, contacts) as prepared:
+                outcome = self._plain.run_blocking(prepared, should_stop=should_stop, on_output=on_output)
+        except MetierError as error:
+            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+        return dataclasses.replace(outcome, runner=self.name, contacts=contacts.seen())
+
+    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        return await run_in_thread(self, job, on_output)
+
+    @contextlib.contextmanager
+    def _prepared(self, job: Job, contacts: Contacts) -> Iterator[Job]:
+        """The job that runs another one under its profile."""
+        program = _program(job)
+        with contextlib.ExitStack() as held:
+            scratch = held.enter_context(_scratch())
+            env, port = {**job.env, "TMPDIR": scratch}, None
+            # An empty list is nobody, which needs no proxy.
+            if job.network == "restricted" and job.hosts:
+                port, more = _way_out(job, held, contacts)
+                env |= more
+            text = profile(job, scratch=scratch, programs=_programs(program), proxy_port=port)
+            argv = (self._program, "-p", text, "--", program, *job.argv[1:])
+            yield dataclasses.replace(job, argv=argv, env=env)
+
+    def _holds(self) -> bool:
+        """Whether a job starts under a profile, and is kept from a file that it was not given and from the network."""
+        with _scratch() as folder, _scratch() as elsewhere, socket.create_server(("127.0.0.1", 0)) as listener:
+            secret = os.path.join(elsewhere, "secret")
+            with open(secret, "w") as file:
+                file.write("secret")
+            door = f"/dev/tcp/127.0.0.1/{listener.getsockname()[1]}"
+
+            def ends_well(*argv: str) -> bool:
+                job = Job(argv=argv, folder=folder, limits=Limits(seconds=_PROBE_SECONDS))
+                wrapped = (self._program, "-p", profile(job), "--", *argv)
+                return self._plain.run_blocking(dataclasses.replace(job, argv=wrapped)).is_success
+
+            return (
+                ends_well("/bin/bash", "-c", "echo > mine")
+                and not ends_well("/bin/cat", secret)
+                and not ends_well("/bin/bash", "-c", f": < {door}")
+            )
+
+
+def profile(job: Job, *, scratch: str = "", programs: Iterable[str] = (), proxy_port: int | None = None) -> str:
+    """The profile for a job, as the last rule that fits counts.
+
+    `scratch` is a folder for its temporary files, `programs` are more that it may read and run, and `proxy_port` is the
+    one port of this machine that it may connect to. Raises for a place that cannot be given.
+
+    >>> text = profile(Job(argv=("true",), folder="/usr"))
+    >>> text.startswith('(version 1)\\n(deny default)\\n'), "network" in text
+    (True, False)
+    """
+    places = _places(job, scratch)
+    # Both a link and what it leads to are looked at on the way to a program.
+    programs = tuple(dict.fromkeys(each for path in programs for each in (path, os.path.realpath(path))))
+    lines = [
+        "(version 1)",
+        "(deny default)",
+        "(allow process-exec process-fork)",
+        "(allow signal process-info* (target same-sandbox))",
+        "(allow ipc-posix-sem)",
+        _rule("allow sysctl-read", *map(_fact, _FACTS)),
+        _rule("allow mach-lookup", *_named("global-name", _SERVICES)),
+        _rule("allow file-read* file-map-executable", *_named("subpath", (*_SYSTEM, *programs))),
+        _rule("allow file-read*", *_named("literal", _SYSTEM_FILES)),
+        _rule("deny file-read*", *_named("subpath", _DATA)),
+        _rule("allow file-write*", *_named("literal", ("/dev/null", "/dev/zero", "/dev/stdout", "/dev/stderr"))),
+        '(allow file-write-data (subpath "/dev/fd"))',
+        # To find out where it is, a program looks at the folders above.
+        _rule("allow file-read-metadata", *_named("literal", _above((*programs, *(place.path for place in places))))),
+        *_place_rules(places),
+        *_network_rules(job, proxy_port),
+        # These two change what is in a file through a descriptor that was opened for reading.
+        "(deny system-fcntl (fcntl-command 80 110))",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text: str) -> str:
+    """Text as a string of a profile, which nothing in it can end.
+
+    >>> print(quoted('/a "b" (c)'))
+    "/a \\"b\\" (c)"
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
+
+
+def _place_rules(places: tuple[Place, ...]) -> Iterator[str]:
+    writable = [place.path for place in places if place.is_writable]
+    held: dict[str, None] = {}
+    for place in places:
+        rule = "allow file-read* file-map-executable"
+        if place.is_writable:
+            yield _rule(f"{rule} file-write*", *_named("subpath", (place.path,)))
+            continue
+        inside = [folder for folder in writable if _is_inside(place.path, folder)]
+        # What is only protected may not even be there.
+        yield _rule(rule if not inside else "deny file-write*", *_named("subpath", (place.path,)))
+        if inside:
+            held |= dict.fromkeys(
+                path for path in _above((place.path,)) if any(_is_inside(path, top) for top in inside)
+            )
+    if held:
+        # Moved away, a folder would take what is in it to a path that no rule is about.
+        yield _rule("deny file-write-unlink", *_named("literal", held))
+
+
+def _network_rules(job: Job, proxy_port: int | None) -> Iterator[str]:
+    if job.network == "host":
+        # Not the sockets of this machine's services, which are files.
+        yield '(allow network-outbound (remote ip "*:*") (literal "/private/var/run/mDNSResponder"))'
+        yield '(allow network-inbound network-bind (local ip "*:*"))'
+        yield _rule("allow mach-lookup", *_named("global-name", _NETWORK_SERVICES))
+        yield '(allow file-read* (literal "/private/etc/resolv.conf") (literal "/private/var/run/resolv.conf"))'
+    elif proxy_port is not None:
+        yield f'(allow network-outbound (remote ip "localhost:{int(proxy_port)}"))'
+
+
+def _places(job: Job, scratch: str) -> tuple[Place, ...]:
+    """What a job was given, by its real paths; each comes after those that it is inside of."""
+    given = [_checked(place) for place in job.places]
+    folder = _checked(Place(job.folder, is_writable=True))
+    if not any(_is_inside(folder.path, place.path) for place in given):
+        given.append(folder)
+    for place in tuple(given):
+        if place.is_writable:
+            names = dict.fromkeys(os.path.join(place.path, name) for name in PROTECTED)
+            names |= dict.fromkeys(found.path for found in protected_in(place.path))
+            given += [Place(path) for path in names]
+    if scratch:
+        given.append(_checked(Place(scratch, is_writable=True)))
+    return tuple(sorted(dict.fromkeys(given), key=lambda place: (place.path.count("/"), place.is_writable)))
+
+
+def _checked(place: Place) -> Place:
+    if not isinstance(place.path, str) or "\0" in place.path or not os.path.isabs(place.path):
+        raise InvalidArgument(
+            f"{place.path!r:.80} is no absolute path, so no job can be given it.", hint="Name a folder from the root."
+        )
+    if place.at and os.path.normpath(place.at) != os.path.normpath(place.path):
+        raise InvalidArgument(
+            f"{place.path!r:.200} cannot be shown as {place.at!r:.200}: here a job sees files where they are.",
+            hint="Give it to the job under its own path.",
+            path=place.path,
+        )
+    real = os.path.realpath(place.path)
+    if real == "/":
+        raise InvalidArgument("No job can be given all files of this machine.", hint="Name a folder below the root.")
+    if not os.path.exists(real):
+        raise FileMissing(
+            f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
+        )
+    return Place(real, is_writable=place.is_writable)
+
+
+def _program(job: Job) -> str:
+    """Where a job's program is, as `sandbox-exec` has an exit code of its own for one that is not there."""
+    if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
+        raise InvalidArgument("A job needs a program, and arguments that are text.", hint="Name a program.")
+    name = job.argv[0]
+    if "/" in name:
+        path = os.path.join(job.folder, name)
+        found = path if "\0" not in path and os.path.isfile(path) and os.access(path, os.X_OK) else None
+    else:
+        found = shutil.which(name, path={**base_environment(job.folder), **job.env}["PATH"])
+    if found is None:
+        raise FileMissing(
+            f"Cannot start {name[:200]!r}: there is no such program.", hint="Install it, or name another."
+        )
+    return found
+
+
+def _programs(program: str) -> tuple[str, ...]:
+    """What a program, and the Python of this process, is installed in; only itself where that cannot be told."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    found: dict[str, None] = dict.fromkeys((sys.prefix, sys.base_prefix))
+    for path in (program, os.path.realpath(program)):
+        prefix, folder = os.path.split(os.path.dirname(path))
+        is_shared = _is_inside(home, prefix) or prefix == os.path.join(home, ".local")
+        is_installed = folder == "bin" and os.path.isdir(os.path.join(prefix, "lib"))
+        found[prefix if is_installed and not is_shared else path] = None
+    return tuple(path for path in found if not _is_inside(home, os.path.realpath(path)))
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder of one's own, which is gone afterwards whatever was made of it."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="metier-job-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if os.path.lexists(folder):
+            # A job can take from itself the right to remove what it made.
+            for at, folders, _ in os.walk(folder):
+                for path in (at, *(os.path.join(at, name) for name in folders)):
+                    if not os.path.islink(path):
+                        with contextlib.suppress(OSError):
+                            os.chmod(path, 0o700)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _way_out(job: Job, held: contextlib.ExitStack, contacts: Contacts) -> tuple[int, dict[str, str]]:
+    """The port of a proxy for a job's hosts, and the environment that leads programs there."""
+    listener = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+    port: int = listener.getsockname()[1]
+    held.enter_context(AllowListProxy(listener, job.hosts, on_decision=contacts.note))
+    return port, proxy_variables(port)
+
+
+def _rule(what: str, *filters: str) -> str:
+    return f"({what} {' '.join(filters)})"
+
+
+def _named(kind: str, values: Iterable[str]) -> list[str]:
+    return [f"({kind} {quoted(value)})" for value in values]
+
+
+def _fact(name: str) -> str:
+    return f"({'sysctl-name-prefix' if name.endswith('.') else 'sysctl-name'} {quoted(name)})"
+
+
+def _above(paths: Iterable[str]) -> list[str]:
+    """All folders above some paths."""
+    found: dict[str, None] = {"/": None}
+    for path in paths:
+        while (path := os.path.dirname(path)) not in found:
+            found[path] = None
+    return list(found)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))

@@ -1,0 +1,120 @@
+"""What is done to a command line before the shell gets it: scripts named by their path, and questions for help."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_RUN, _KIND = "__script", "script-kind"
+PRELUDE = f"""shopt -s expand_aliases
+alias sh='sh -e'
+{_RUN}() {{
+  case "$({_KIND} "$1")" in
+    sh) command sh -e "$@" ;;
+    python3) python3 "$@" ;;
+    node) node "$@" ;;
+    *) "$@" ;;
+  esac
+}}
+"""
+"""What a shell begins with. Scripts that `sh` runs stop on the first error, at any depth, because an alias is the one
+thing that scripts inherit. A file that is named by its path is run by what its first line or its ending says, and one
+of a skill stops on an error too."""
+
+_OWN = ("/bin/", "/usr/bin/")
+_USAGE = {
+    "alias": "alias [NAME[=VALUE]...]",
+    "cd": "cd [FOLDER]",
+    "command": "command [-v] NAME [ARGUMENT]...",
+    "echo": "echo [-neE] [TEXT]...",
+    "eval": "eval [TEXT]...",
+    "exit": "exit [CODE]",
+    "export": "export [NAME[=VALUE]]...",
+    "help": "help [COMMAND]",
+    "pwd": "pwd [-LP]",
+    "read": "read [-r] [-a ARRAY] [-d DELIMITER] [-n COUNT] [-p PROMPT] [NAME]...",
+    "set": "set [-euxo OPTION] [--] [ARGUMENT]...",
+    "source": "source FILE [ARGUMENT]...",
+    "test": "test EXPRESSION",
+    "type": "type [-t] NAME...",
+    "unset": "unset [-fv] NAME...",
+    "which": "which NAME...",
+}
+"""Builtins that do not tell how they are used."""
+_HELPFUL = frozenset(
+    """
+    awk basename bash cat comm cp csplit cut date diff env expand find fold head id join jq ln mkdir mktemp mv nl od
+    paste printf readlink realpath rev rm rmdir sed seq sh shuf sleep split stat tac tail tar tee timeout touch tr tree
+    truncate uniq wc xargs
+    """.split()  # noqa: SIM905  # as text it can be read
+)
+"""Commands that tell it for `--help` and have no other use for `-h`."""
+_QUESTION = re.compile(r"\s*([a-z0-9]+)\s+(-h|--help)\s*").fullmatch
+_OPEN_END = re.compile(r"(?:&&|\|)\s*\Z").search
+_UNFINISHED = "bash: syntax error: unexpected end of file\n"
+_MISSING = "sh: missing script path\nUsage: sh FILE [ARGUMENT]...\n"
+
+
+def prepared(command: str, *, has_input: bool = False) -> str:
+    """A command line as the shell is to run it.
+
+    >>> prepared("mkdir -h")
+    'mkdir --help'
+    >>> prepared("cd /work && ./run.sh a | sort")
+    'cd /work && __script ./run.sh a | sort'
+    """
+    if question := _QUESTION(command):
+        name = question[1]
+        if name in _USAGE:
+            return f"echo {shlex.quote('Usage: ' + _USAGE[name])}"
+        if name in _HELPFUL:
+            return f"{name} --help"
+    alone = command.strip()
+    if alone == "help":
+        return "help --list; echo; echo 'Programs:'; ls /usr/bin | tr '\\n' ' ' | fold -s -w 100; echo"
+    if alone == "sh" and not has_input:
+        return f"printf %s {shlex.quote(_MISSING)} >&2; (exit 2)"
+    if _OPEN_END(command) and _parser().parse(command.encode()).root_node.has_error:
+        # The interpreter would run what comes before.
+        return f"printf %s {shlex.quote(_UNFINISHED)} >&2; (exit 2)"
+    return _routed(command) if "/" in command else command
+
+
+def _routed(command: str) -> str:
+    """Let scripts that are named by their path be run by what they are written for."""
+    text = command.encode()
+    root = _parser().parse(text).root_node
+    if root.has_error:
+        return command
+    parts, end = [], 0
+    for start in sorted(_named(root)):
+        parts += [text[end:start], f"{_RUN} ".encode()]
+        end = start
+    return b"".join((*parts, text[end:])).decode()
+
+
+def _named(root: Node) -> list[int]:
+    """Where the names of commands begin that are written as a path."""
+    found, nodes = [], [root]
+    while nodes:
+        node = nodes.pop()
+        nodes.extend(node.children)
+        if node.type != "command_name" or len(node.children) != 1 or node.children[0].type != "word":
+            continue
+        name = (node.text or b"").decode()
+        if "/" in name and not name.startswith(_OWN) and not set(name) & set("*?[~\\{"):
+            found.append(node.start_byte)
+    return found
+
+
+@functools.cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))

@@ -1,0 +1,149 @@
+"""This side of the line to a worker: asks, waits no longer than it should, and believes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
+from metier.run.virtual.starting import start_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metier.run.job import KilledBy
+    from metier.run.virtual.channel import Head
+    from metier.run.virtual.starting import Worker
+
+_LOOK_UP = 0.05
+"""Seconds between two times that somebody is asked whether to stop."""
+_START = 20.0
+"""Seconds that a worker has for what is no command: it begins, or moves files."""
+
+
+class WorkerLost(Exception):
+    """The worker is gone, and with it all that was in it."""
+
+    def __init__(self, exit_code: int, killed_by: KilledBy, why: str) -> None:
+        super().__init__(why)
+        self.exit_code, self.killed_by, self.why = exit_code, killed_by, why
+
+
+class Refused(Exception):
+    """The worker did not do what it was asked; it may not tell the truth about why."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail
+
+
+class Connection:
+    """A worker and the line to it. Whoever asks is the only one who does: it takes no two questions at once."""
+
+    def __init__(self, worker: Worker | None = None) -> None:
+        self.worker = worker or start_worker()
+        self._channel = Channel(self.worker.channel)
+        self._gone: WorkerLost | None = None
+        # A process that was forked from this one has the line too, but it is not its to use or to end.
+        self._owner = os.getpid()
+        self._end = weakref.finalize(self, _abandon, self.worker, self._owner)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._gone is None and self._owner == os.getpid()
+
+    def ask(
+        self,
+        head: Head,
+        blobs: Sequence[bytes] = (),
+        *,
+        seconds: float = _START,
+        should_stop: Callable[[], bool] | None = None,
+        on_event: Callable[[Head, list[bytes]], tuple[Head, Sequence[bytes]] | None] | None = None,
+    ) -> tuple[Head, list[bytes]]:
+        """Ask, and wait for the reply. Events that come before go to `on_event`, which may have an answer.
+
+        Raises `Refused`, or `WorkerLost` when there is nobody left to ask: it crashed, took too long, was told to stop,
+        or sent what nobody sends.
+        """
+        if self._gone is not None:
+            raise self._gone
+        deadline = time.monotonic() + seconds
+        try:
+            self._channel.send(head, blobs, timeout=seconds)
+            while True:
+                reply, answer = self._next(deadline, seconds, should_stop)
+                if "event" not in reply:
+                    break
+                back = on_event(reply, answer) if on_event is not None else None
+                if back is not None:
+                    self._channel.send(*back, timeout=max(1.0, deadline - time.monotonic()))
+        except ChannelClosed:
+            raise self._lose(None) from None
+        except TimeoutError:
+            raise self._lose(WorkerLost(124, "timeout", "it took too long")) from None
+        except (ChannelBroken, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            raise self._lose(WorkerLost(139, "crash", f"it sent what nobody sends ({error})")) from None
+        except BaseException:
+            # Nobody knows what the worker would say next, and to whom.
+            self._lose(WorkerLost(137, "cancel", "it was interrupted"))
+            raise
+        if "error" in reply:
+            raise Refused(str(reply["error"])[:40], str(reply.get("detail", ""))[:500])
+        return reply, answer
+
+    def close(self) -> None:
+        """End the worker."""
+        if self.is_alive:
+            self._lose(WorkerLost(137, "cancel", "it was closed"))
+
+    def kill(self) -> None:
+        """End the worker while somebody else is asking it, who then loses it."""
+        self.worker.kill()
+
+    def _next(
+        self, deadline: float, seconds: float, should_stop: Callable[[], bool] | None
+    ) -> tuple[Head, list[bytes]]:
+        if should_stop is None:
+            # The same number each time, unless time is running: setting it anew is a call into the kernel.
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            return self._channel.receive(timeout=seconds if left > 0.9 * seconds else left)
+        while True:
+            if should_stop():
+                raise self._lose(WorkerLost(137, "cancel", "it was told to stop"))
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            with contextlib.suppress(TimeoutError):
+                return self._channel.receive(timeout=min(_LOOK_UP, left))
+
+    def _lose(self, why: WorkerLost | None) -> WorkerLost:
+        """Make sure that the worker is dead, and remember how it died."""
+        if self._gone is not None:
+            return self._gone
+        self._end.detach()
+        if why is not None:
+            self.worker.kill()
+        with contextlib.suppress(OSError):
+            self.worker.channel.close()
+        death = self.worker.wait()
+        if why is None:
+            said = "it ran out of memory" if death.killed_by == "memory" else "it crashed"
+            why = WorkerLost(death.exit_code, death.killed_by, said)
+        self._gone = why
+        return why
+
+
+def _abandon(worker: Worker, owner: int) -> None:
+    if owner != os.getpid():
+        return
+    worker.kill()
+    with contextlib.suppress(OSError):
+        worker.channel.close()
+    worker.wait()

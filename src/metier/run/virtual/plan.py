@@ -1,0 +1,238 @@
+"""How a job of this machine looks in the virtual shell: which folders it sees, and where."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument, ShellRefused
+from metier.run.job import Place
+from metier.run.virtual.disk import load, survey
+from metier.run.virtual.limits import MOST_FILE_BYTES, MOST_FILES, MOST_SECONDS, MOST_TOTAL_BYTES, ShellLimits
+from metier.run.virtual.paths import is_inside, normal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.run.job import Job, Limits
+    from metier.run.virtual.disk import Record
+
+SHELLS = ("bash", "sh")
+_SYSTEM = ("/bin", "/usr", "/etc", "/proc", "/dev")
+_OWN = ("/tmp",)
+"""Folders that every job has for itself, so that those of this machine are never meant."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_MOST_SCRIPT = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder that a job can only read."""
+
+    at: str
+    folder: str
+    key: str
+    records: tuple[Record, ...] = field(repr=False)
+
+
+@dataclass(slots=True)
+class Plan:
+    """All that the worker is told of a job, but for the contents of files."""
+
+    limits: ShellLimits
+    command: str = ""
+    folder: str = "/"
+    mapped: list[tuple[str, str]] = field(default_factory=list)
+    """Folders of this machine and where they are seen, the longest first."""
+    mounts: list[Mount] = field(default_factory=list)
+    writable: list[tuple[str, str]] = field(default_factory=list)
+    """Where a folder is seen, and the folder."""
+    given: list[tuple[str, str, list[Record]]] = field(default_factory=list)
+    """What is copied in: where it is seen, the folder, and what is in it."""
+    total_bytes: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is little enough to be copied for a single job."""
+        return self.total_bytes <= self.limits.total_bytes
+
+    @property
+    def folders(self) -> list[str]:
+        """Folders that must be there, although nothing may be in them."""
+        return [*dict.fromkeys((*(at for at, _ in self.writable), self.folder))]
+
+    @property
+    def watched(self) -> list[str]:
+        """Folders whose changes are copied out; none is inside another."""
+        tops = [at for at, _ in self.writable]
+        return [at for at in tops if not any(other != at and is_inside(at, other) for other in tops)]
+
+    def owner(self, path: str) -> str:
+        """The writable folder that a path belongs to; none if what is only read lies in between."""
+        inside = [at for at, _ in self.writable if is_inside(path, at)]
+        best = max(inside, key=len, default="")
+        covered = any(is_inside(path, mount.at) and len(mount.at) > len(best) for mount in self.mounts)
+        return "" if covered else best
+
+    def copied(self) -> tuple[list[Record], list[bytes]]:
+        """What is copied in, with its contents."""
+        records: list[Record] = []
+        blobs: list[bytes] = []
+        for at, folder, found in self.given:
+            kept, contents = load(folder, found, self.limits)
+            records += [(at.rstrip("/") + path, kind, mode) for path, kind, mode in kept]
+            blobs += contents
+        return records, blobs
+
+    def seen(self, text: str) -> str:
+        """A word of a job, as the virtual shell knows it."""
+        for host, at in self.mapped:
+            if text == host or text.startswith(host.rstrip("/") + "/"):
+                return at.rstrip("/") + text[len(host.rstrip("/")) :] or "/"
+        return text
+
+
+def planned(job: Job, mount: str) -> Plan:
+    """The plan for a job; raises for one that cannot be run here."""
+    shell = _shell(job)
+    if not all(isinstance(word, str) and "\0" not in word for word in job.argv):
+        raise InvalidArgument("The words of a job are text without NUL.", hint="Give text.")
+    plan = Plan(limits=_limits(job.limits))
+    _place_all(plan, job, normal(mount))
+    plan.folder = normal(plan.seen(job.folder))
+    words = [plan.seen(word) for word in job.argv[1:]]
+    # A script that `sh` runs stops on an error.
+    options = ["-e"] if shell == "sh" and words and not words[0].startswith("-") else []
+    env = {
+        "HOME": plan.folder,
+        **{name: plan.seen(value) for name, value in _checked(job.env).items()},
+    }
+    # A text alone is run as it is, which spares the interpreter another one.
+    text = words[1] if len(words) == 2 and words[0] == "-c" else shlex.join((shell, *options, *words))
+    exported = " ".join([f"{name}={shlex.quote(value)}" for name, value in env.items()])
+    plan.command = f"{'' if plan.folder == '/' else f'cd {shlex.quote(plan.folder)}; '}export {exported}; {text}"
+    return plan
+
+
+def script_of(job: Job, mount: str) -> bytes | None:
+    """The script that a job would run, if that can be told from its words and files."""
+    if not job.argv or os.path.basename(job.argv[0]) not in SHELLS:
+        return None
+    words = list(job.argv[1:])
+    if len(words) >= 2 and words[0] == "-c":
+        return words[1].encode()
+    if not words or words[0].startswith("-"):
+        return None
+    path = words[0] if os.path.isabs(words[0]) else os.path.join(job.folder, words[0])
+    for place in (*job.places, Place(job.folder, is_writable=True)):
+        if path == place.seen_at or path.startswith(place.seen_at.rstrip("/") + "/"):
+            real = place.path + path[len(place.seen_at) :]
+            folder, name = os.path.split(real)
+            try:
+                found = load(folder, [(f"/{name}", "f", 0)], ShellLimits(file_bytes=_MOST_SCRIPT))[1]
+            except (OSError, ShellRefused):
+                return None
+            return found[0] if found else None
+    return None
+
+
+def _place_all(plan: Plan, job: Job, mount: str) -> None:
+    places = list(job.places)
+    if not any(is_inside(job.folder, place.seen_at) for place in places if os.path.isabs(job.folder)):
+        places.append(Place(job.folder, is_writable=True))
+    taken: set[str] = set()
+    seen_at: dict[Place, str] = {}
+    for place in places:
+        seen_at[place] = _seen_at(place, mount, taken, job.folder)
+        taken.add(seen_at[place])
+    pairs = [(host, at) for place, at in seen_at.items() for host in dict.fromkeys((place.path, place.seen_at))]
+    plan.mapped = sorted(pairs, key=lambda pair: -len(pair[0]))
+    for place, at in seen_at.items():
+        if at in _OWN:
+            continue
+        _add(plan, place, at, [other for there, other in seen_at.items() if there is not place])
+
+
+def _seen_at(place: Place, mount: str, taken: set[str], folder: str) -> str:
+    if not place.at and not place.is_writable and _is_skill(place.path):
+        at = f"{mount}/{os.path.basename(place.path.rstrip(os.sep))}"
+    elif place.seen_at.startswith("/"):
+        at = normal(os.path.normpath(place.seen_at))
+    else:
+        at = "/workspace" if place.path == folder else f"/places/{len(taken)}"
+    if at != "/" and any(is_inside(at, system) for system in _SYSTEM):
+        raise ShellRefused(
+            f"A job cannot be given {place.path!r:.200} in the virtual shell.", hint="Use another folder."
+        )
+    while at in taken:
+        at += "-2"
+    return at
+
+
+def _add(plan: Plan, place: Place, at: str, others: list[str]) -> None:
+    path = place.path
+    if os.path.isfile(path) and not os.path.islink(path):
+        folder, name = os.path.split(path)
+        plan.given.append((at.rpartition("/")[0] or "/", folder, [(f"/{name}", "f", 0o644)]))
+        return
+    if at == "/":
+        # The root of the shell is its own; only the folder of a job that has no other is meant by it.
+        return
+    inner = frozenset(other[len(at) :] for other in others if is_inside(other, at))
+    found = survey(path, plan.limits, skipped=inner)
+    plan.total_bytes += found.total_bytes
+    if place.is_writable:
+        plan.writable.append((at, path))
+        plan.given.append((at, path, found.records))
+    elif inner:
+        # What is writable lies in it, which cannot be inside of what is only read: so it is a copy that is dropped.
+        plan.given.append((at, path, found.records))
+    else:
+        records = tuple(_executable(found.records)) if _is_skill(path) else tuple(found.records)
+        plan.mounts.append(Mount(at, path, found.key, records))
+
+
+def _executable(records: list[Record]) -> list[Record]:
+    return [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
+
+
+def _is_skill(path: str) -> bool:
+    try:
+        return any(name.casefold() == "skill.md" for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _shell(job: Job) -> str:
+    name = os.path.basename(job.argv[0]) if job.argv and isinstance(job.argv[0], str) else ""
+    if name not in SHELLS:
+        raise ShellRefused(
+            f"The virtual shell cannot run {name!r:.80}.",
+            hint="It runs bash and sh; use the native runner for the rest.",
+        )
+    return name
+
+
+@functools.lru_cache(maxsize=64)
+def _limits(limits: Limits) -> ShellLimits:
+    try:
+        return ShellLimits(
+            seconds=min(float(limits.seconds), MOST_SECONDS),
+            output_bytes=min(limits.output_bytes, 8 * 1024 * 1024),
+            file_bytes=min(limits.file_bytes, MOST_FILE_BYTES),
+            total_bytes=min(limits.disk_bytes, MOST_TOTAL_BYTES),
+            files=MOST_FILES,
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("The limits of the job are no numbers.", hint="Give positive numbers.") from error
+
+
+def _checked(env: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in env.items():
+        if not isinstance(name, str) or not isinstance(value, str) or "\0" in value or not _NAME(name):
+            raise InvalidArgument(f"{name!r:.80} cannot be set as a variable.", hint="Give names and text.")
+    return env

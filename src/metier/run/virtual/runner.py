@@ -1,0 +1,291 @@
+"""A runner for jobs that need nothing but a shell: each gets an interpreter of its own and files in memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from metier.errors import MetierError
+from metier.run.job import CANNOT_START, Outcome
+from metier.run.protected import PROTECTED
+from metier.run.runner import Capabilities
+from metier.run.virtual.channel import ChannelBroken
+from metier.run.virtual.checking import checked_text
+from metier.run.virtual.connection import Connection, Refused, WorkerLost
+from metier.run.virtual.disk import change, load
+from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, reply_of, run_outside
+from metier.run.virtual.outcomes import RUNNER, Running
+from metier.run.virtual.paths import is_inside
+from metier.run.virtual.plan import planned, script_of
+from metier.run.virtual.starting import worker_folders
+from metier.run.waiting import run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metier.run.job import Job, OutputLine
+    from metier.run.runner import Runner
+    from metier.run.virtual.channel import Head
+    from metier.run.virtual.disk import Record
+    from metier.run.virtual.plan import Plan
+
+_LATE = 0.4
+_MOST_KEPT = 16
+"""How many folders a worker keeps for the jobs to come, before it forgets them all."""
+_NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
+_PROCESSORS = os.cpu_count() or 1
+_NO_SENSE = (ValueError, TypeError, KeyError, IndexError, ChannelBroken)
+
+
+class VirtualRunner:
+    """Runs jobs whose program is `bash` or `sh` without a process of this machine.
+
+    Skills are seen below `mount`, other places under their own paths. The working folder and writable places are copied
+    in, and what a job changes there is copied out when it has ended. `python3` and `node` are handed over to `native`.
+    A worker is kept for the jobs to come; each has a new interpreter, in which there is nothing of the one before.
+
+    >>> from metier.run import Job
+    >>> with VirtualRunner() as runner:
+    ...     runner.run_blocking(Job(argv=("bash", "-c", "echo $((6 * 7))"), folder="/")).stdout
+    '42\\n'
+    """
+
+    def __init__(self, *, mount: str = "/.sandbox/skills", native: Runner | None = None) -> None:
+        self._mount, self._native = mount, native
+        self._lock = threading.Lock()
+        self._idle: list[_Warm] = []
+        self._is_closed = False
+
+    @property
+    def name(self) -> str:
+        """What results and audit records call it."""
+        return RUNNER
+
+    def capabilities(self) -> Capabilities:
+        """Nothing of this machine is there for a job to reach; what it hands over is kept as its runner keeps it."""
+        try:
+            worker_folders()
+        except MetierError as error:
+            return Capabilities(how=f"{error} {error.hint}")
+        return Capabilities(
+            isolates_files=True,
+            hides_files=True,
+            isolates_network=True,
+            isolates_processes=True,
+            kills_descendants=True,
+            limits_memory=sys.platform == "linux",
+            limits_processes=True,
+            limits_disk=True,
+            filters_calls=True,
+            how="a bash interpreter over files in memory, in a process of its own",
+        )
+
+    def runs(self, job: Job) -> bool:
+        """Whether a job needs nothing but what is here: a shell, and commands that the shell has.
+
+        It looks at the script without running it, and says no when it cannot tell.
+        """
+        try:
+            script = script_of(job, self._mount)
+            if script is None or not planned(job, self._mount).is_small:
+                return False
+            with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
+            reply = self._asked({"op": "analyze"}, [script])[0]
+            names, known = set(_texts(reply["names"])), set(_texts(reply["known"]))
+        except (MetierError, WorkerLost, Refused, *_NO_SENSE):
+            return False
+        return reply.get("is_opaque") is False and names <= known and not (with_network and names & _NEEDS_NETWORK)
+
+    def run_blocking(
+        self,
+        job: Job,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
+        try:
+            plan = planned(job, self._mount)
+            warm = self._warm()
+        except MetierError as error:
+            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+        running = Running(plan.limits.seconds, plan.limits.output_bytes, on_output)
+        try:
+            outcome, changes = self._run(warm, job, plan, running, should_stop, is_streamed=on_output is not None)
+        except MetierError as error:
+            warm.connection.close()
+            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+        except WorkerLost as lost:
+            return running.lost(lost, "No file was changed.")
+        except (Refused, *_NO_SENSE) as error:
+            warm.connection.close()
+            why = error.detail if isinstance(error, Refused) else "it sent what nobody sends"
+            return running.lost(WorkerLost(139, "crash", why), "No file was changed.")
+        except BaseException:
+            warm.connection.close()
+            raise
+        self._keep(warm)
+        return _copied_out(outcome, plan, changes)
+
+    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        return await run_in_thread(self, job, on_output)
+
+    def close(self) -> None:
+        """End the workers that are kept. Those that run a job end with it."""
+        with self._lock:
+            self._is_closed, idle = True, self._idle
+            self._idle = []
+        for warm in idle:
+            warm.connection.close()
+
+    def __enter__(self) -> VirtualRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _warm(self) -> _Warm:
+        """A worker that nobody uses; a new one if there is none."""
+        with self._lock:
+            while self._idle:
+                warm = self._idle.pop()
+                if warm.connection.is_alive:
+                    return warm
+        return _Warm()
+
+    def _keep(self, warm: _Warm) -> None:
+        with self._lock:
+            if not self._is_closed and warm.connection.is_alive and len(self._idle) < _PROCESSORS:
+                self._idle.append(warm)
+                return
+        warm.connection.close()
+
+    def _asked(self, head: Head, blobs: Sequence[bytes]) -> tuple[Head, list[bytes]]:
+        warm = self._warm()
+        try:
+            answer = warm.connection.ask(head, blobs)
+        except BaseException:
+            warm.connection.close()
+            raise
+        self._keep(warm)
+        return answer
+
+    def _run(
+        self,
+        warm: _Warm,
+        job: Job,
+        plan: Plan,
+        running: Running,
+        should_stop: Callable[[], bool] | None,
+        *,
+        is_streamed: bool,
+    ) -> tuple[Outcome, tuple[list[Record], list[bytes], list[str]]]:
+        connection = warm.connection
+        warm.have(plan)
+        limits, records, blobs = plan.limits, *plan.copied()
+        head: Head = {
+            "op": "job",
+            "command": plan.command,
+            "records": records,
+            "mounts": [(mount.at, mount.key) for mount in plan.mounts],
+            "folders": plan.folders,
+            "watch": plan.watched,
+            "stdin": bool(job.stdin),
+            "env": {},
+            "keep": limits.output_bytes,
+            "is_streamed": is_streamed,
+            "settings": {
+                "seconds": limits.seconds,
+                "commands": limits.commands,
+                "loop_turns": limits.loop_turns,
+                "skills_below": "",
+                "is_native": self._native is not None,
+            },
+        }
+
+        def heard(event: Head, more: list[bytes]) -> tuple[Head, Sequence[bytes]] | None:
+            if event["event"] == "output":
+                running.take(more)
+                return None
+            if event["event"] != "native" or self._native is None:
+                raise ValueError("an event that is none")
+            brought = run_outside(
+                checked_request(event, more),
+                self._native,
+                skills={mount.at: SkillFiles((), (), mount.folder) for mount in plan.mounts},
+                limits=limits,
+                seconds=running.seconds_left,
+                should_stop=should_stop,
+            )
+            return reply_of(brought)
+
+        sent = [*blobs, job.stdin] if job.stdin else blobs
+        reply, answer = connection.ask(
+            head, sent, seconds=limits.seconds + _LATE, should_stop=should_stop, on_event=heard
+        )
+        outcome = running.ended(reply, answer[:2])
+        if not plan.watched:
+            return outcome, ([], [], [])
+        changed = checked_records(reply["records"], answer[2:])
+        return outcome, (list(changed), answer[2:], _texts(reply["gone"]))
+
+
+class _Warm:
+    """A worker, and the folders that it has already."""
+
+    def __init__(self) -> None:
+        self.connection = Connection()
+        self._has: set[str] = set()
+
+    def have(self, plan: Plan) -> None:
+        """See to it that the worker has the folders that a job only reads."""
+        wanted = {mount.key: mount for mount in plan.mounts}
+        if len(self._has | wanted.keys()) > _MOST_KEPT:
+            self._has.clear()
+            self.connection.ask({"op": "forget"})
+        for key, mount in wanted.items():
+            if key not in self._has:
+                records, blobs = load(mount.folder, mount.records, plan.limits)
+                self.connection.ask({"op": "keep", "key": key, "records": records}, blobs)
+                self._has.add(key)
+
+
+def _copied_out(outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[bytes], list[str]]) -> Outcome:
+    """Change the folders of this machine as the job changed its copies."""
+    changed, blobs, gone = changes
+    failed: list[str] = []
+    for at, folder in plan.writable:
+        mine = [
+            ((path[len(at.rstrip("/")) :], kind, mode), blob)
+            for (path, kind, mode), blob in zip(changed, blobs, strict=True)
+            if plan.owner(path) == at and path != at
+        ]
+        lost = [path[len(at.rstrip("/")) :] for path in gone if plan.owner(path) == at and path != at]
+        allowed = [(record, blob) for record, blob in mine if not _is_protected(record[0])]
+        failed += [f"{record[0]}: it is protected" for record, _ in mine if _is_protected(record[0])]
+        failed += [f"{path}: it is protected" for path in lost if _is_protected(path)]
+        failed += change(
+            folder,
+            [record for record, _ in allowed],
+            [blob for _, blob in allowed],
+            [path for path in lost if not _is_protected(path)],
+        )
+    if not failed:
+        return outcome
+    from dataclasses import replace
+
+    said = "".join(f"Not changed: {text}\n" for text in failed[:20])
+    return replace(outcome, exit_code=outcome.exit_code or 1, stderr=outcome.stderr + said)
+
+
+def _is_protected(path: str) -> bool:
+    return any(is_inside(path, f"/{name}") for name in PROTECTED)
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list) or len(value) > 100_000:
+        raise ValueError("what should be a list is not")
+    return [checked_text(text, 8_192) for text in value]

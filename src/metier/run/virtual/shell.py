@@ -1,0 +1,470 @@
+"""A shell whose files, variables and folder last from one command to the next."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from metier.errors import InvalidArgument, MetierError, ShellRefused
+from metier.run.virtual.checking import checked_mode, checked_number, checked_text
+from metier.run.virtual.commands import prepared
+from metier.run.virtual.connection import Refused, WorkerLost
+from metier.run.virtual.disk import change, load, survey
+from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, reply_of, run_outside
+from metier.run.virtual.keeping import Keeper
+from metier.run.virtual.limits import MOST_SECONDS, ShellEntry, ShellLimits, ShellUsage
+from metier.run.virtual.outcomes import Running
+from metier.run.virtual.paths import is_inside, normal
+from metier.run.virtual.refusals import refusal_of, refused
+from metier.run.virtual.starting import worker_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from metier.run.job import Outcome, OutputLine
+    from metier.run.runner import Runner
+    from metier.run.virtual.channel import Head
+    from metier.run.virtual.connection import Connection
+
+_Reply: TypeAlias = "tuple[Head, list[bytes]]"
+_Entries: TypeAlias = list[ShellEntry]
+_Failed: TypeAlias = list[str]
+_T = TypeVar("_T")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_SKILL = re.compile(r"[^/\0\\]{1,255}").fullmatch
+_LATE = 0.4
+"""Seconds that a worker has beyond a command's time to end it by itself, which keeps what the command did so far."""
+_MOST_INPUT = 8_000_000
+_NO_SENSE = (ValueError, TypeError, KeyError, IndexError)
+_NONSENSE = WorkerLost(139, "crash", "it sent what nobody sends")
+_UNTOUCHED = "The workspace was not touched."
+
+
+class VirtualShell:
+    """A bash shell over files in memory. It starts no process of this machine and reads no file of it.
+
+    Skills are mounted below `mount` and can only be read. `python3` and `node` are handed over to `native`, if there is
+    one, over a copy of the workspace. A command that crashes the interpreter is an outcome like any other: the shell
+    goes on where it was before.
+
+    >>> with VirtualShell() as shell:
+    ...     _ = shell.execute("cd /tmp && name=world")
+    ...     shell.execute('echo "hello $name" | tee note.txt').stdout, shell.read("/tmp/note.txt")
+    ('hello world\\n', b'hello world\\n')
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: ShellLimits | None = None,
+        folder: str = "/",
+        mount: str = "/.sandbox/skills",
+        native: Runner | None = None,
+    ) -> None:
+        worker_folders()
+        self._limits = limits or ShellLimits()
+        self._mount = normal(mount)
+        if self._mount == "/":
+            raise InvalidArgument("Skills cannot be mounted at the root.", hint="Name a folder, as /.sandbox/skills.")
+        self._native = native
+        self._keeper = Keeper(
+            folder=normal(folder), mount=self._mount, limits=self._limits, is_native=native is not None
+        )
+        self._gate = threading.Lock()
+        self._is_running = self._is_closed = False
+
+    @property
+    def limits(self) -> ShellLimits:
+        """How much it may use."""
+        return self._limits
+
+    @property
+    def mount_path(self) -> str:
+        """The folder that skills are in."""
+        return self._mount
+
+    @property
+    def folder(self) -> str:
+        """Where it stands now."""
+        reply = self._ask({"op": "folder"})[0]
+        return self._believed(lambda: checked_text(reply.get("path"), 8_192))
+
+    def mount(self, name: str, source: str | os.PathLike[str] | Mapping[str, bytes]) -> str:
+        """Have a skill, from a folder of this machine or from files in memory; where it is mounted.
+
+        What is in `scripts/` can be executed. A skill of the same name is replaced.
+        """
+        if not isinstance(name, str) or not _SKILL(name) or name in (".", ".."):
+            raise InvalidArgument(f"{name!r:.80} is no name of a skill.", hint="Give a name without slashes.")
+        at = normal(f"{self._mount}/{name}")
+        skill = _skill_files(source, self._limits)
+        with self._entered(), self._told():
+            self._keeper.put_skill(name, skill)
+        return at
+
+    def unmount(self, name: str) -> bool:
+        """Have a skill no more; whether it was there."""
+        with self._entered(), self._told():
+            return self._keeper.put_skill(name, None)
+
+    def execute(
+        self,
+        command: str,
+        *,
+        seconds: float | None = None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        isolated: bool = False,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a command line, whole. What it changes stays, unless it is `isolated`: then it works on a copy.
+
+        `env` is for this command alone. `should_stop` is asked some twenty times a second; a command that is stopped
+        leaves nothing behind. While one runs, another is refused with `shell-busy`, but an isolated one runs beside it.
+        """
+        self._check(command, seconds, stdin, env)
+        wanted = self._limits.seconds if seconds is None else seconds
+        head: Head = {
+            "op": "run",
+            "command": prepared(command, has_input=bool(stdin)),
+            "seconds": wanted,
+            "stdin": bool(stdin),
+            "env": dict(env or {}),
+            "keep": self._limits.output_bytes,
+            "is_streamed": on_output is not None,
+        }
+        running = Running(wanted, self._limits.output_bytes, on_output)
+        blobs = [stdin] if stdin else []
+        if isolated:
+            return self._execute_aside(head, blobs, running, should_stop)
+        with self._entered():
+            self._is_running = True
+            try:
+                return self._execute(head, blobs, running, should_stop)
+            finally:
+                self._is_running = False
+
+    def write(self, path: str, data: bytes | str) -> None:
+        """Write a file, with the folders that it needs. If it exceeds a limit, what was there stays."""
+        if isinstance(data, str):
+            try:
+                data = data.encode()
+            except UnicodeEncodeError:
+                raise InvalidArgument("The text is not valid Unicode.", hint="Write bytes, or valid text.") from None
+        where, most = normal(path), self._limits.file_bytes
+        if len(data) > most:
+            raise refusal_of("over", f"{where} exceeds the limit of {most} bytes for a file", where)
+        self._ask({"op": "write", "path": where}, [data])
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a file."""
+        blobs = self._ask({"op": "read", "path": normal(path)})[1]
+        return self._believed(lambda: blobs[0])
+
+    def list(self, path: str = "/") -> _Entries:
+        """What is in a folder, by name, and not what is in its folders."""
+        reply = self._ask({"op": "entries", "path": normal(path)})[0]
+        return self._believed(lambda: [_entry(entry) for entry in reply["entries"]])
+
+    def stat(self, path: str) -> ShellEntry:
+        """What is at a path; a link is told as a link."""
+        reply = self._ask({"op": "stat", "path": normal(path)})[0]
+        return self._believed(lambda: _entry(reply["entry"]))
+
+    def exists(self, path: str) -> bool:
+        """Whether something is at a path."""
+        try:
+            self.stat(path)
+        except ShellRefused as error:
+            if error.code == "shell-missing":
+                return False
+            raise
+        return True
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file or an empty folder, or with `recursive` a folder with all that is in it."""
+        self._ask({"op": "remove", "path": normal(path), "recursive": recursive})
+
+    def copy(self, path: str, to: str) -> None:
+        """Copy a file or folder to a path where nothing is; if it exceeds a limit, nothing is copied."""
+        self._ask({"op": "copy", "path": normal(path), "to": normal(to)})
+
+    def move(self, path: str, to: str) -> None:
+        """Move a file or folder to a path where nothing is."""
+        self._ask({"op": "move", "path": normal(path), "to": normal(to)})
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, with those that it is in."""
+        self._ask({"op": "make_folder", "path": normal(path)})
+
+    def import_folder(self, folder: str | os.PathLike[str], at: str = "/") -> int:
+        """Copy a folder of this machine into the shell; the number of files. Links stay links."""
+        host, base = os.fspath(folder), normal(at).rstrip("/")
+        records, blobs = load(host, survey(host, self._limits).records, self._limits)
+        self._ask({"op": "put", "records": [(base + path, kind, mode) for path, kind, mode in records]}, blobs)
+        return sum(kind == "f" for _, kind, _ in records)
+
+    def export_folder(self, at: str, folder: str | os.PathLike[str]) -> _Failed:
+        """Copy a folder of the shell into one of this machine; what could not be written, with the reason.
+
+        Nothing is written outside of that folder, and links that lead out of it are not made.
+        """
+        where = normal(at)
+        reply, blobs = self._ask({"op": "take", "path": where})
+        records = self._believed(lambda: checked_records(reply["records"], blobs))
+        inside = [pair for pair in zip(records, blobs, strict=True) if is_inside(pair[0][0], where)]
+        base = len(where.rstrip("/"))
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return change(
+            os.fspath(folder),
+            [(path[base:], kind, mode) for (path, kind, mode), _ in inside],
+            [blob for _, blob in inside],
+        )
+
+    def snapshot(self) -> bytes:
+        """Files, variables, functions and folder in one piece, without the skills. Treat it as you treat the files."""
+        blobs = self._ask({"op": "snapshot"})[1]
+        return self._believed(lambda: blobs[0])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go back to a snapshot; what came later is gone."""
+        reply = self._ask({"op": "restore"}, [snapshot])[0]
+        over = self._believed(lambda: checked_text(reply["over"], 2_000))
+        if over:
+            with self._entered():
+                self._keeper.go_back()
+            raise refusal_of("over", over.rstrip("."), "")
+
+    def usage(self) -> ShellUsage:
+        """What is there, beside what every shell begins with."""
+        reply = self._ask({"op": "usage"})[0]
+        names = ("nodes", "files", "total_bytes")
+        return ShellUsage(**self._believed(lambda: {name: checked_number(reply[name], 0, 2**40) for name in names}))
+
+    def close(self) -> None:
+        """End it; a command that runs is ended first. It can be called at any time, and more than once."""
+        self._is_closed = True
+        connection = self._keeper.connection
+        if connection is not None and self._is_running:
+            connection.kill()
+        with self._gate:
+            self._keeper.forget()
+
+    def __enter__(self) -> VirtualShell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check(self, command: str, seconds: float | None, stdin: bytes, env: Mapping[str, str] | None) -> None:
+        if not isinstance(command, str) or "\0" in command:
+            raise InvalidArgument("A command is text without NUL.", hint="Give one command line, or a whole script.")
+        try:
+            size = len(command.encode())
+        except UnicodeEncodeError:
+            raise InvalidArgument("The command is not valid Unicode.", hint="Give valid text.") from None
+        if size > self._limits.command_bytes:
+            raise refused(
+                "shell-command-too-long",
+                f"The command has {size} bytes, which exceeds the limit of {self._limits.command_bytes}.",
+                "Write the script to a file and run that.",
+            )
+        if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= MOST_SECONDS):
+            raise InvalidArgument(
+                f"A command cannot have {seconds!r:.40} seconds.",
+                hint=f"Give a positive number up to {MOST_SECONDS:g}.",
+            )
+        most = min(_MOST_INPUT, self._limits.total_bytes)
+        if not isinstance(stdin, bytes) or len(stdin) > most:
+            raise refused(
+                "shell-input-too-long",
+                f"The input is no bytes, or exceeds the limit of {most}.",
+                "Write it to a file in the shell.",
+            )
+        for name, value in (env or {}).items():
+            if not isinstance(name, str) or not _NAME(name) or not isinstance(value, str) or "\0" in value:
+                raise InvalidArgument(f"{name!r:.80} cannot be set as a variable.", hint="Give names and text.")
+
+    @contextlib.contextmanager
+    def _entered(self) -> Iterator[None]:
+        """Be the only one who uses the worker. Files are waited for, a command is not."""
+        while True:
+            if self._is_closed:
+                raise refused("shell-closed", "This shell is closed.", "Open a new one.")
+            if self._is_running:
+                raise refused(
+                    "shell-busy",
+                    "A command is running in this shell.",
+                    "Wait until it has ended, or use another shell.",
+                )
+            if self._gate.acquire(timeout=0.02):
+                break
+        try:
+            if self._is_closed:
+                raise refused("shell-closed", "This shell is closed.", "Open a new one.")
+            yield
+        finally:
+            self._gate.release()
+
+    @contextlib.contextmanager
+    def _told(self, path: str = "") -> Iterator[None]:
+        """Tell whoever asks in our words what the worker would not do."""
+        try:
+            yield
+        except Refused as error:
+            raise refusal_of(error.kind, error.detail, path) from None
+        except WorkerLost as lost:
+            raise refused(
+                "shell-lost", f"The shell's worker is gone: {lost.why}.", "Try again: it goes on where it was saved."
+            ) from lost
+        except _NO_SENSE as error:
+            self._keeper.drop()
+            raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
+
+    def _ask(self, head: Head, blobs: Sequence[bytes] = ()) -> _Reply:
+        with self._entered(), self._told(str(head.get("path", ""))):
+            return self._keeper.connected().ask(head, blobs)
+
+    def _believed(self, read: Callable[[], _T]) -> _T:
+        """What a worker said, if it makes sense; one that talks nonsense is ended."""
+        try:
+            return read()
+        except _NO_SENSE as error:
+            with self._entered():
+                self._keeper.drop()
+            raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
+
+    def _execute(
+        self, head: Head, blobs: Sequence[bytes], running: Running, should_stop: Callable[[], bool] | None
+    ) -> Outcome:
+        keeper = self._keeper
+        try:
+            with self._told():
+                connection = keeper.connected()
+            reply, answer = self._asked(connection, head, blobs, running, should_stop, keeper.take)
+            outcome = running.ended(reply, answer[:2])
+            over = checked_text(reply.get("over", ""), 2_000)
+            if "commit" in reply:
+                keeper.take(reply, answer[2:])
+        except WorkerLost as lost:
+            keeper.drop()
+            why = WorkerLost(137, "cancel", "the shell was closed") if self._is_closed else lost
+            return running.lost(why, keeper.state)
+        except (Refused, *_NO_SENSE):
+            keeper.drop()
+            return running.lost(_NONSENSE, keeper.state)
+        if over:
+            keeper.go_back()
+            return running.over(outcome, over, keeper.state)
+        if "commit" not in reply and reply.get("is_same") is not True:
+            keeper.fall_behind()
+        keeper.tidy()
+        return outcome
+
+    def _execute_aside(
+        self, head: Head, blobs: Sequence[bytes], running: Running, should_stop: Callable[[], bool] | None
+    ) -> Outcome:
+        """Run a command in a worker of its own, from a copy of the workspace."""
+        if self._is_closed or not self._keeper.is_current:
+            with self._entered(), self._told():
+                self._keeper.refresh()
+        with self._told():
+            connection = self._keeper.begun()
+        try:
+            reply, answer = self._asked(
+                connection,
+                head,
+                blobs,
+                running,
+                lambda: self._is_closed or (should_stop is not None and should_stop()),
+                lambda head, objects: None,
+            )
+            return running.ended(reply, answer[:2])
+        except WorkerLost as lost:
+            return running.lost(lost, _UNTOUCHED)
+        except (Refused, *_NO_SENSE):
+            return running.lost(_NONSENSE, _UNTOUCHED)
+        finally:
+            connection.close()
+
+    def _asked(
+        self,
+        connection: Connection,
+        head: Head,
+        blobs: Sequence[bytes],
+        running: Running,
+        should_stop: Callable[[], bool] | None,
+        keep: Callable[[Head, Sequence[bytes]], None],
+    ) -> _Reply:
+        """Have a command run, and hear what the worker says meanwhile."""
+
+        def hear(event: Head, more: Sequence[bytes]) -> tuple[Head, Sequence[bytes]] | None:
+            if event["event"] == "output":
+                running.take(more)
+            elif event["event"] == "checkpoint":
+                keep(event, more)
+            elif event["event"] == "native" and self._native is not None:
+                return self._outside(self._native, event, more, running.seconds_left, should_stop)
+            else:
+                raise ValueError("an event that is none")
+            return None
+
+        return connection.ask(head, blobs, seconds=head["seconds"] + _LATE, should_stop=should_stop, on_event=hear)
+
+    def _outside(
+        self,
+        runner: Runner,
+        event: Head,
+        blobs: Sequence[bytes],
+        seconds: float,
+        should_stop: Callable[[], bool] | None,
+    ) -> tuple[Head, Sequence[bytes]]:
+        request = checked_request(event, blobs)
+        try:
+            brought = run_outside(
+                request,
+                runner,
+                skills={f"{self._mount}/{name}": skill for name, skill in self._keeper.skills.items()},
+                limits=self._limits,
+                seconds=seconds,
+                should_stop=lambda: self._is_closed or (should_stop is not None and should_stop()),
+            )
+        except MetierError as error:
+            return {"code": 126, "records": [], "gone": []}, [b"", f"{error} {error.hint}\n".encode()]
+        return reply_of(brought)
+
+
+def _entry(value: object) -> ShellEntry:
+    path, kind, size, mode = _four(value)
+    if kind not in ("file", "folder", "link"):
+        raise ValueError("a kind that is none")
+    return ShellEntry(
+        path=checked_text(path, 8_192),
+        kind=kind,
+        size=checked_number(size, 0, 2**40),
+        mode=checked_mode(mode),
+    )
+
+
+def _four(value: object) -> tuple[object, object, object, object]:
+    if not isinstance(value, list) or len(value) != 4:
+        raise ValueError("an entry that is none")
+    return value[0], value[1], value[2], value[3]
+
+
+def _skill_files(source: str | os.PathLike[str] | Mapping[str, bytes], limits: ShellLimits) -> SkillFiles:
+    folder = ""
+    if isinstance(source, str | os.PathLike):
+        folder = os.path.realpath(source)
+        records, blobs = load(folder, survey(folder, limits).records, limits)
+    else:
+        records = [(normal(path), "f", 0o644) for path in source]
+        blobs = list(source.values())
+    executable = [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
+    return SkillFiles(tuple(executable), tuple(blobs), folder)

@@ -1,0 +1,181 @@
+"""How a worker is started: the one place that knows what it is kept in.
+
+A worker needs nothing but its interpreter and its socket: it writes no file, reads none after its imports, and reaches
+nobody. So it can be put in any cage; `start_worker` is the seam where that is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from metier.errors import ShellUnavailable
+from metier.run.virtual.caging import start_in_cage
+
+if TYPE_CHECKING:
+    from metier.run.job import KilledBy
+    from metier.run.native.resident import Resident
+
+MEMORY_BYTES = 768 * 1024 * 1024
+"""What a worker may use: a large stack, its files, and what commands hold while they run."""
+OPEN_FILES = 256
+"""Each interpreter and each folder that is kept has a few."""
+_PATIENCE = 1.0
+"""Seconds that one has to end by itself after it hung up."""
+_OUT_OF_MEMORY = b"memory allocation of"
+"""How the interpreter begins to say that it got no more memory, which ends it."""
+
+
+class Death(NamedTuple):
+    """How a worker ended."""
+
+    exit_code: int
+    killed_by: KilledBy
+
+
+class Worker(Protocol):
+    """A worker that was started."""
+
+    channel: socket.socket
+    """Our end of the line whose other end is the worker's standard input."""
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        ...
+
+    def wait(self) -> Death:
+        """Wait until it is gone, and say how it ended."""
+        ...
+
+
+def start_worker() -> Worker:
+    """Start a worker, in a cage where one can be made; raises `ShellUnavailable` without an interpreter."""
+    command, folders = worker_command(), worker_folders()
+    packages = (os.path.join(folders[0], "metier"), os.path.join(folders[1], "bashkit"))
+    caged = start_in_cage(command, packages, memory_bytes=MEMORY_BYTES, open_files=OPEN_FILES)
+    return PlainWorker(command) if caged is None else CagedWorker(caged)
+
+
+def worker_command() -> tuple[str, ...]:
+    """The command that is a worker: it reads from the folders of `worker_folders` and from nowhere else."""
+    paths = repr(list(worker_folders()))
+    code = f"import sys; sys.path[:0] = {paths}; from metier.run.virtual.worker import main; main()"
+    return (sys.executable, "-I", "-S", "-c", code)
+
+
+def worker_folders() -> tuple[str, str]:
+    """Where a worker finds this package and the interpreter."""
+    found = importlib.util.find_spec("bashkit")
+    if found is None or found.origin is None:
+        raise ShellUnavailable(
+            "The virtual shell is not installed.",
+            hint="Install it with: pip install 'metier[shell]'",
+            package="bashkit",
+        )
+    return str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])
+
+
+class CagedWorker:
+    """A worker in a cage."""
+
+    def __init__(self, resident: Resident) -> None:
+        self.channel = resident.channel
+        self._resident = resident
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        self._resident.kill()
+
+    def wait(self) -> Death:
+        """Wait until it is gone, and say how it ended."""
+        status, killed_by, said = self._resident.wait(_PATIENCE)
+        return _death(os.waitstatus_to_exitcode(status), said, is_memory=killed_by == "memory")
+
+
+class PlainWorker:
+    """A worker that is a plain process: an empty environment, a session of its own, and limits where there are some."""
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        self.channel, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = _started(command, theirs)
+        except OSError as error:
+            self.channel.close()
+            raise ShellUnavailable(
+                f"The virtual shell cannot be started: {error.strerror or error}.",
+                hint="Check that this Python can start itself.",
+            ) from error
+        _limit(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        self._process.kill()
+
+    def wait(self) -> Death:
+        """Wait until it is gone, and say how it ended."""
+        try:
+            code = self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        said = b""
+        if self._process.stderr is not None:
+            with contextlib.suppress(OSError, ValueError), self._process.stderr as pipe:
+                os.set_blocking(pipe.fileno(), False)
+                said = os.read(pipe.fileno(), 65_536)
+        return _death(code, said, is_memory=code == -getattr(signal, "SIGKILL", 9))
+
+
+def _death(code: int, said: bytes, *, is_memory: bool) -> Death:
+    if is_memory or _OUT_OF_MEMORY in said or b"MemoryError" in said:
+        return Death(137, "memory")
+    return Death(128 - code if code < 0 else 139, "crash")
+
+
+def _started(command: tuple[str, ...], theirs: socket.socket) -> subprocess.Popen[bytes]:
+    if sys.platform == "win32":
+        needed = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+        process = subprocess.Popen(
+            command, env=needed, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        with process.stdin as pipe:  # type: ignore[union-attr]
+            pipe.write(theirs.share(process.pid))
+        return process
+    return subprocess.Popen(
+        command,
+        env={},
+        cwd="/",
+        stdin=theirs.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        close_fds=True,
+        start_new_session=True,
+    )
+
+
+def _limit(pid: int) -> None:
+    if sys.platform != "linux":
+        return
+    import resource
+
+    for kind, most in (
+        (resource.RLIMIT_DATA, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            resource.prlimit(pid, kind, (most, most))

@@ -1,0 +1,280 @@
+"""How everything of a session runs: by its runner, with what policy grants and no more, its secrets kept secret."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.errors import IsolationMissing, MetierError
+from metier.guard import Action, redact, refused
+from metier.run.job import Place
+from metier.session.granting import limits_under, reach_of
+from metier.session.places import asked_places, kept_folders, skill_places, workspace_notes, workspace_places
+from metier.session.secrets import secrets_for
+from metier.skill.folder import is_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from metier.guard import Passage
+    from metier.run import Capabilities, Job, Outcome, Runner
+    from metier.run.job import OutputLine
+    from metier.session.active import ActiveSkill
+    from metier.session.secrets import SecretProvider
+    from metier.session.state import State
+
+
+_MOST_NOTES = 16
+
+
+class Cage:
+    """What makes jobs of one session complete, and runs them."""
+
+    def __init__(self, session: State, provider: SecretProvider | None = None) -> None:
+        self._session = session
+        self.provider = provider
+        """Where secrets come from."""
+
+    def isolates(self, active: ActiveSkill | None = None, job_at: Callable[[str], Job] | None = None) -> bool:
+        """Whether what runs now, for a skill or for nobody in particular, is kept from this machine.
+
+        `job_at` makes the job, of a copy of the skill: on a machine without a sandbox for programs, one that needs
+        nothing but a shell can still be run virtually.
+        """
+        session, runner = self._session, self._session.runner
+        execution = active.skill.execution if active is not None else None
+        if execution is not None and execution.sandbox is False and session.guard.policy.unsandboxed == "allow":
+            return False
+        if runner.capabilities().isolates_files:
+            return True
+        from metier.run.choosing import AutoRunner
+
+        if active is None or job_at is None or not isinstance(runner, AutoRunner):
+            return False
+        with session.copies.of(active) as root:
+            caged = self.for_skill(job_at(root), active, root, isolated=True)
+            try:
+                runner.choose(caged.job)
+            except IsolationMissing:
+                return False
+            return True
+
+    def for_skill(
+        self, job: Job, active: ActiveSkill, root: str, *, isolated: bool, gets_secrets: bool = False
+    ) -> CagedJob:
+        """A job of a skill whose files are at `root`. It goes by policy as it is now: call it when the guard agreed."""
+        session, policy = self._session, self._session.guard.policy
+        secrets, notes = secrets_for(active, policy, self.provider) if gets_secrets else ({}, ())
+        job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
+        if not isolated:
+            return CagedJob(session, replace(job, network="host"), secrets, notes)
+        execution = active.skill.execution
+        kept = kept_folders(session.library, session.guard, (active, *session.live()))
+        asked = execution.allowed_paths if execution is not None else ()
+        places, withheld = asked_places(asked, policy, workspace=session.workspace, kept=kept)
+        reach = reach_of(policy, [execution])
+        job = replace(
+            job,
+            places=(*workspace_places(session.workspace, kept), *places, Place(root)),
+            network=reach.network,
+            hosts=reach.hosts,
+        )
+        about = workspace_notes(session.workspace)
+        return CagedJob(session, job, secrets, (*about, *withheld, *reach.notes, *notes))
+
+    def for_command(self, job: Job, *, isolated: bool, has_places: bool = False) -> CagedJob:
+        """A job that belongs to no skill: it sees the active ones, and reaches what each of them leaves it.
+
+        One that `has_places` of its own sees nothing else.
+        """
+        session, policy = self._session, self._session.guard.policy
+        job = replace(job, limits=limits_under(policy, job.limits), sandbox=isolated)
+        if not isolated:
+            return CagedJob(session, replace(job, network="host"), {}, ())
+        active = session.live()
+        reach = reach_of(policy, [one.skill.execution for one in active])
+        places = job.places
+        if not has_places:
+            kept = kept_folders(session.library, session.guard, active)
+            skills = skill_places((*(one.root for one in active), *session.copies.roots))
+            places = tuple(dict.fromkeys((*workspace_places(session.workspace, kept), *skills)))
+        return CagedJob(session, replace(job, places=places, network=reach.network, hosts=reach.hosts), {}, ())
+
+    def for_shell(self, job: Job, shell: Runner) -> CagedJob:
+        """A command line for the virtual shell, which reaches nothing."""
+        return CagedJob(
+            self._session, replace(job, limits=limits_under(self._session.guard.policy, job.limits)), {}, (), shell
+        )
+
+    def runner_for_commands(self, *, have_places: bool = False) -> CagedRunner:
+        """A runner for the Bash tool, and for programs inside the virtual shell, which have places of their own.
+
+        Policy is asked about each job, as it may have changed since the tool was made.
+        """
+
+        def caged(job: Job) -> CagedJob:
+            isolated = self.isolates()
+            command = " ".join(job.argv)[:2_000]
+            decision = self._session.guard.decide(Action(point="run", command=command, by="host", isolated=isolated))
+            if not decision.is_allowed:
+                raise refused(decision)
+            return self.for_command(job, isolated=isolated, has_places=have_places)
+
+        return CagedRunner(self._session, caged)
+
+    def runner_for_skill(self, active: ActiveSkill, root: str, *, isolated: bool) -> CagedRunner:
+        """A runner for jobs of a skill whose files are at `root`, about which the guard has decided."""
+        return CagedRunner(
+            self._session, lambda job: self.for_skill(_moved(job, active.root, root), active, root, isolated=isolated)
+        )
+
+
+def close_with(passage: Passage, outcome: Outcome) -> None:
+    """Write the record of something that ran."""
+    passage.close(
+        success=outcome.is_success, exit_code=outcome.exit_code, runner=outcome.runner, contacts=outcome.contacts
+    )
+
+
+def _moved(job: Job, before: str, now: str) -> Job:
+    """The job with the files of a skill where they are now."""
+    words = (f"{now}{word[len(before) :]}" if is_inside(word, before) else word for word in job.argv)
+    return replace(job, argv=tuple(words))
+
+
+class CagedJob:
+    """A job with all that it gets, ready to be run by the session's runner."""
+
+    def __init__(
+        self,
+        session: State,
+        job: Job,
+        secrets: Mapping[str, str],
+        notes: tuple[str, ...],
+        runner: Runner | None = None,
+    ) -> None:
+        self.job = job
+        self._by = runner
+        self._session = session
+        self._names = tuple(secrets)
+        more = len(notes) - _MOST_NOTES
+        self._notes = notes if more <= 0 else (*notes[:_MOST_NOTES], f"There is more of the kind, {more} times.")
+        self._masks = None
+        if secrets:
+            from metier.session.masking import Masks
+
+            self._masks = Masks(secrets.values())
+
+    def announce(self, passage: Passage) -> None:
+        """Say in the record what it runs with."""
+        passage.runs_with(network=self.job.network, secrets=self._names, notes=self._notes)
+        if self._masks is not None:
+            hide = self._masks.hide
+            passage.hide = lambda text: redact(hide(text))
+
+    async def run(self, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run it without holding up the event loop."""
+        from anyio.to_thread import run_sync
+
+        run = _Run(self, on_output)
+        try:
+            # Finding out what this machine can do takes a moment, the first time.
+            runner = await run_sync(self._runner)
+            return run.ended(await runner.run(self.job, on_output=run.tell))
+        except MetierError as error:
+            raise run.hidden(error) from None
+
+    def run_blocking(
+        self,
+        on_output: Callable[[OutputLine], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> Outcome:
+        """Run it and wait."""
+        run = _Run(self, on_output)
+        try:
+            return run.ended(self._runner().run_blocking(self.job, should_stop=should_stop, on_output=run.tell))
+        except MetierError as error:
+            raise run.hidden(error) from None
+
+    def _runner(self) -> Runner:
+        """What runs it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
+        from metier.run.choosing import NEEDS, WHAT_TO_DO, AutoRunner, missing
+
+        runner, required = self._by or self._session.runner, self._session.guard.policy.require
+        if isinstance(runner, AutoRunner):
+            runner = runner.choose(self.job)
+        lacking = missing(self.job, runner.capabilities(), required)
+        if not self.job.sandbox:
+            # Somebody let it run with nothing around it, but for what is always required.
+            lacking = tuple(name for name in lacking if name in required)
+        if lacking:
+            raise IsolationMissing(
+                f"Nothing here can keep this job from {' or '.join(NEEDS[name][1] for name in lacking)}.",
+                hint=WHAT_TO_DO,
+                missing=list(lacking),
+            )
+        return runner
+
+
+class _Run:
+    """One run of a job: what is told of it while it runs, and what is made of its outcome."""
+
+    def __init__(self, caged: CagedJob, on_output: Callable[[OutputLine], None] | None) -> None:
+        self._notes = caged._notes
+        self._masks = caged._masks
+        self.tell = on_output
+        self._lines = self._leftovers = None
+        if self._masks is not None:
+            from metier.session.leftovers import Leftovers
+            from metier.session.masking import MaskedLines
+
+            self._leftovers = Leftovers(caged._session.workspace)
+            if on_output is not None:
+                self.tell = self._lines = MaskedLines(self._masks, on_output)
+
+    def ended(self, outcome: Outcome) -> Outcome:
+        notes = (*self._notes, *outcome.notes)
+        if self._lines is not None:
+            self._lines.finish(is_cut=outcome.is_truncated or outcome.killed_by is not None)
+        if self._masks is not None and self._leftovers is not None:
+            notes = (*notes, *self._leftovers.hide(self._masks))
+            outcome = self._masks.hide_in(outcome)
+        return replace(outcome, notes=notes) if notes else outcome
+
+    def hidden(self, error: MetierError) -> MetierError:
+        if self._masks is None:
+            return error
+        plain = type(error)(self._masks.hide(error.message), hint=self._masks.hide(error.hint), **error.context)
+        plain.code = error.code
+        return plain
+
+
+class CagedRunner:
+    """The session's runner for jobs that somebody else makes: each is completed, or refused, right before it runs."""
+
+    def __init__(self, session: State, caged: Callable[[Job], CagedJob]) -> None:
+        self._session = session
+        self._caged = caged
+
+    @property
+    def name(self) -> str:
+        """What results and audit records call it."""
+        return self._session.runner.name
+
+    def capabilities(self) -> Capabilities:
+        """What the session's runner enforces here."""
+        return self._session.runner.capabilities()
+
+    def run_blocking(
+        self,
+        job: Job,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a job to its end."""
+        return self._caged(job).run_blocking(on_output, should_stop)
+
+    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run a job without holding up the event loop."""
+        return await self._caged(job).run(on_output)

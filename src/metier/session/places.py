@@ -1,0 +1,160 @@
+"""Which files and folders something that runs may use: the workspace, what a skill asks for and policy grants, no more.
+
+Whatever decides about skills stays out of reach: the folders that they come from, what the user trusts, the audit log,
+and where people keep keys. A path is judged by where it really leads, and what is not granted is said.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from metier.errors import FileRefused
+from metier.guard.policy import split_mode
+from metier.library.cache import default_cache_folder
+from metier.library.trust import default_config_folder, home_folder
+from metier.run.job import Place
+from metier.skill import shown
+from metier.skill.folder import is_inside
+from metier.source import FolderSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from metier.guard import Guard, Policy
+    from metier.library import Library
+    from metier.session.active import ActiveSkill
+
+_KEYS = frozenset(
+    {
+        ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", ".netrc", ".pgpass", ".pypirc",
+        ".git-credentials", ".password-store", ".vault-token", "keyrings",
+    }
+)  # fmt: skip
+"""Names under which people keep what opens other doors."""
+_IN_HOMES = (".ssh", ".gnupg")
+"""What says of a folder that it is somebody's home."""
+MOST_ASKED = 64
+_MACHINE = ("/proc", "/sys", "/dev", "/boot", "/run")
+
+
+def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
+    """What decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
+    found = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
+    found += [one.root for one in active]
+    found += [path for path in (guard.audit_file, default_cache_folder()) if path is not None]
+    found.append(os.fspath(default_config_folder()))
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
+
+
+def made_workspace(workspace: str) -> str:
+    """The workspace, which is there by now and can be written; raises `FileRefused` where that cannot be."""
+    try:
+        os.makedirs(workspace, exist_ok=True)
+        if not os.access(workspace, os.W_OK | os.X_OK):
+            raise PermissionError(13, "it cannot be written")
+    except OSError as error:
+        raise FileRefused(
+            f"The workspace {workspace!r} cannot be used: {error.strerror or error}.",
+            hint="Give a folder that you may write in: session(workspace=...).",
+            path=workspace,
+        ) from None
+    return workspace
+
+
+def workspace_places(workspace: str, kept: Iterable[str]) -> tuple[Place, ...]:
+    """The workspace, to write in, without what decides about skills and happens to lie in it."""
+    real = os.path.realpath(made_workspace(workspace))
+    inside = [path for path in kept if path != real and is_inside(path, real) and os.path.exists(path)]
+    outermost = [path for path in inside if not any(path != other and is_inside(path, other) for other in inside)]
+    # Skills run from verified copies, and one that changed is noticed; of a record of what happened there is no other.
+    kept_places = (Place(_within(workspace, real, path), is_precaution=os.path.isdir(path)) for path in outermost)
+    return (Place(workspace, is_writable=True), *kept_places)
+
+
+def skill_places(roots: Iterable[str]) -> tuple[Place, ...]:
+    """The folders of skills, to read: those that are on this disk, and are no home with a skill in it."""
+    home = os.path.realpath(home_folder() or os.sep)
+    there = (root for root in roots if os.path.isabs(root) and os.path.isdir(root))
+    return tuple(Place(root) for root in there if not is_inside(home, os.path.realpath(root)))
+
+
+def workspace_notes(workspace: str) -> tuple[str, ...]:
+    """What people should know of a workspace: one that holds a whole home keeps nothing from a script."""
+    home = home_folder()
+    if home is None or not is_inside(os.path.realpath(home), os.path.realpath(workspace)):
+        return ()
+    return ("The home folder is in the workspace, so it can read and change all of it; give it a smaller one.",)
+
+
+def asked_places(
+    asked: Sequence[str], policy: Policy, *, workspace: str, kept: Iterable[str]
+) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+    """The places of `allowed-paths` that policy grants, and a sentence for each that it does not."""
+    kept = tuple(kept)
+    places: dict[str, Place] = {}
+    notes: list[str] = []
+    if len(asked) > MOST_ASKED:
+        notes.append(f"It asked for {len(asked):,} paths, of which the first {MOST_ASKED} were looked at.")
+    for text in asked[:MOST_ASKED]:
+        place, reason = _judged(text, policy, os.path.realpath(workspace), kept)
+        if reason:
+            notes.append(f"It may not use {shown(text)}: {reason}.")
+        elif place is not None:
+            before = places.get(place.path)
+            places[place.path] = place if before is None or place.is_writable else before
+    return tuple(places.values()), tuple(notes)
+
+
+def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) -> tuple[Place | None, str]:
+    """The place, if there is one to give, or why it is not given."""
+    path, mode = split_mode(text)
+    if not path.isprintable() or not path.strip():
+        return None, "it is no path"
+    if path.startswith(("~", "$", "%")):
+        return None, "nothing is expanded, write where it is"
+    named = os.path.normpath(os.path.join(workspace, path))
+    real = os.path.realpath(named)
+    if is_inside(real, workspace):
+        # It has that already; it can still say that it only reads there.
+        is_narrowed = mode == "ro" and os.path.exists(real)
+        return (Place(real) if is_narrowed else None), ""
+    grants = [(os.path.realpath(granted), kind) for granted, kind in map(split_mode, policy.paths)]
+    fitting = [(granted, kind) for granted, kind in grants if is_inside(real, granted)]
+    if not fitting:
+        return None, "policy does not grant it"
+    if not _is_plain(real):
+        return None, "it is no file or folder that is there"
+    against = _against(real, kept)
+    if against:
+        return None, against
+    # The narrowest grant counts, and of two for one folder the one that allows more.
+    _, kind = max(fitting, key=lambda grant: (len(grant[0]), grant[1] == "rw"))
+    return Place(real, is_writable=kind == "rw" and mode != "ro", at="" if named == real else named), ""
+
+
+def _against(real: str, kept: tuple[str, ...]) -> str:
+    home = os.path.realpath(home_folder() or os.sep)
+    if is_inside(home, real):
+        return "it holds more than a skill needs, the home folder among it" if real != home else "it is the home folder"
+    if any(is_inside(real, folder) for folder in _MACHINE):
+        return "it is a part of the machine itself"
+    if _KEYS & set(real.split(os.sep)) or any(os.path.lexists(os.path.join(real, name)) for name in _IN_HOMES):
+        return "there are keys in it"
+    if any(is_inside(path, real) or is_inside(real, path) for path in kept):
+        return "what decides about skills is in it"
+    return ""
+
+
+def _is_plain(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
+
+
+def _within(workspace: str, real: str, path: str) -> str:
+    """A real path below a folder, by the name that the folder goes by."""
+    return os.path.join(workspace, os.path.relpath(path, real))

@@ -1,0 +1,508 @@
+"""Runs the attacks as a skill's script under a runner, as an unprivileged user, and tells which were blocked.
+
+    python -m tests.run.attacks.driver native:namespaces [COLUMN ...] [--set issue|more|shell|all]
+                                       [--only NAME,...] [--skip NAME,...] [--json | --markdown | --page PAGE]
+
+A column is `plain`, `virtual`, or `native` with the means that it is to use: `native:landlock`, `native:namespaces`,
+`native:bubblewrap`. Started as root, it goes on as another user, with copies of what it needs where that one can read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import queue
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.run.attacks.judge import ALONE, LIMITS, Trial, Watch, verdict
+from tests.run.attacks.shell import COMMANDS, command
+from tests.run.attacks.stage import Ears, Stage, base, host_tmp
+from tests.run.attacks.stage import alone as nobody_else
+
+ROOT = Path(__file__).resolve().parents[3]
+ATTACKS = ROOT.parent / "shared" / "bench" / "attacks" / "attack.py"
+HERE = Path(__file__).resolve().parent
+COLUMNS = ("plain", "native:landlock", "native:namespaces", "native:bubblewrap", "virtual")
+PATH = "/usr/local/bin:/usr/bin:/bin"
+FIRST_USER = 61_184
+MOST_USERS = 4_000
+"""Users that belong to nobody, of whom each process takes one: what is left of it then is what the attacks left."""
+LANES = 4
+"""Attacks that run at once."""
+IN_TMP = {"fs_write_host_tmp", "fs_read_host_tmp", "m_fs_list_tmp", "s_read_tmp", "s_list_parents"}
+"""Attacks on names in the machine's folder for temporary files, of which there is one."""
+SHORT = 1.5
+"""Seconds for attacks that last as long as they may."""
+ALONE_IN_SHELL = "virtual:alone"
+"""The virtual shell without anybody to hand programs over to."""
+ENDLESS = {"res_cpu_spin", "res_sleep_forever"}
+
+
+class Result(NamedTuple):
+    """What became of one attack."""
+
+    name: str
+    verdict: str
+    evidence: str
+    seconds: float
+
+
+class NotHere(Exception):
+    """A runner, or what an unprivileged user would need, is missing on this machine."""
+
+
+def names(script: Path) -> list[str]:
+    """The attacks that a script knows."""
+    done = subprocess.run([sys.executable, str(script), "list", "{}"], capture_output=True, text=True, check=True)
+    return list(json.loads(done.stdout))
+
+
+def attack(column: str, *, which: str = "issue", only: Sequence[str] = (), skip: Sequence[str] = ()) -> dict[str, Any]:
+    """Run the attacks under one runner, as an unprivileged user in a process of its own."""
+    user = FIRST_USER + os.getpid() % MOST_USERS
+    is_root = os.geteuid() == 0
+    folder = Path(tempfile.mkdtemp(prefix="metier-attacks-", dir=base()))
+    try:
+        _copy(folder)
+        who: dict[str, Any] = {}
+        if is_root:
+            who = {"user": user, "group": user, "extra_groups": []}
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, user, user, follow_symlinks=False)
+        else:
+            user = os.geteuid()
+        folder.chmod(0o755)
+        python = _python(who)
+        env = {"PATH": PATH, "HOME": str(folder / "home"), "LANG": "C.UTF-8", "PYTHONPATH": str(folder)}
+        env |= {"PYTHONDONTWRITEBYTECODE": "1"}
+        command = [python, "-s", "-m", "tests.run.attacks.driver", "--inside", column, "--set", which]
+        done = subprocess.run(
+            [*command, "--only", ",".join(only), "--skip", ",".join(skip)],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=280,
+            check=False,
+            **who,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"the driver for {column} ended with {done.returncode}: {done.stdout[-2000:]}")
+        report: dict[str, Any] = json.loads(done.stdout)
+        if "missing" in report:
+            raise NotHere(report["missing"])
+        if is_root:
+            report["left"] = [*report["left"], *_of(user)]
+        return report
+    finally:
+        if is_root:
+            for pid, _ in _running(user):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, 9)
+            for left in _files(user):
+                subprocess.run(["rm", "-rf", left], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(folder: Path) -> None:
+    """Everything that is needed, where any user can read it."""
+    import importlib.util
+
+    import metier
+
+    shutil.copytree(
+        Path(str(metier.__file__)).parent, folder / "metier", ignore=shutil.ignore_patterns("__pycache__", "bundled")
+    )
+    package = folder / "tests" / "run" / "attacks"
+    package.mkdir(parents=True)
+    for file in HERE.glob("*.py"):
+        if not file.name.startswith("test_"):
+            shutil.copy(file, package)
+    within = folder / "scripts" / package.relative_to(folder) / "inside"
+    shutil.copytree(HERE / "inside", within, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in (package, *package.parents[:2], within, *within.parents[:3]):
+        (part / "__init__.py").touch()
+    shutil.copy(HERE / "more.py", folder / "scripts")
+    if ATTACKS.exists():
+        shutil.copy(ATTACKS, folder / "scripts")
+    (folder / "home").mkdir()
+    (folder / "neighbour.txt").write_text("CANARY beside the library's code\n")
+    shell = importlib.util.find_spec("bashkit")
+    if shell is not None and shell.origin is not None:
+        shutil.copytree(Path(shell.origin).parent, folder / "bashkit")
+
+
+def _python(who: dict[str, Any]) -> str:
+    """An interpreter that this user can start."""
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    for candidate in (
+        getattr(sys, "_base_executable", sys.executable),
+        sys.executable,
+        shutil.which("python3", path=PATH),
+    ):
+        if candidate:
+            with contextlib.suppress(OSError):
+                if (
+                    subprocess.run(
+                        [candidate, "-c", check], cwd="/", capture_output=True, check=False, **who
+                    ).returncode
+                    == 0
+                ):
+                    return str(candidate)
+    raise NotHere("no Python from 3.11 on that an unprivileged user can start")
+
+
+def _running(user: int) -> list[tuple[int, str]]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if entry.name.isdigit() and entry.stat().st_uid == user:
+                text = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                    found.append((int(entry.name), text))
+    return found
+
+
+def _of(user: int) -> list[str]:
+    """What is left of a user that nobody else is: processes, and files where everybody can write."""
+    deadline = time.monotonic() + 3
+    while (running := _running(user)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [*(f"process {pid}: {text[:100]}" for pid, text in running), *_files(user)]
+
+
+def _files(user: int) -> list[str]:
+    found = []
+    for folder in ("/tmp", "/var/tmp", "/dev/shm"):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    is_ours = entry.stat(follow_symlinks=False).st_uid == user
+                    if is_ours and not entry.name.startswith("metier-attacks-"):
+                        found.append(entry.path)
+    return found
+
+
+class Lane:
+    """A caller and what listens for its attacks; one attack at a time."""
+
+    def __init__(self, column: str, root: Path, number: int) -> None:
+        self.token = f"CANARY-{secrets.token_hex(12)}"
+        self._column, self._root = column, root
+        self._folder = Path(tempfile.mkdtemp(prefix=f"metier-attack-lane-{number}-", dir=base()))
+        self._folder.chmod(0o755)
+        (self._folder / "secret.txt").write_text(self.token)
+        self._ears = Ears(self._folder, self.token)
+        self._caller: subprocess.Popen[str] | None = None
+        self.how = self._start()
+
+    def attack(self, name: str) -> Result:
+        """Make one attempt on a fresh stage."""
+        self._ears.heard.clear()
+        stage = Stage(self._ears, self._root / "scripts", self.token, self._root / "metier")
+        try:
+            if name in IN_TMP:
+                with host_tmp(self.token):
+                    return self._on(stage, name)
+            return self._on(stage, name)
+        finally:
+            stage.close()
+
+    def close(self) -> None:
+        self._end()
+        self._ears.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _on(self, stage: Stage, name: str) -> Result:
+        if self._caller is None:
+            self._start()
+        caller = self._caller
+        assert caller is not None
+        limits = (
+            {**LIMITS, "seconds": SHORT}
+            if name in ENDLESS or name.startswith(("m_fs", "m_net", "m_proc", "s_"))
+            else LIMITS
+        )
+        asked = {
+            "argv": self._words(stage, name, caller.pid),
+            "folder": str(stage.ws),
+            "stdin": "input-data",
+            "limits": limits,
+            "places": [{"path": str(stage.skill)}, {"path": str(stage.ws), "is_writable": True}],
+            "secret": str(stage.other / "secret.txt"),
+        }
+        watch = Watch(stage, disk=name != "m_disk_many_files") if name in ALONE else None
+        with _knocking(stage) as reached:
+            started = time.monotonic()
+            answer = self._ask(asked, limits["seconds"])
+            seconds = time.monotonic() - started
+        trial = Trial(
+            name=name,
+            stage=stage,
+            answer=answer or {},
+            is_caller_alive=answer is not None,
+            seconds=seconds,
+            limit=limits["seconds"],
+            samples=watch.close() if watch is not None else [],
+            reached=reached,
+            may_refuse=self._column == ALONE_IN_SHELL,
+        )
+        what, evidence = verdict(trial)
+        return Result(name, what, evidence, round(seconds, 2))
+
+    def _words(self, stage: Stage, name: str, caller: int) -> list[str]:
+        """The command that is the attack."""
+        is_virtual = self._column.startswith("virtual")
+        told = stage.arguments(caller, skill=f"/.sandbox/skills/{stage.skill.name}" if is_virtual else "")
+        if name.startswith("s_"):
+            return ["bash", "-c", command(name, told)]
+        script = stage.skill / "scripts" / ("more.py" if name.startswith("m_") else "attack.py")
+        words = [str(script), name, told]
+        return ["bash", "-c", 'python3 "$@"', "bash", *words] if is_virtual else [_interpreter(), *words]
+
+    def _start(self) -> str:
+        with open(self._folder / "caller.log", "ab") as log:
+            self._caller = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-s",
+                    "-m",
+                    "tests.run.attacks.caller",
+                    self._column,
+                    str(self._folder / "secret.txt"),
+                ],
+                env={**os.environ, "CANARY": self.token},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                # What it starts can then be ended with it.
+                start_new_session=True,
+            )
+        first = self._answer(30.0) or {"missing": (self._folder / "caller.log").read_text()[-1000:]}
+        if "missing" in first:
+            self._end()
+            raise NotHere(str(first["missing"]))
+        return str(first["ready"])
+
+    def _ask(self, asked: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+        assert self._caller is not None and self._caller.stdin is not None
+        with contextlib.suppress(OSError):
+            self._caller.stdin.write(json.dumps(asked) + "\n")
+            self._caller.stdin.flush()
+        answer = self._answer(seconds + 8.0)
+        if answer is None:
+            self._end()
+        return answer
+
+    def _answer(self, seconds: float) -> dict[str, Any] | None:
+        """The caller's next line; None if it is dead, or says nothing for so long."""
+        assert self._caller is not None and self._caller.stdout is not None
+        line: list[str] = []
+        reader = threading.Thread(target=lambda out: line.append(out.readline()), args=(self._caller.stdout,))
+        reader.start()
+        reader.join(seconds)
+        if reader.is_alive():
+            self._caller.kill()
+            reader.join()
+        return dict(json.loads(line[0])) if line and line[0].endswith("\n") else None
+
+    def _end(self) -> None:
+        caller, self._caller = self._caller, None
+        if caller is None:
+            return
+        assert caller.stdin is not None and caller.stdout is not None
+        with contextlib.suppress(OSError):
+            caller.stdin.close()
+        try:
+            caller.wait(10)
+        except subprocess.TimeoutExpired:
+            caller.kill()
+            caller.wait()
+        caller.stdout.close()
+
+
+def _interpreter() -> str:
+    return shutil.which("python3", path=PATH) or sys.executable
+
+
+@contextlib.contextmanager
+def _knocking(stage: Stage) -> Iterator[list[str]]:
+    """Try from outside to reach what the attack may listen on, again and again."""
+    reached: list[str] = []
+    ended = threading.Event()
+
+    def knock() -> None:
+        while not ended.wait(0.05):
+            for family, address in (
+                (socket.AF_INET, ("127.0.0.1", stage.bindport)),
+                (socket.AF_UNIX, "\0" + stage.listening),
+            ):
+                with contextlib.suppress(OSError), socket.socket(family) as visitor:
+                    visitor.settimeout(0.2)
+                    visitor.connect(address)
+                    reached.append("a port" if family == socket.AF_INET else "an abstract socket")
+
+    thread = threading.Thread(target=knock, daemon=True)
+    thread.start()
+    try:
+        yield reached
+    finally:
+        ended.set()
+        thread.join()
+
+
+def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) -> dict[str, Any]:
+    """All attacks under one runner, by this user."""
+    root = Path.cwd()
+    wanted: list[str] = []
+    if which in ("issue", "all") and (root / "scripts" / "attack.py").exists():
+        wanted += names(root / "scripts" / "attack.py")
+    if which in ("more", "all"):
+        wanted += names(root / "scripts" / "more.py")
+    if which == "shell" and column.startswith("virtual"):
+        # Only there: on this machine some of them would do what they say.
+        wanted += COMMANDS
+    wanted = [name for name in wanted if (not only or name in only) and name not in skip]
+    lanes: list[Lane] = []
+    results: dict[str, Result] = {}
+    try:
+        for number in range(min(LANES, len(wanted))):
+            lanes.append(Lane(column, root, number))
+        waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for name in wanted:
+            if name not in ALONE:
+                waiting.put(name)
+
+        def work(lane: Lane) -> None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    name = waiting.get_nowait()
+                    results[name] = lane.attack(name)
+
+        threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with nobody_else("machine"):
+            for name in wanted:
+                if name in ALONE:
+                    results[name] = lanes[0].attack(name)
+        how = lanes[0].how if lanes else ""
+    finally:
+        for lane in lanes:
+            lane.close()
+    lost = [name for name in wanted if name not in results]
+    if lost:
+        raise RuntimeError(f"no result for {', '.join(lost)}")
+    return {"column": column, "how": how, "results": [results[name]._asdict() for name in wanted], "left": []}
+
+
+def tables(reports: Sequence[dict[str, Any]]) -> list[str]:
+    """The results in Markdown: one table that counts, one for the attacks of the benchmark, one for ours."""
+    found = {report["column"]: {one["name"]: one["verdict"] for one in report["results"]} for report in reports}
+    counted = ["| runner | attacks of the benchmark | attacks of ours | ordinary programs |", "|---|---|---|---|"]
+    for column, verdicts in found.items():
+        ours = {name: verdict for name, verdict in verdicts.items() if name.startswith("m_")}
+        programs = {name: verdict for name, verdict in verdicts.items() if name.startswith("ok_")}
+        theirs = {name: verdict for name, verdict in verdicts.items() if name not in {*ours, *programs}}
+        cells = (_count(theirs, "blocked"), _count(ours, "blocked"), _count(programs, "works"))
+        counted.append(f"| {column} | {' | '.join(cells)} |")
+    names = list(dict.fromkeys(name for verdicts in found.values() for name in verdicts))
+    return [
+        "\n".join(counted),
+        _table(found, [name for name in names if not name.startswith("m_")]),
+        _table(found, [name for name in names if name.startswith("m_")]),
+    ]
+
+
+def _count(verdicts: dict[str, str], wanted: str) -> str:
+    return f"{list(verdicts.values()).count(wanted)} of {len(verdicts)}" if verdicts else ""
+
+
+def _table(found: dict[str, dict[str, str]], names: list[str]) -> str:
+    rows = [f"| attack | {' | '.join(found)} |", "|---|" + "---|" * len(found)]
+    for name in names:
+        cells = [verdicts.get(name, "") for verdicts in found.values()]
+        shown = [f"**{cell}**" if cell not in ("blocked", "works") else cell for cell in cells]
+        rows.append(f"| `{name}` | {' | '.join(shown)} |")
+    return "\n".join(rows)
+
+
+def put_into(page: Path, fresh: list[str]) -> None:
+    """Replace the tables of a page by others."""
+    text = page.read_text(encoding="utf-8")
+    old = re.findall(r"^\| (?:runner|attack) \|.*\n(?:\|.*\n)+", text, flags=re.MULTILINE)
+    for before, after in zip(old, fresh, strict=True):
+        text = text.replace(before, after + "\n")
+    page.write_text(text, encoding="utf-8")
+
+
+def summary(report: dict[str, Any]) -> str:
+    """What came out, in a line."""
+    verdicts = [result["verdict"] for result in report["results"]]
+    attacks = [result for result in report["results"] if not result["name"].startswith("ok_")]
+    controls = len(verdicts) - len(attacks)
+    text = f"{report['column']}: {verdicts.count('blocked')} of {len(attacks)} attacks blocked"
+    return text + (f", {verdicts.count('works')} of {controls} controls work" if controls else "")
+
+
+def main() -> int:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("columns", nargs="*", default=list(COLUMNS))
+    parser.add_argument("--set", choices=("issue", "more", "shell", "all"), default="issue")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--skip", default="")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--page", type=Path, help="a page in Markdown whose tables are to be those of this run")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    only, skip = ([name for name in text.split(",") if name] for text in (options.only, options.skip))
+    if options.inside:
+        try:
+            print(json.dumps(inside(options.columns[0], options.set, only, skip)))
+        except NotHere as error:
+            print(json.dumps({"missing": str(error)}))
+        return 0
+    reports = []
+    for column in options.columns:
+        try:
+            reports.append(attack(column, which=options.set, only=only, skip=skip))
+        except NotHere as error:
+            print(f"{column}: not here: {error}", file=sys.stderr)
+    if options.page is not None:
+        put_into(options.page, tables(reports))
+    elif options.json:
+        print(json.dumps(reports, indent=2))
+    elif options.markdown:
+        print("\n\n".join(tables(reports)))
+    else:
+        for report in reports:
+            for result in report["results"]:
+                evidence = ascii(result["evidence"][:150])[1:-1]
+                print(f"{result['verdict']:<9} {result['name']:<29} {result['seconds']:>5.2f} s  {evidence}")
+            print(summary(report), f"({report['how']})")
+            for left in report["left"]:
+                print("left behind:", left)
+    return 0 if reports else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

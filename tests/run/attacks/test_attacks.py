@@ -1,0 +1,159 @@
+"""Scripts that attack the machine are stopped, and ordinary ones work, under every runner that says so.
+
+Each test runs a whole set of attacks, in a process of its own and as an unprivileged user; see `driver`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+ATTACKS = ROOT.parent / "shared" / "bench" / "attacks" / "attack.py"
+PAGE = ROOT / "docs" / "explanation" / "sandbox.md"
+needs_attacks = pytest.mark.skipif(not ATTACKS.exists(), reason="the attacks of the benchmark are not here")
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the native runner and its attacks are for Linux")
+
+LANDLOCK_CANNOT = {
+    "fs_chmod", "fs_stat_probe", "m_fs_exists", "m_fs_git_moved", "m_fs_home_marks", "m_fs_skill_marks", "m_fs_watch",
+}  # fmt: skip
+"""What Landlock alone leaves open: to mark, measure and watch files by their names, and to move a folder away."""
+
+
+SLOW = {"m_disk_many_files", "m_proc_long_look", "m_proc_slow_watchers"}
+"""Attacks that take as long as they are given, and show little in the time that a test has."""
+
+
+def attacked(column: str, which: str, *, only: Collection[str] = (), skip: Collection[str] = ()) -> dict[str, Any]:
+    """What became of the attacks under a runner; skips where the driver says that something is missing."""
+    command = [sys.executable, "-m", "tests.run.attacks.driver", column, "--set", which]
+    command += ["--only", ",".join(only), "--skip", ",".join(skip)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    done = subprocess.run([*command, "--json"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=290)
+    if done.returncode == 3:
+        pytest.skip(done.stderr.strip()[-300:])
+    assert done.returncode == 0, done.stderr
+    (report,) = json.loads(done.stdout)
+    assert report["left"] == [], "processes or files stayed behind"
+    return dict(report)
+
+
+def with_verdict(report: dict[str, Any], *verdicts: str) -> dict[str, str]:
+    return {one["name"]: one["evidence"] for one in report["results"] if one["verdict"] in verdicts}
+
+
+def names(report: dict[str, Any], prefix: str = "") -> set[str]:
+    return {one["name"] for one in report["results"] if one["name"].startswith(prefix)}
+
+
+def not_stopped(report: dict[str, Any]) -> dict[str, str]:
+    """Attacks that worked, and those that were never made, with what shows it."""
+    return with_verdict(report, "breached", "error")
+
+
+def landlock_version() -> int:
+    number = {"x86_64": 444, "aarch64": 444}.get(platform.machine())
+    return ctypes.CDLL(None).syscall(number, None, 0, 1) if number else -1
+
+
+def has_namespaces() -> bool:
+    """Whether an ordinary user may make them here."""
+    who: dict[str, Any] = {"user": 61_184, "group": 61_184, "extra_groups": []} if os.geteuid() == 0 else {}
+    if shutil.which("unshare") is None:
+        return False
+    done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "true"], capture_output=True, **who)
+    return done.returncode == 0
+
+
+@needs_linux
+@needs_attacks
+def test_the_driver_sees_attacks_that_work() -> None:
+    report = attacked("plain", "issue")
+    breached = with_verdict(report, "breached")
+    assert len(breached) >= 36, sorted(breached)
+    assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
+    # What even a plain process is kept from.
+    kept = {"proc_env_scrub", "proc_fd_leak", "proc_orphan", "res_cpu_spin", "res_sleep_forever", "res_output_flood"}
+    assert kept <= set(with_verdict(report, "blocked"))
+
+
+@needs_linux
+@needs_attacks
+@pytest.mark.covers("O-70", "O-71", "O-72")
+def test_namespaces_stop_attacks_without_any_package() -> None:
+    if not has_namespaces():
+        pytest.skip("no namespaces for ordinary users here")
+    report = attacked("native:namespaces", "all", skip=SLOW)
+    assert len(names(report, "m_")) >= 40
+    assert not_stopped(report) == {}
+    assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
+
+
+@needs_linux
+@needs_attacks
+def test_bubblewrap_stops_every_attack() -> None:
+    if shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin") is None:
+        pytest.skip("bubblewrap is not installed")
+    report = attacked("native:bubblewrap", "issue")
+    assert not_stopped(report) == {}
+    assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
+
+
+@needs_linux
+@needs_attacks
+def test_landlock_alone_leaves_open_only_what_it_cannot_know() -> None:
+    if landlock_version() < 6:
+        pytest.skip("Landlock is not there, or too old to keep a job from signals")
+    report = attacked("native:landlock", "issue")
+    assert set(not_stopped(report)) <= LANDLOCK_CANNOT, not_stopped(report)
+    assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
+
+
+@needs_linux
+@needs_attacks
+def test_what_the_virtual_shell_hands_over_is_stopped_as_well() -> None:
+    pytest.importorskip("bashkit")
+    report = attacked("virtual", "issue")
+    assert not_stopped(report) == {}
+
+
+@needs_linux
+@needs_attacks
+def test_without_anybody_to_hand_over_to_no_attack_even_begins() -> None:
+    pytest.importorskip("bashkit")
+    report = attacked("virtual:alone", "issue", only=["fs_write_home", "fs_read_ssh", "net_udp", "proc_kill_victim"])
+    assert len(with_verdict(report, "blocked")) == 4, not_stopped(report)
+
+
+@needs_linux
+def test_nothing_of_the_host_is_seen_from_the_virtual_shell() -> None:
+    pytest.importorskip("bashkit")
+    report = attacked("virtual", "shell")
+    assert len(names(report, "s_")) >= 66
+    assert not_stopped(report) == {}
+
+
+@needs_attacks
+def test_the_page_has_a_row_for_every_attack() -> None:
+    listed = json.loads(subprocess.check_output([sys.executable, str(ATTACKS), "list", "{}"]))
+    rows = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert len(listed) == 60
+    assert set(listed) <= rows
+
+
+def test_the_page_names_the_further_attacks() -> None:
+    more = [sys.executable, "-m", "tests.run.attacks.more", "list", "{}"]
+    listed = json.loads(subprocess.check_output(more, cwd=ROOT))
+    rows = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert set(listed) <= rows

@@ -1,0 +1,133 @@
+"""No job uses more than its limits, however many processes it spreads that over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier.run import Outcome
+
+Run = Callable[..., Outcome]
+MB = 1_000_000
+
+
+def test_one_process_cannot_have_more_memory_than_the_limit(python: Run) -> None:
+    script = "data = bytearray(150_000_000); print(len(data))"
+    assert python(script, memory_bytes=400 * MB).stdout == "150000000\n"
+    outcome = python(script, memory_bytes=100 * MB)
+    assert not outcome.is_success
+    assert outcome.stdout == ""
+
+
+@pytest.mark.covers("G-36")
+def test_processes_together_cannot_have_more_memory_than_the_limit(python: Run) -> None:
+    script = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        data = bytearray(b"x" * 60_000_000)
+        time.sleep(600)
+time.sleep(600)
+"""
+    outcome = python(script, memory_bytes=150 * MB, seconds=20)
+    assert (outcome.killed_by, outcome.is_success, outcome.timed_out) == ("memory", False, False)
+    assert outcome.exit_code == 137
+    assert outcome.usage.memory_bytes > 150 * MB
+
+
+def test_memory_that_processes_share_counts_once(python: Run) -> None:
+    script = """
+import os, time
+data = bytearray(b"x" * 100_000_000)
+children = []
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(0.3)
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+print("done")
+"""
+    assert python(script, memory_bytes=300 * MB).stdout == "done\n"
+
+
+@pytest.mark.parametrize("how", ["one file", "many files", "nameless files", "written by children"])
+def test_a_job_cannot_fill_the_disk(python: Run, workspace: Path, how: str) -> None:
+    script = {
+        "one file": "open('big', 'wb').write(data * 40)",
+        "many files": "[open(f'part-{at}', 'wb').write(data) for at in range(40)]",
+        "nameless files": "held = [open(os.open('.', os.O_TMPFILE | os.O_RDWR), 'wb') for _ in range(40)]\n"
+        "[(file.write(data), file.flush()) for file in held]",
+        "written by children": "for at in range(40):\n"
+        "    if os.fork() == 0:\n        open(f'part-{at}', 'wb').write(data); os._exit(0)\n    os.wait()",
+    }[how]
+    outcome = python(f"import os, time\ndata = b'x' * {MB}\n{script}\ntime.sleep(600)", disk_bytes=20 * MB, seconds=20)
+    assert (outcome.killed_by, outcome.exit_code, outcome.timed_out) == ("disk", 137, False)
+
+
+def test_what_a_job_writes_and_removes_again_does_not_count(python: Run) -> None:
+    script = f"""
+import os, time
+for at in range(60):
+    open("part", "wb").write(b"x" * {MB})
+    os.remove("part")
+    time.sleep(0.005)
+print("done")
+"""
+    assert python(script, disk_bytes=20 * MB).stdout == "done\n"
+
+
+def test_a_file_cannot_be_larger_than_the_limit(python: Run, workspace: Path) -> None:
+    outcome = python(f"open('big', 'wb').write(b'x' * {2 * MB})", file_bytes=MB)
+    assert not outcome.is_success
+    assert (workspace / "big").stat().st_size <= MB
+
+
+def test_temporary_files_count_too(sh: Run) -> None:
+    script = 'for at in $(seq 60); do head -c 1000000 /dev/zero > "$TMPDIR/$at" || exit 9; done; sleep 600'
+    outcome = sh(script, disk_bytes=20 * MB, seconds=20)
+    # Either there is no more room, or the job is ended.
+    assert outcome.exit_code == 9 or outcome.killed_by == "disk"
+
+
+def test_a_job_has_no_more_processes_than_the_limit(python: Run) -> None:
+    script = """
+import os, sys, time
+made = 0
+try:
+    for _ in range(60):
+        if os.fork() == 0:
+            time.sleep(600)
+        made += 1
+except OSError:
+    pass
+print(made)
+"""
+    outcome = python(script, processes=20)
+    # The kernel counts all processes of a user; where others come and go, the job is ended instead.
+    assert outcome.killed_by == "processes" or 10 <= int(outcome.stdout) <= 28
+    assert python("print(1)").is_success
+
+
+def test_a_job_has_no_more_open_files_than_the_limit(python: Run) -> None:
+    outcome = python("files = [open('/dev/null') for _ in range(100)]", open_files=64)
+    assert "Too many open files" in outcome.stderr
+    assert python("files = [open('/dev/null') for _ in range(100)]", open_files=128).is_success
+
+
+def test_a_job_cannot_lift_its_limits(python: Run) -> None:
+    script = """
+import resource
+for kind in (resource.RLIMIT_DATA, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+    soft, hard = resource.getrlimit(kind)
+    try:
+        resource.setrlimit(kind, (hard + 1, hard + 1))
+        print("lifted", kind)
+    except (OSError, ValueError):
+        pass
+"""
+    assert python(script).stdout == ""

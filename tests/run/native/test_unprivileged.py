@@ -1,0 +1,125 @@
+"""The same tests by a user who is not root: that is how most people run this."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+USER = 61_000
+TESTS = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    "pytest",
+    "_pytest",
+    "py",
+    "pluggy",
+    "iniconfig",
+    "packaging",
+    "anyio",
+    "idna",
+    "sniffio",
+    "typing_extensions",
+)
+"""What these tests need, all of it plain Python."""
+CHECKS = (
+    "test_ending.py::test_nobody_outlives_the_time_however_well_it_hides",
+    "test_ending.py::test_what_a_job_leaves_running_ends_with_it_and_does_not_hold_up_the_result",
+    "test_cancelling.py::test_a_job_ends_when_it_is_asked_to",
+    "test_cancelling.py::test_a_job_does_not_outlive_its_host[namespaces-SIGKILL]",
+    "test_cancelling.py::test_a_job_does_not_outlive_its_host[landlock-SIGKILL]",
+    "test_cancelling.py::test_a_job_does_not_outlive_its_host[bubblewrap-SIGKILL]",
+    "test_limits.py::test_processes_together_cannot_have_more_memory_than_the_limit",
+    "test_limits.py::test_a_job_has_no_more_processes_than_the_limit",
+    "test_limits.py::test_a_job_cannot_fill_the_disk[namespaces-one file]",
+    "test_limits.py::test_a_job_cannot_fill_the_disk[landlock-one file]",
+    "test_limits.py::test_a_job_cannot_fill_the_disk[bubblewrap-one file]",
+    "test_network.py::test_a_job_without_network_reaches_nobody",
+    "test_network.py::test_a_restricted_job_reaches_exactly_the_hosts_on_its_list",
+    "test_places.py::test_what_is_not_given_is_not_there",
+    "test_places.py::test_a_place_is_only_read_unless_it_may_be_written",
+    "test_places.py::test_a_place_is_seen_where_it_is_said_to_be",
+    "test_places.py::test_what_runs_outside_later_cannot_be_changed",
+    "test_places.py::test_git_works_in_a_workspace",
+    "test_writing.py::test_a_flood_ends_the_job_and_costs_little_memory",
+    "test_writing.py::test_lines_are_told_as_they_come_in_order",
+    "test_compatibility.py::test_scripts_of_shells_work",
+    "test_compatibility.py::test_python_shares_work_among_processes",
+)
+
+
+def _copied(folder: Path) -> None:
+    """The library, its tests and what runs them, where any user can read them."""
+    import metier
+
+    packages = folder / "packages"
+    shutil.copytree(
+        Path(str(metier.__file__)).parent, packages / "metier", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in PACKAGES:
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:
+            continue
+        origin = Path(found.origin)
+        if origin.name == "__init__.py":
+            shutil.copytree(origin.parent, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(origin, packages)
+    shutil.copy(TESTS.parent / "pyproject.toml", folder)
+    (folder / "tests" / "run").mkdir(parents=True)
+    shutil.copy(TESTS / "conftest.py", folder / "tests")
+    shutil.copytree(
+        Path(__file__).parent, folder / "tests" / "run" / "native", ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+
+def _python(who: dict[str, Any]) -> str | None:
+    """An interpreter of this version that this user can start."""
+    wanted = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]!r})"
+    for candidate in (sys.executable, getattr(sys, "_base_executable", ""), shutil.which("python3", path="/usr/bin")):
+        if candidate:
+            with contextlib.suppress(OSError):
+                done = subprocess.run([candidate, "-c", wanted], cwd="/", capture_output=True, check=False, **who)
+                if done.returncode == 0:
+                    return str(candidate)
+    return None
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="this user is not root, so every test here is one of these"
+)
+def test_an_unprivileged_user_is_as_safe() -> None:
+    who: dict[str, Any] = {"user": USER, "group": USER, "extra_groups": []}
+    python = _python(who)
+    if python is None:
+        pytest.skip("there is no Python here that an unprivileged user can start")
+    folder = Path(tempfile.mkdtemp(prefix="metier-unprivileged-", dir="/tmp"))
+    try:
+        _copied(folder)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, USER, USER, follow_symlinks=False)
+        folder.chmod(0o755)
+        done = subprocess.run(
+            [python, "-s", "-m", "pytest", "-q", "--basetemp", str(folder / "temp"), "--color=no",
+             *(f"tests/run/native/{check}" for check in CHECKS)],
+            cwd=folder,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(folder / "packages"),
+                 "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            **who,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        assert " passed" in done.stdout
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
