@@ -67,13 +67,16 @@ class Stream:
         return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._kept), final=not self.is_truncated)
 
     def _split(self, text: str) -> None:
-        # Not `splitlines`, which takes a form feed and other characters for the end of a line.
-        *lines, self._line = (self._line + text).split("\n")
-        for line in lines:
-            self._say(line + "\n")
-        while len(self._line) > _LONGEST_LINE:
-            self._say(self._line[:_LONGEST_LINE])
-            self._line = self._line[_LONGEST_LINE:]
+        # Not `splitlines`, which takes a form feed and other characters for the end of a line; and one by one, as there
+        # may be as many lines as characters.
+        text, start = self._line + text, 0
+        while (end := text.find("\n", start)) >= 0:
+            self._say(text[start : end + 1])
+            start = end + 1
+        while len(text) - start > _LONGEST_LINE:
+            self._say(text[start : start + _LONGEST_LINE])
+            start += _LONGEST_LINE
+        self._line = text[start:]
 
     def _say(self, line: str) -> None:
         tell = self._tell

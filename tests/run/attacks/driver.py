@@ -399,10 +399,10 @@ def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) ->
             thread.start()
         for thread in threads:
             thread.join()
-        with nobody_else("machine"):
-            for name in wanted:
-                if name in ALONE:
-                    results[name] = lanes[0].attack(name)
+        heavy = [name for name in wanted if name in ALONE]
+        with nobody_else("machine") if heavy else contextlib.nullcontext():
+            for name in heavy:
+                results[name] = lanes[0].attack(name)
         how = lanes[0].how if lanes else ""
     finally:
         for lane in lanes:
@@ -447,9 +447,9 @@ def _table(found: dict[str, dict[str, str]], names: list[str]) -> str:
 def put_into(page: Path, fresh: list[str]) -> None:
     """Replace the tables of a page by others."""
     text = page.read_text(encoding="utf-8")
-    old = re.findall(r"^\| (?:runner|attack) \|.*\n(?:\|.*\n)+", text, flags=re.MULTILINE)
-    for before, after in zip(old, fresh, strict=True):
-        text = text.replace(before, after + "\n")
+    found = list(re.finditer(r"^\| (?:runner|attack) \|.*\n(?:\|.*\n)+", text, flags=re.MULTILINE))
+    for old, new in reversed(list(zip(found, fresh, strict=True))):
+        text = f"{text[: old.start()]}{new}\n{text[old.end() :]}"
     page.write_text(text, encoding="utf-8")
 
 

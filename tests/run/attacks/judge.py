@@ -187,7 +187,7 @@ def _outside(trial: Trial) -> list[str]:
     if trial.answer.get("kept", 0) > LIMITS["output_bytes"] + 4_096:
         found.append(f"{trial.answer['kept']} characters of output were kept")
     # Files that are brought back pass through the caller; output must not.
-    most = 16 * MB if "out" in trial.name else 64 * MB
+    most = 32 * MB if trial.name.startswith(("m_out", "res_output")) else 64 * MB
     if trial.answer.get("grown", 0) > most:
         found.append(f"the caller grew by {trial.answer['grown'] // MB} MB")
     if HOST_WRITTEN.exists() and trial.name == "fs_write_host_tmp":

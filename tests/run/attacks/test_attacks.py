@@ -25,11 +25,8 @@ PAGE = ROOT / "docs" / "explanation" / "sandbox.md"
 needs_attacks = pytest.mark.skipif(not ATTACKS.exists(), reason="the attacks of the benchmark are not here")
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the native runner and its attacks are for Linux")
 
-LANDLOCK_CANNOT = {
-    "fs_chmod", "fs_stat_probe", "m_fs_exists", "m_fs_git_moved", "m_fs_home_marks", "m_fs_skill_marks", "m_fs_watch",
-}  # fmt: skip
-"""What Landlock alone leaves open: to mark, measure and watch files by their names, and to move a folder away."""
-
+LANDLOCK_CANNOT = {"fs_chmod", "fs_stat_probe"}
+"""What Landlock alone leaves open: to mark and to measure files that it does not let anybody open."""
 
 SLOW = {"m_disk_many_files", "m_proc_long_look", "m_proc_slow_watchers"}
 """Attacks that take as long as they are given, and show little in the time that a test has."""

@@ -88,7 +88,6 @@ assert "名前 ✓" in os.listdir(".")
 import os
 assert os.path.expanduser("~") == os.getcwd()
 assert os.access(".", os.R_OK | os.W_OK | os.X_OK)
-assert not os.access("/usr/bin", os.W_OK)
 """,
     "random numbers and clocks": """
 import os, secrets, time, uuid

@@ -117,6 +117,10 @@ def _leave_nothing(
     assert after == before
 
 
+RUNS = int(os.environ.get("METIER_TEST_RUNS", "40"))
+"""How many times several jobs are run; a thousand takes a minute."""
+
+
 @pytest.mark.covers("O-70")
 def test_many_runs_leave_nothing_behind(
     runner: NativeRunner,
@@ -129,7 +133,7 @@ def test_many_runs_leave_nothing_behind(
     run("true", stdin=b"x")
 
     def many() -> None:
-        for at in range(int(os.environ.get("METIER_TEST_RUNS", "40"))):
+        for at in range(RUNS):
             assert run("sh", "-c", "cat; echo err >&2; sleep 600 & exit 3", stdin=b"in").stdout == "in"
             assert run("no-such-program", stdin=b"in").exit_code == 127
             if at % 20 == 0:

@@ -155,7 +155,7 @@ def test_a_job_works_below_a_place_that_is_shown_elsewhere(sh: Run, workspace: P
 def test_a_place_can_be_shown_almost_anywhere(sh: Run, workspace: Path, skill: Path, at: str) -> None:
     outcome = sh(f"cat {at}/scripts/run.sh; touch {at}/x || echo refused",
                  places=(Place(str(workspace), is_writable=True), Place(str(skill), at=at)))  # fmt: skip
-    assert outcome.stdout == "echo ran in $PWD\nrefused\n"
+    assert outcome.stdout == "echo ran in $PWD\nrefused\n", outcome
 
 
 @has_view

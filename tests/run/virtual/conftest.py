@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -24,3 +24,18 @@ def shell(_shared: tuple[VirtualShell, bytes]) -> VirtualShell:
     shell.unmount("demo")
     shell.restore(beginning)
     return shell
+
+
+HOSTILE = {
+    # A sum in more parentheses than the interpreter has stack for.
+    "crash": "a=$(printf '(%.0s' $(seq 90000)); b=$(printf ')%.0s' $(seq 90000)); "
+    'echo "$a$a$a$a$a$a$a$a${a}1$b$b$b$b$b$b$b$b$b" | bc',
+    # A value so deep that to print it takes more memory than there is.
+    "memory": "jq -n \"$(printf '[%.0s' $(seq 90000))$(printf ']%.0s' $(seq 90000))\"",
+}
+
+
+@pytest.fixture(scope="session")
+def hostile() -> Callable[[str], str]:
+    """Commands that end the interpreter, by what ends it."""
+    return HOSTILE.__getitem__

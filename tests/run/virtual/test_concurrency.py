@@ -121,22 +121,6 @@ def test_an_isolated_command_that_crashes_touches_nothing(own: VirtualShell) -> 
     assert own.execute("cat /f").stdout == "kept\n"
 
 
-def test_a_shell_that_is_forgotten_leaves_no_process() -> None:
-    import gc
-    import sys
-
-    if sys.platform != "linux":
-        pytest.skip("this is how Linux shows processes")
-    shell = VirtualShell()
-    shell.execute("true")
-    connection = shell._keeper.connection
-    assert connection is not None
-    pid = getattr(connection.worker, "pid", None)
-    del connection, shell
-    gc.collect()
-    assert pid is None or not os.path.exists(f"/proc/{pid}")
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_neither_uses_nor_ends_the_worker(own: VirtualShell) -> None:

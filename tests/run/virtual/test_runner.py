@@ -16,7 +16,8 @@ import pytest
 
 from metier.run import Job, Limits, PlainRunner
 from metier.run.job import OutputLine, Place
-from metier.run.virtual import VirtualRunner
+from metier.run.virtual import VirtualRunner, caging
+from metier.run.virtual.starting import PlainWorker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="paths and links as POSIX has them")
 
@@ -238,13 +239,11 @@ def test_a_job_that_takes_too_long_is_ended_and_changes_nothing(runner: VirtualR
     assert runner.run_blocking(bash("echo alive")).stdout == "alive\n"
 
 
-def test_a_job_that_crashes_the_interpreter_is_an_outcome(runner: VirtualRunner, work: Path) -> None:
+def test_a_job_that_crashes_the_interpreter_is_an_outcome(
+    runner: VirtualRunner, work: Path, hostile: Callable[[str], str]
+) -> None:
     (work / "f").write_text("old")
-    crash = (
-        "a=$(printf '(%.0s' $(seq 90000)); b=$(printf ')%.0s' $(seq 90000)); "
-        'echo "$a$a$a$a$a$a$a$a${a}1$b$b$b$b$b$b$b$b$b" | bc'
-    )
-    outcome = runner.run_blocking(bash(f"echo new > f; {crash}", work))
+    outcome = runner.run_blocking(bash(f"echo new > f; {hostile('crash')}", work))
     assert (outcome.killed_by, outcome.exit_code) == ("crash", 139)
     assert "No file was changed." in outcome.stderr
     assert (work / "f").read_text() == "old"
@@ -365,7 +364,7 @@ def test_many_jobs_leave_nothing_behind(work: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux tells the time of another process")
-def test_a_warm_job_costs_no_more_than_a_process(runner: VirtualRunner) -> None:
+def test_a_warm_job_costs_no_more_than_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound with room, as other programs disturb such measurements; benchmarks have the number."""
     import resource
 
@@ -383,14 +382,15 @@ def test_a_warm_job_costs_no_more_than_a_process(runner: VirtualRunner) -> None:
         return total
 
     job = bash("echo hi")
-    runner.run_blocking(job)
-    pid = getattr(runner._idle[-1].connection.worker, "pid", None)
-    if pid is None:
-        pytest.skip("the worker is in a cage of its own")
-    began = used(pid)
-    for _ in range(300):
+    monkeypatch.setattr(caging, "tier", lambda: None)
+    with VirtualRunner() as runner:
         runner.run_blocking(job)
-    ours = used(pid) - began
+        worker = runner._idle[-1].connection.worker
+        assert isinstance(worker, PlainWorker)
+        began = used(worker.pid)
+        for _ in range(300):
+            runner.run_blocking(job)
+        ours = used(worker.pid) - began
     began = processes()
     for _ in range(300):
         subprocess.run(["true"], check=True)

@@ -28,18 +28,16 @@ _SETGROUPS, _SETRESUID, _SETRESGID = (116, 117, 119) if MACHINE == "x86_64" else
 _CLOSE_RANGE, _OPENAT2, _MOUNT_SETATTR = 436, 437, 442
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
-NEW_NS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000
-NEW_USER, NEW_PID, NEW_NET = 0x1000_0000, 0x2000_0000, 0x4000_0000
+NEW_NS, NEW_USER, NEW_PID, NEW_NET = 0x0002_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
 
 CAP_DAC_OVERRIDE = 1
-_MOST_CAPABILITIES = 64
 
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _AT_RECURSIVE = 0x8000
 _MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 4, 24, 28
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECUREBITS = 1, 4, 28
 _NO_SETUID_FIXUP = 1 << 2
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 36, 38, 47, 2
 
@@ -107,16 +105,8 @@ def become_user(number: int) -> None:
     _call("setresuid", _SETRESUID, number, number, number)
 
 
-def bound_capabilities(*kept: int) -> None:
-    """Let no program that this process becomes have other capabilities than these."""
-    for capability in range(_MOST_CAPABILITIES):
-        # Fails beyond the last one that this kernel knows, and where the right to do it is missing already.
-        if capability not in kept and _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            return
-
-
 def limit_capabilities(*kept: int) -> None:
-    """Have these capabilities and no other, now and in the programs that this process becomes."""
+    """Have these capabilities and no other; no program that this thread becomes gets more without new privileges."""
     low = sum(1 << capability for capability in kept)
     header = struct.pack("=II", 0x2008_0522, 0)
     data = struct.pack("=6I", low, low, low, 0, 0, 0)
@@ -171,9 +161,18 @@ def bind(source: str, at: str) -> None:
 
 def restrict(at: str, *, is_writable: bool = False) -> None:
     """Let nobody write to a mount, or those in it; no program there gains rights, and nothing is a device."""
-    wanted = struct.pack("=QQQQ", _ATTR_NOSUID | _ATTR_NODEV | (0 if is_writable else _ATTR_RDONLY), 0, 0, 0)
+    always = _ATTR_NOSUID | _ATTR_NODEV
+    wanted = struct.pack("=QQQQ", always if is_writable else always | _ATTR_RDONLY, 0, 0, 0)
     path = ctypes.c_char_p(os.fsencode(at))
     _call("mount_setattr", _MOUNT_SETATTR, -100, path, _AT_RECURSIVE, ctypes.c_char_p(wanted), len(wanted))
+
+
+def make_writable(at: str) -> None:
+    """Make a folder of a file system that nobody may write to a mount of its own, which may be written to."""
+    bind(at, at)
+    wanted = struct.pack("=QQQQ", 0, _ATTR_RDONLY, 0, 0)
+    path = ctypes.c_char_p(os.fsencode(at))
+    _call("mount_setattr", _MOUNT_SETATTR, -100, path, 0, ctypes.c_char_p(wanted), len(wanted))
 
 
 def enter_root(folder: str) -> None:

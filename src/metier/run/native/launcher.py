@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import marshal
@@ -119,12 +120,14 @@ def shared() -> Launcher:
             _shared = None
         if _shared is None:
             _shared = Launcher()
+            atexit.register(close_shared)
         return _shared
 
 
 def close_shared() -> None:
     """End the launcher of this process; the next job starts another."""
     global _shared
+    atexit.unregister(close_shared)
     with _lock:
         launcher, _shared = _shared, None
     if launcher is not None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ROOT = "/tmp"
 """Where the new root is mounted before it becomes the root; it is there on every machine."""
 _MOST_FILES = 20_000
+_FURNITURE = 1024 * 1024
+"""Bytes that the root needs for itself."""
 
 
 def build(wanted: dict[str, Any]) -> None:
@@ -22,7 +24,8 @@ def build(wanted: dict[str, Any]) -> None:
     kernel.stop_sharing_mounts()
     # A place may lie below the folder where the new root goes, and no link may lead elsewhere: it is held before.
     places = [(kernel.open_exactly(source), at, is_writable) for source, at, is_writable in wanted["places"]]
-    kernel.mount("tmpfs", ROOT, "mode=755,size=4m,nr_inodes=4096")
+    # One file system for the root and for temporary files: each takes the kernel as long as many mounts.
+    kernel.mount("tmpfs", ROOT, f"mode=755,size={wanted['scratch'] + _FURNITURE},nr_inodes={_MOST_FILES}")
     _furnish(wanted["base_furniture"])
     _furnish(wanted["furniture"])
     for target, path in wanted["links"]:
@@ -33,7 +36,7 @@ def build(wanted: dict[str, Any]) -> None:
     kernel.restrict(ROOT)
     for name in wanted["devices"]:
         kernel.bind(f"/dev/{name}", f"{ROOT}/dev/{name}")
-    _mount_own(wanted)
+    _mount_own()
     _furnish(wanted["in_scratch"])
     for source, at, is_writable in places:
         try:
@@ -58,10 +61,11 @@ def _furnish(wanted: dict[str, Any]) -> None:
         os.close(descriptor)
 
 
-def _mount_own(wanted: dict[str, Any]) -> None:
+def _mount_own() -> None:
     kernel.mount("proc", f"{ROOT}/proc", is_readonly=True)
     for path in ("/tmp", "/dev/shm"):
-        kernel.mount("tmpfs", ROOT + path, f"mode=1777,size={wanted['scratch']},nr_inodes={_MOST_FILES}")
+        kernel.make_writable(ROOT + path)
+        os.chmod(ROOT + path, 0o1777)
     # A machine without terminals has no use for them here either.
     with contextlib.suppress(OSError):
         kernel.mount_terminals(f"{ROOT}/dev/pts")

@@ -31,7 +31,8 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 NOBODY = 65_534
 """Whom a job runs as when this process is root, whom no limit on processes binds."""
-_NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID | kernel.NEW_IPC | kernel.NEW_UTS | kernel.NEW_CGROUP
+_NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID
+"""Not those of names and of queues between processes: the filter of system calls lets nobody get at either."""
 
 
 def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False) -> Request:
@@ -52,7 +53,7 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
         # One that stays is watched more seldom: it is idle most of the time, and ours.
         "tick": 1.0 if is_endless else 0.025,
         "limits": _limits(job.limits, is_endless=is_endless),
-        "others": 2 + (_processes_of(os.getuid() if drop is None else drop) if tier == "landlock" else 0),
+        "others": _EXTRA[tier] + (_processes_of(os.getuid() if drop is None else drop) if tier == "landlock" else 0),
         "landlock": _rules(readable, writable, tier),
         "writable": _watched(view, tier, scratch),
         "scratch_folders": [
@@ -106,6 +107,8 @@ def _base(tier: Tier, network: str, drop: int | None, system: Pairs, programs: P
     return Base(content, next(_keys))
 
 
+_EXTRA: dict[Tier, int] = {"namespaces": 2, "bubblewrap": 4, "landlock": 2}
+"""How many processes and threads of a cage count beside those of the job."""
 _SCRATCH: dict[Tier, tuple[str, ...]] = {
     "namespaces": ("/tmp", "/dev/shm"),
     "bubblewrap": ("/proc/{pid}/root/tmp", "/proc/{pid}/root/dev/shm"),
@@ -213,13 +216,13 @@ def _rules(readable: list[str], writable: list[str], tier: Tier) -> dict[str, An
         "version": version,
         "readable": ["/"],
         "writable": [*writable, "/tmp", "/dev/shm"],
-        "devices": [*devices, "/dev/pts"],
+        "devices": ["/dev"],
     }
 
 
 _LINKS = (
     ("/proc/self/fd", "/dev/fd"), ("/proc/self/fd/0", "/dev/stdin"), ("/proc/self/fd/1", "/dev/stdout"),
-    ("/proc/self/fd/2", "/dev/stderr"), ("pts/ptmx", "/dev/ptmx"),
+    ("/proc/self/fd/2", "/dev/stderr"), ("pts/ptmx", "/dev/ptmx"), ("../usr/lib/os-release", "/etc/os-release"),
 )  # fmt: skip
 
 
@@ -277,7 +280,7 @@ def _users(home: str, drop: int | None) -> tuple[tuple[str, bytes], ...]:
     others = "" if user == 0 else "root:x:0:0::/:/bin/sh\n"
     groups = "" if group == 0 else "root:x:0:\n"
     return (
-        ("/etc/gitconfig", git_settings()),
+        *((("/etc/gitconfig", git_settings()),) if drop is not None else ()),
         ("/etc/passwd", os.fsencode(f"{others}metier:x:{user}:{group}::{at_home}:/bin/sh\n")),
         ("/etc/group", f"{groups}metier:x:{group}:\n".encode()),
     )

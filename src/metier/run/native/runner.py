@@ -283,6 +283,8 @@ class _Cage:
         if "failed" in told:
             return CANNOT_START, self._killed_by, _cannot(self._job, told["failed"])
         killed_by = self._killed_by or _cause(told.get("killed_by"))
+        if self._tier == "bubblewrap" and "begun" not in told and killed_by is None:
+            return CANNOT_START, None, _cannot(self._job, "bubblewrap could not make its cage")
         if "status" not in told:
             return 128 + signal.SIGKILL, killed_by or "signal", ""
         if killed_by == "timeout":

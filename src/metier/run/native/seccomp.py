@@ -8,16 +8,22 @@ older way, whose arguments a filter can see.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+Step: TypeAlias = tuple[int, int, int, int]
+"""An instruction: its code, how many to skip if it holds and if not, and a value."""
+
 _EPERM, _ENOSYS, _EAFNOSUPPORT, _EOPNOTSUPP = 1, 38, 97, 95
 
 _AUDIT = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
-_LOAD, _EQUAL, _ANY_OF, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+_LOAD, _EQUAL, _ANY_OF, _AT_LEAST, _JUMP, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x05, 0x06
+_FAR = 255
+"""How far a decision can jump."""
 _ALLOW, _KILL, _ERROR = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
+_LET: Step = (_RETURN, 0, 0, _ALLOW)
 _NUMBER, _ARCH, _ARGUMENT = 0, 4, 16
 """Where things are in what a filter is shown; an argument has eight bytes, of which the lower four come first."""
 
@@ -95,7 +101,29 @@ def program(machine: str, families: tuple[int, ...], *, is_alone: bool = True) -
     processes, and files by their names in ways that an old Landlock does not know.
     """
     column = 0 if machine == "x86_64" else 1
-    code: list[tuple[int, int, int, int]] = [
+    cases: dict[int, list[Step]] = {}
+    for table, error in ((_REFUSED, _EPERM), (_ABSENT, _ENOSYS), (_UNSUPPORTED, _EOPNOTSUPP)):
+        for numbers in table.values():
+            _add(cases, numbers[column], [_refuse(error)])
+    namespaces = [*_argument(0), (_ANY_OF, 0, 1, _NAMESPACES), _refuse(_EPERM)]
+    _add(cases, _CLONE[column], namespaces)
+    requests = [*_one_of(_TERMINAL_INPUT, _EPERM), *_one_of(_RESERVING, _EOPNOTSUPP)]
+    _add(cases, _IOCTL[column], [*_argument(1), *requests])
+    allowed = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
+    _add(cases, _SOCKET[column], [*_argument(0), *allowed, _refuse(_EAFNOSUPPORT)])
+    _add(cases, _SOCKETPAIR[column], [*_argument(0), (_EQUAL, 1, 0, UNIX), _refuse(_EAFNOSUPPORT)])
+    # The limits of others, the warden's among them, are not a job's to set.
+    for others, at in (_LIMITS, *(() if is_alone else _OTHERS)):
+        _add(cases, others[column], [*_argument(at), (_EQUAL, 1, 0, 0), _refuse(_EPERM)])
+    if not is_alone:
+        _add(cases, _TRUNCATE[column], [_refuse(_EPERM)])
+    set_ids = [(_ANY_OF, 0, 1, _SET_IDS), _refuse(_EPERM)]
+    for modes, at in _MODES:
+        _add(cases, modes[column], [*_argument(at), *set_ids])
+    for opens, at in _OPENS:
+        mode = [*_argument(at + 1), *set_ids]
+        _add(cases, opens[column], [*_argument(at), (_ANY_OF, 0, len(mode), _CREATING), *mode])
+    code: list[Step] = [
         (_LOAD, 0, 0, _ARCH),
         (_EQUAL, 1, 0, _AUDIT[machine]),
         (_RETURN, 0, 0, _KILL),
@@ -104,46 +132,48 @@ def program(machine: str, families: tuple[int, ...], *, is_alone: bool = True) -
     if machine == "x86_64":
         # Numbers of the old half-wide interface, which mean the same calls.
         code += [(_AT_LEAST, 0, 1, 0x4000_0000), (_RETURN, 0, 0, _KILL)]
-    for table, error in ((_REFUSED, _EPERM), (_ABSENT, _ENOSYS), (_UNSUPPORTED, _EOPNOTSUPP)):
-        for numbers in table.values():
-            number = numbers[column]
-            if number is not None:
-                code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERROR | error)]
-    # The limits of others, the warden's among them, are not a job's to set.
-    for numbers, at in (_LIMITS, *(() if is_alone else _OTHERS)):
-        code += _when(numbers[column], [*_argument(at), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _ERROR | _EPERM)])
-    if not is_alone:
-        code += [(_EQUAL, 0, 1, _TRUNCATE[column]), (_RETURN, 0, 0, _ERROR | _EPERM)]
-    code += _when(_CLONE[column], [*_argument(0), (_ANY_OF, 0, 1, _NAMESPACES), (_RETURN, 0, 0, _ERROR | _EPERM)])
-    code += _when(_IOCTL[column], [*_argument(1), *_one_of(_TERMINAL_INPUT, _EPERM), *_one_of(_RESERVING, _EOPNOTSUPP)])
-    allowed = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
-    code += _when(_SOCKET[column], [*_argument(0), *allowed, (_RETURN, 0, 0, _ERROR | _EAFNOSUPPORT)])
-    code += _when(_SOCKETPAIR[column], [*_argument(0), (_EQUAL, 1, 0, UNIX), (_RETURN, 0, 0, _ERROR | _EAFNOSUPPORT)])
-    refuse_ids = [(_ANY_OF, 0, 1, _SET_IDS), (_RETURN, 0, 0, _ERROR | _EPERM)]
-    for numbers, at in _MODES:
-        number = numbers[column]
-        if number is not None:
-            code += _when(number, [*_argument(at), *refuse_ids])
-    for numbers, at in _OPENS:
-        number = numbers[column]
-        if number is not None:
-            mode = [*_argument(at + 1), *refuse_ids]
-            code += _when(number, [*_argument(at), (_ANY_OF, 0, len(mode), _CREATING), *mode])
-    code.append((_RETURN, 0, 0, _ALLOW))
+    code += _decide(_stretches(cases))
     return b"".join(struct.pack("=HBBI", *step) for step in code)
 
 
-def _argument(at: int) -> Iterator[tuple[int, int, int, int]]:
+def _add(cases: dict[int, list[Step]], number: int | None, steps: list[Step]) -> None:
+    """Steps for one call; whoever comes to their end may make it."""
+    if number is not None:
+        cases[number] = steps if steps[-1][0] == _RETURN and len(steps) == 1 else [*steps, _LET]
+
+
+def _stretches(cases: dict[int, list[Step]]) -> list[tuple[int, list[Step]]]:
+    """The numbers from which on there are other steps than before; calls without any may be made."""
+    edges = sorted({0, *cases, *(number + 1 for number in cases)})
+    found: list[tuple[int, list[Step]]] = []
+    for number in edges:
+        steps = cases.get(number, [_LET])
+        if not found or found[-1][1] != steps:
+            found.append((number, steps))
+    return found
+
+
+def _decide(stretches: list[tuple[int, list[Step]]]) -> list[Step]:
+    """Find the steps for a call by halves: the kernel tries out the whole filter for each call when it is set."""
+    if len(stretches) == 1:
+        return stretches[0][1]
+    middle = len(stretches) // 2
+    below, above = _decide(stretches[:middle]), _decide(stretches[middle:])
+    first = stretches[middle][0]
+    if len(below) <= _FAR:
+        return [(_AT_LEAST, len(below), 0, first), *below, *above]
+    return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
+
+
+def _refuse(error: int) -> Step:
+    return (_RETURN, 0, 0, _ERROR | error)
+
+
+def _argument(at: int) -> Iterator[Step]:
     yield (_LOAD, 0, 0, _ARGUMENT + 8 * at)
 
 
-def _one_of(values: tuple[int, ...], error: int) -> Iterator[tuple[int, int, int, int]]:
+def _one_of(values: tuple[int, ...], error: int) -> Iterator[Step]:
     for value in values:
         yield (_EQUAL, 0, 1, value)
-        yield (_RETURN, 0, 0, _ERROR | error)
-
-
-def _when(number: int, steps: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-    """Steps for one call; whoever comes to their end may make it."""
-    body = [*steps, (_RETURN, 0, 0, _ALLOW)]
-    return [(_EQUAL, 0, len(body), number), *body]
+        yield _refuse(error)

@@ -30,11 +30,10 @@ _SETTINGS = (
 )  # fmt: skip
 """Folders of `/etc` that programs read and that tell nothing about anybody."""
 _SMALL_SETTINGS = (
-    "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "pki/tls/openssl.cnf", "protocols", "services",
-    "ssl/openssl.cnf", "timezone",
+    "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "pki/tls/openssl.cnf", "ssl/openssl.cnf",
 )  # fmt: skip
 """Files of the same kind. What they say is copied, which is less work than to show them."""
-_FOR_NAMES = ("resolv.conf", "host.conf", "gai.conf")
+_FOR_NAMES = ("resolv.conf", "host.conf", "gai.conf", "protocols", "services")
 """More of them for a job that finds hosts by itself."""
 _SMALL = 256 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom")

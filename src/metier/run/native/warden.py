@@ -21,7 +21,7 @@ import sys
 import time
 
 from metier.run.native import kernel, landlock, mounts
-from metier.run.native.watch import Disk, Memory, Tree
+from metier.run.native.watch import Disk, Memory, Tree, children
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
@@ -193,8 +193,7 @@ class _Warden:
     def _end(self, cause: str | None, tree: Tree) -> None:
         """Leave no process of the job behind."""
         if cause in ("timeout", "cancel"):
-            with contextlib.suppress(OSError):
-                os.killpg(self._job, signal.SIGTERM)
+            self._ask_to_end(tree)
             deadline = time.monotonic() + _GRACE
             while tree.processes() and time.monotonic() < deadline:
                 self._bury()
@@ -211,6 +210,17 @@ class _Warden:
             except ChildProcessError:
                 return
             time.sleep(0.0005)
+
+    def _ask_to_end(self, tree: Tree) -> None:
+        if self._tier != "bubblewrap":
+            with contextlib.suppress(OSError):
+                os.killpg(self._job, signal.SIGTERM)
+            return
+        # Bubblewrap is two processes, and would take the job with it.
+        for pid in tree.processes():
+            if pid != self._job and pid not in children(self._job):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
 
     def _give_back(self) -> None:
         """Files that a job made as another user belong to whom the folder they are in belongs to."""
@@ -276,6 +286,7 @@ def inside_bubblewrap() -> NoReturn:
                 os.chdir(wanted["folder"])
                 limit(wanted["limits"], wanted["others"])
                 confine(wanted)
+                _tell(control, begun=1)
                 os.execve(wanted["program"], wanted["argv"], wanted["env"])
             except BaseException as error:
                 _tell(control, failed=_reason(error))
@@ -292,8 +303,6 @@ def confine(wanted: dict[str, Any]) -> None:
     user = wanted["drop"]
     if user is not None:
         kernel.become_user(user)
-    kernel.bound_capabilities(*(() if user is None else (kernel.CAP_DAC_OVERRIDE,)))
-    if user is not None:
         kernel.limit_capabilities(kernel.CAP_DAC_OVERRIDE)
     else:
         kernel.limit_capabilities()

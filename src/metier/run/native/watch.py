@@ -29,13 +29,13 @@ class Tree:
         found: list[int] = []
         pending = [self._me]
         while pending:
-            for child in _children(pending.pop()):
+            for child in children(pending.pop()):
                 found.append(child)
                 pending.append(child)
         return found
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """The children of a process, whichever of its threads made them."""
     found = []
     with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ class Memory:
         used += max(0, min(sum(map(_held_for, processes)), gone))
         if any(map(_shares, processes)):
             # It can be filled and then taken out of every process's sight.
-            used = max(used, shared + sum(_fields(f"/proc/{pid}/status").get(b"RssAnon", 0) for pid in processes))
+            used = max(used, shared + sum(_sizes(f"/proc/{pid}/status", b"RssAnon:")[0] for pid in processes))
         self._look_at, self._seen = time.monotonic() + 10 * (time.monotonic() - now), machine
         self.peak = max(self.peak, used)
         return used > self._limit
@@ -97,19 +97,23 @@ class _Machine:
 
 
 def _machine() -> _Machine:
-    found = _fields("/proc/meminfo")
-    return _Machine(found.get(b"MemAvailable", 0), found.get(b"Shmem", 0))
+    return _Machine(*_sizes("/proc/meminfo", b"MemAvailable:", b"\nShmem:"))
 
 
-def _fields(path: str) -> dict[bytes, int]:
-    """The lines of a file of the kernel's that give sizes, in bytes."""
-    found = {}
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        for line in file:
-            name, _, value = line.partition(b":")
-            words = value.split()
-            if len(words) == 2 and words[1] == b"kB":
-                found[name] = int(words[0]) * 1024
+def _sizes(path: str, *names: bytes) -> list[int]:
+    """Sizes in a file of the kernel's, in bytes, by what stands before them; 0 for what is not there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(descriptor, 16_384)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return [0] * len(names)
+    found = []
+    for name in names:
+        words = text.partition(name)[2][:64].split(maxsplit=1)
+        found.append(int(words[0]) * 1024 if words and words[0].isdigit() else 0)
     return found
 
 
@@ -119,7 +123,7 @@ def _held_for(pid: int) -> int:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         descriptors = 0
-    return _fields(f"/proc/{pid}/status").get(b"VmPTE", 0) + max(0, descriptors - 16) * _MOST_IN_A_SOCKET
+    return _sizes(f"/proc/{pid}/status", b"VmPTE:")[0] + max(0, descriptors - 16) * _MOST_IN_A_SOCKET
 
 
 def _shares(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 import weakref
 from typing import TYPE_CHECKING
@@ -104,6 +105,9 @@ class Connection:
     def kill(self) -> None:
         """End the worker while somebody else is asking it, who then loses it."""
         self.worker.kill()
+        # Whoever waits is woken, even if something holds the other end open.
+        with contextlib.suppress(OSError):
+            self.worker.channel.shutdown(socket.SHUT_RDWR)
 
     def _next(
         self, deadline: float, seconds: float, should_stop: Callable[[], bool] | None

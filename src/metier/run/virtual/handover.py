@@ -228,7 +228,8 @@ def _shown(records: Sequence[Record], program: str, skills: Collection[str]) -> 
     tops = {path.split("/")[1] for path, kind, _ in records if kind != "d" or path.count("/") == 1}
     empty = {"home", "root"} - {path.split("/")[1] for path, kind, _ in records if kind != "d"}
     files = {path[1:] for path, kind, _ in records if kind != "d" and path.count("/") == 1}
-    needed = [os.path.realpath(path) for path in (program, sys.executable, sys.base_prefix)]
+    named = (program, sys.executable, sys.prefix, sys.base_prefix)
+    needed = [*named, *map(os.path.realpath, named)]
     hiding = {name for name in tops if any(is_inside(path, f"/{name}") for path in needed)}
     return frozenset(tops - empty - files - hiding - _SYSTEM - {path.split("/")[1] for path in skills})
 

@@ -13,8 +13,6 @@ MOST_TOTAL_BYTES = 100_000_000
 MOST_FILES = 9_000
 MOST_DEPTH = 100
 """What the interpreter itself takes, whatever it is told: bytes in a file and in all, nodes, folders in a path."""
-FUNCTION_DEPTH = 16
-"""How many functions of a script may call one another; the interpreter has no setting for it."""
 MOST_SECONDS = 600.0
 _MOST = {
     "seconds": MOST_SECONDS,

@@ -29,6 +29,17 @@ OPEN_FILES = 256
 """Each interpreter and each folder that is kept has a few."""
 _PATIENCE = 1.0
 """Seconds that one has to end by itself after it hung up."""
+_IMPORTED = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+for name, folder in packages.items():
+    spec = spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+    sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+from metier.run.virtual.worker import main
+main()
+"""
+"""The packages are named one by one, as the folders that they are in may not be there to be searched."""
 _OUT_OF_MEMORY = b"memory allocation of"
 """How the interpreter begins to say that it got no more memory, which ends it."""
 
@@ -64,10 +75,10 @@ def start_worker() -> Worker:
 
 
 def worker_command() -> tuple[str, ...]:
-    """The command that is a worker: it reads from the folders of `worker_folders` and from nowhere else."""
-    paths = repr(list(worker_folders()))
-    code = f"import sys; sys.path[:0] = {paths}; from metier.run.virtual.worker import main; main()"
-    return (sys.executable, "-I", "-S", "-c", code)
+    """The command that is a worker: it reads from its two packages and from nowhere else."""
+    ours, theirs = worker_folders()
+    packages = {"metier": os.path.join(ours, "metier"), "bashkit": os.path.join(theirs, "bashkit")}
+    return (sys.executable, "-I", "-S", "-c", f"packages = {packages!r}\n{_IMPORTED}")
 
 
 def worker_folders() -> tuple[str, str]:

@@ -1,0 +1,98 @@
+"""What a worker is kept in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from metier.run.virtual import VirtualShell, caging, starting
+from metier.run.virtual.connection import Connection
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="cages are made by Linux")
+
+
+def test_a_plain_worker_works_where_there_is_no_cage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caging, "tier", lambda: None)
+    with VirtualShell() as shell:
+        assert shell.execute("echo hi").stdout == "hi\n"
+        connection = shell._keeper.connection
+        assert connection is not None
+        assert isinstance(connection.worker, starting.PlainWorker)
+
+
+@linux
+@pytest.mark.parametrize("tier", ["namespaces", "bubblewrap", "landlock"])
+def test_a_worker_works_in_every_cage_that_can_be_made_here(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from metier.run.native import NativeRunner
+
+    if NativeRunner(tier=tier).tier is None:  # type: ignore[arg-type]
+        pytest.skip(f"there is no {tier} here")
+    monkeypatch.setattr(caging, "tier", lambda: tier)
+    with VirtualShell() as shell:
+        assert shell.execute("echo hi > /f; cat /f").stdout == "hi\n"
+        connection = shell._keeper.connection
+        assert connection is not None
+        assert not isinstance(connection.worker, starting.PlainWorker)
+
+
+@linux
+@pytest.mark.parametrize("is_caged", [False, True])
+def test_a_worker_that_is_ended_is_gone(is_caged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_caged:
+        monkeypatch.setattr(caging, "tier", lambda: None)
+    connection = Connection()
+    connection.ask({"op": "analyze"}, [b"echo hi"])
+    connection.close()
+    connection.close()
+    assert not connection.is_alive
+
+
+@linux
+def test_a_plain_worker_has_no_environment_and_no_descriptors_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setattr(caging, "tier", lambda: None)
+    monkeypatch.setenv("HOST_SECRET", "canary")
+    with open(os.devnull) as held, VirtualShell() as shell:
+        os.set_inheritable(held.fileno(), True)
+        shell.execute("true")
+        connection = shell._keeper.connection
+        assert connection is not None
+        assert isinstance(connection.worker, starting.PlainWorker)
+        pid = connection.worker.pid
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            assert file.read() == b""
+        links = [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd") if int(name) > 2]
+    assert [link for link in links if not link.startswith(("socket:", "anon_inode:"))] == []
+
+
+@linux
+def test_a_plain_worker_that_is_forgotten_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    import gc
+    import os
+
+    monkeypatch.setattr(caging, "tier", lambda: None)
+    shell = VirtualShell()
+    shell.execute("true")
+    connection = shell._keeper.connection
+    assert connection is not None
+    assert isinstance(connection.worker, starting.PlainWorker)
+    pid = connection.worker.pid
+    del connection, shell
+    gc.collect()
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+@linux
+@pytest.mark.parametrize("is_caged", [False, True])
+def test_crash_and_memory_are_told_apart_in_a_cage_and_outside(
+    is_caged: bool, monkeypatch: pytest.MonkeyPatch, hostile: Callable[[str], str]
+) -> None:
+    if not is_caged:
+        monkeypatch.setattr(caging, "tier", lambda: None)
+    with VirtualShell() as shell:
+        for name in ("crash", "memory"):
+            outcome = shell.execute(hostile(name))
+            assert (outcome.killed_by, outcome.exit_code) == (name, {"crash": 139, "memory": 137}[name])
