@@ -17,8 +17,15 @@ import pytest
 
 from metier.run import Job, Limits, NativeRunner, Outcome
 
-if sys.platform != "linux":
-    collect_ignore_glob = ["test_*.py"]
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to other systems only what is worked out beforehand."""
+    if sys.platform != "linux":
+        for item in items:
+            if HERE in item.path.parents and item.path.name != "test_seccomp.py":
+                item.add_marker(pytest.mark.skip(reason="cages are made by Linux"))
 
 
 # Root has no use for bubblewrap: it makes no user of its own for a job.
@@ -122,7 +129,7 @@ def wait_until() -> Callable[[Callable[[], object]], bool]:
         while time.monotonic() < deadline:
             if condition():
                 return True
-            time.sleep(0.005)
+            time.sleep(0.02)
         return False
 
     return wait

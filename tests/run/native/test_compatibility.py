@@ -14,7 +14,8 @@ import pytest
 from metier.run import Outcome, Place, command_for
 
 Run = Callable[..., Outcome]
-TIERS_WITH_A_VIEW = ["namespaces"] if os.geteuid() == 0 else ["namespaces", "bubblewrap"]
+IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
+TIERS_WITH_A_VIEW = ["namespaces"] if IS_ROOT else ["namespaces", "bubblewrap"]
 has_view = pytest.mark.parametrize("tier", TIERS_WITH_A_VIEW, indirect=True)
 
 PROGRAMS = {

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from metier.run import TIMED_OUT, NativeRunner, Outcome
+from metier.run.native import cages
 
 Run = Callable[..., Outcome]
 Alive = Callable[[str], list[str]]
@@ -102,6 +103,7 @@ def _leave_nothing(
     wait_until: Callable[..., bool],
 ) -> None:
     (launcher,) = launchers()
+    cages.clear()
     assert wait_until(lambda: not _children(launcher))
     before = (
         _descriptors(),
@@ -111,6 +113,7 @@ def _leave_nothing(
     )
     body()
     assert launchers() == [launcher]
+    cages.clear()  # which would end by themselves, after a while
     assert wait_until(lambda: not _children(launcher))
     assert list(own_temp.iterdir()) == []
     after = (_descriptors(), _descriptors(launcher), threading.active_count(), Path("/proc/self/mountinfo").read_text())

@@ -13,7 +13,8 @@ from metier.errors import IsolationMissing
 from metier.run import CANNOT_START, Outcome, Place
 
 Run = Callable[..., Outcome]
-TIERS_WITH_A_VIEW = ["namespaces"] if os.geteuid() == 0 else ["namespaces", "bubblewrap"]
+IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
+TIERS_WITH_A_VIEW = ["namespaces"] if IS_ROOT else ["namespaces", "bubblewrap"]
 has_view = pytest.mark.parametrize("tier", TIERS_WITH_A_VIEW, indirect=True)
 """What needs a view of the job's own."""
 

@@ -6,9 +6,10 @@ The parts, from the outside in:
     view        which files a job sees
     request     all that makes the cage of a job, worked out beforehand
     pipes       what a job writes, in the order in which it did
+    cages       empty cages, for jobs that fit into them
     launcher    this side of the launcher
     zygote      the launcher: a small process that forks a warden for each job
-    warden      builds a cage, starts the job in it, watches it and ends it
+    warden      builds a cage, starts the job in it, watches it and ends it; `words` is what it says beside its report
     mounts, bubblewrap, landlock, seccomp   what a cage is made of
     resident    a program that stays in a cage
     watch       what a job uses

@@ -127,6 +127,9 @@ def shared() -> Launcher:
 def close_shared() -> None:
     """End the launcher of this process; the next job starts another."""
     global _shared
+    from metier.run.native import cages
+
+    cages.clear()
     atexit.unregister(close_shared)
     with _lock:
         launcher, _shared = _shared, None

@@ -45,6 +45,8 @@ class Pipes:
             ends.append(write)
         self.given: tuple[int, int] = (ends[0], ends[1])
         """The ends that the job writes to."""
+        self.are_given = True
+        """Whether this side still has them too."""
 
     @property
     def are_open(self) -> bool:
@@ -54,6 +56,7 @@ class Pipes:
     def give_away(self) -> None:
         """Let go of the ends that the job has by now."""
         self._given.close()
+        self.are_given = False
 
     def close(self) -> None:
         """Let go of everything."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Tier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock"]
 """How a cage is made: namespaces of our own, those of bubblewrap, or none, where Landlock alone bounds files."""
 
+Fit: TypeAlias = tuple[object, ...]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 NOBODY = 65_534
@@ -61,6 +62,7 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
         ],
         "scratch": max(job.limits.disk_bytes, 64 * 1024),
         "places": [(place.path, place.seen_at, place.is_writable) for place in view.places],
+        "is_reusable": tier == "namespaces" and network != "restricted" and not is_endless,
     }
     if tier == "namespaces":
         asked.update(_furniture(view.places, _users(env["HOME"], drop)))
@@ -69,7 +71,14 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
         # The rest of the cage is made by a new process, which knows only the request.
         asked.update({name: base.content[name] for name in ("network", "drop", "filter")})
         asked["bubblewrap"] = bubblewrap.command({**base.content, **asked})
-    return Request(asked, base)
+    return Request(asked, base, _fit(asked, base, view) if asked["is_reusable"] else None)
+
+
+def _fit(asked: dict[str, Any], base: Base, view: View) -> Fit:
+    """What must be the same for a job to run in the cage of another: all that a cage is made of, down to each file."""
+    there = tuple((found.st_dev, found.st_ino) for found in (os.stat(place.path) for place in view.places))
+    limits = tuple(value for name, value in asked["limits"].items() if name != "seconds")
+    return (base.key, view.places, there, limits, asked["scratch"], asked["env"]["HOME"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,8 @@ class Request:
 
     asked: Mapping[str, Any]
     base: Base
+    fit: Fit | None = None
+    """Equal for jobs that can use the same cage one after the other."""
 
 
 _keys = itertools.count(1)

@@ -18,6 +18,8 @@ from metier.errors import IsolationMissing, MetierError
 from metier.run.choosing import WHAT_TO_DO
 from metier.run.hosts import checked_hosts
 from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome, Usage
+from metier.run.native.cages import keep
+from metier.run.native.words import TAKEN
 from metier.run.output import streams
 from metier.run.proxy import Contacts
 from metier.run.runner import Capabilities
@@ -127,6 +129,12 @@ class NativeRunner:
         with cage:
             return cage.outcome(started, should_stop)
 
+    def close(self) -> None:
+        """End what is kept ready for the jobs to come, of all native runners of this process."""
+        from metier.run.native.launcher import close_shared
+
+        close_shared()
+
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
         return await run_in_thread(self, job, on_output)
@@ -151,6 +159,7 @@ class _Cage:
         self._proxy: AllowListProxy | None = None
         self._contacts = Contacts()
         self._killed_by: KilledBy | None = None
+        self._is_kept = False
 
     def start(self) -> None:
         """Have the cage made and the job started; whoever does that then enters it, and leaves it at the end."""
@@ -165,6 +174,10 @@ class _Cage:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+        if self._is_kept:
+            keep(self._request, self._cage)
+        else:
+            self._cage.close()
 
     def _start(self) -> None:
         # Only Linux has what these are made of.
@@ -180,14 +193,19 @@ class _Cage:
             if request.may_drop():
                 os.chown(scratch, request.NOBODY, request.NOBODY)
         _check(self._job)
-        asked = request.request_for(self._job, self._tier, scratch=scratch)
+        self._request = request.request_for(self._job, self._tier, scratch=scratch)
         self._pipes = Pipes(self._streams, is_ordered=self._is_followed)
         self._open.callback(self._pipes.close)
+        self._enter()
+
+    def _enter(self, *, anew: bool = False) -> None:
+        """Have the job started, in a new cage or one that is empty."""
+        from metier.run.native.cages import caged
+
         with _stdin(self._job.stdin) as stdin:
-            self._control, self._warden = launch(asked, (stdin, *self._pipes.given))
-        self._pipes.give_away()
-        self._open.enter_context(self._control)
-        self._open.callback(os.close, self._warden)
+            self._cage = caged(self._request, (stdin, *self._pipes.given), anew=anew)
+        if not self._cage.is_used:
+            self._pipes.give_away()
 
     def outcome(self, started: float, should_stop: Callable[[], bool] | None) -> Outcome:
         """Read until the job has ended, and say what became of it."""
@@ -201,6 +219,7 @@ class _Cage:
                 self._proxy.close()
         out, err = self._streams
         told = read_report(self._report)
+        self._is_kept = "is_kept" in told and not self._pipes.are_open
         code, killed_by, said = self._judged(told)
         return Outcome(
             exit_code=code,
@@ -220,7 +239,7 @@ class _Cage:
         from metier.run.plain import MAX_SECONDS
 
         latest = started + max(0.0, min(MAX_SECONDS, self._job.limits.seconds)) + _LATE
-        self._pipes.watch(self._control.fileno())
+        self._pipes.watch(self._cage.control.fileno())
         is_ended = False
         while self._pipes.are_open or not is_ended:
             left = latest - time.monotonic()
@@ -229,7 +248,7 @@ class _Cage:
                 self._killed_by = self._killed_by or "timeout"
                 break
             if self._pipes.wait(min(left, _LOOK_UP)) and not self._hear():
-                self._pipes.forget(self._control.fileno())
+                self._pipes.forget(self._cage.control.fileno())
                 is_ended = True
                 latest = min(latest, time.monotonic() + _DRAIN)
             if self._killed_by is None and not is_ended:
@@ -243,15 +262,26 @@ class _Cage:
     def _hear(self) -> bool:
         """Take what the warden says; whether it may say more."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._control, _MOST_REPORT, 1)
+            data, descriptors, _, _ = socket.recv_fds(self._cage.control, _MOST_REPORT, 1)
         except OSError:
-            return False
+            # The other end is gone, with something that it had not read.
+            data, descriptors = b"", []
         if descriptors:
             os.set_inheritable(descriptors[0], False)
             self._open_way_out(socket.socket(fileno=descriptors[0]))
             return True
+        if data == TAKEN:
+            self._pipes.give_away()
+            return True
+        if not data and self._cage.is_used and not self._report and self._pipes.are_given:
+            # It ended by itself right before it was told of this job, which has not begun.
+            self._pipes.forget(self._cage.control.fileno())
+            self._cage.close()
+            self._enter(anew=True)
+            self._pipes.watch(self._cage.control.fileno())
+            return True
         self._report += data
-        return bool(data) and len(self._report) <= _MOST_REPORT
+        return bool(data) and len(self._report) <= _MOST_REPORT and b"\nstatus " not in data
 
     def _open_way_out(self, listener: socket.socket) -> None:
         from metier.run.proxy import AllowListProxy
@@ -262,7 +292,7 @@ class _Cage:
     def _stop(self, why: KilledBy) -> None:
         self._killed_by = why
         with contextlib.suppress(OSError):
-            self._control.send(b"x")
+            self._cage.control.send(b"x")
 
     def _end(self) -> None:
         """End the job, whatever state it is in: by its warden, and without one if that does not answer."""
@@ -273,10 +303,10 @@ class _Cage:
             self._stop(self._killed_by or "cancel")
             deadline = time.monotonic() + _LATE
             poll = select.poll()
-            poll.register(self._control, select.POLLIN)
+            poll.register(self._cage.control, select.POLLIN)
             while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000) and self._hear():
                 pass
-        kill(self._warden)
+        kill(self._cage.warden)
 
     def _judged(self, told: dict[str, str]) -> tuple[int, KilledBy | None, str]:
         """The exit code, why the job was ended, and what to say about it."""
@@ -299,7 +329,7 @@ def launch(wanted: Request, streams: tuple[int, int, int]) -> tuple[socket.socke
     """Have a job started with these streams: the line to its warden, and a descriptor of it."""
     from metier.run.native import launcher, request
 
-    control, theirs = socket.socketpair()
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         with theirs, contextlib.ExitStack() as given:
             paper = request.written(wanted.asked)

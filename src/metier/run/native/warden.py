@@ -22,6 +22,7 @@ import time
 
 from metier.run.native import kernel, landlock, mounts
 from metier.run.native.watch import Disk, Memory, Tree, children
+from metier.run.native.words import TAKEN
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ _SLOW_TICKS = 2
 _GRACE = 0.2
 """Seconds between the request to end and the end, for a job that took too long."""
 _FLAG_UP = 0x1
+_MOST_JOBS = 100
+"""After so many jobs a cage is made anew."""
+_PATIENCE = 2.0
+"""Seconds that an empty cage waits for another job."""
 _MOST_REASON = 500
 _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """What Python ignores, which would stay so in the program of a job."""
@@ -45,7 +50,7 @@ class Held:
 
 
 def main(held: Held, ready: int, base: dict[str, Any]) -> NoReturn:
-    """Be the warden of one job; never returns. `ready` tells that this process has got its user."""
+    """Be the warden of a cage; never returns. `ready` tells that this process has got its user."""
     control = socket.socket(fileno=held.control)
     code = 1
     try:
@@ -55,7 +60,7 @@ def main(held: Held, ready: int, base: dict[str, Any]) -> NoReturn:
             kernel.die_with_parent()
         if os.read(ready, 1):
             kernel.hide_memory()
-            _Warden({**base, **read(held.request)}, control, held).run()
+            _serve(base, control, held)
             code = 0
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -66,6 +71,45 @@ def main(held: Held, ready: int, base: dict[str, Any]) -> NoReturn:
         os._exit(code)
 
 
+def _serve(base: dict[str, Any], control: socket.socket, held: Held) -> None:
+    """Run a job, and then others that fit into the same cage, for as long as it is left as it was."""
+    wanted = {**base, **read(held.request)}
+    if base["tier"] == "namespaces":
+        mounts.build(wanted)
+        if base["network"] == "restricted":
+            listen(control)
+    else:
+        kernel.adopt_orphans()
+    empty = _leftovers(wanted)
+    for number in range(_MOST_JOBS):
+        is_kept = wanted["is_reusable"] and number + 1 < _MOST_JOBS
+        is_kept = _Warden(wanted, control, held).run(empty if is_kept else None)
+        following = _next(control) if is_kept else None
+        if following is None:
+            return
+        held = following
+        wanted = {**base, **read(held.request)}
+
+
+def _next(control: socket.socket) -> Held | None:
+    """The descriptors of the next job; None if none comes, or nobody is there to want one."""
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    deadline = time.monotonic() + _PATIENCE
+    while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        message, descriptors, _, _ = socket.recv_fds(control, 64, 4)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        if len(descriptors) == 4:
+            request, *streams = descriptors
+            control.send(TAKEN)
+            return Held(request, control.fileno(), (streams[0], streams[1], streams[2]))
+        if not message:
+            return None
+        # Something about the job before, which has ended by itself in the meantime.
+    return None
+
+
 class _Warden:
     def __init__(self, wanted: dict[str, Any], control: socket.socket, held: Held) -> None:
         self._wanted, self._control, self._held = wanted, control, held
@@ -74,16 +118,12 @@ class _Warden:
         self._is_first = self._tier == "namespaces"
         self._job = 0
         self._status = 0
+        self._cpu, self._largest = 0.0, 0
         self._begun = time.time() - 1.0
 
-    def run(self) -> None:
+    def run(self, empty: dict[str, list[str]] | None) -> bool:
+        """Run the job to its end, and report; whether its cage is as `empty` as before, if it is to be kept at all."""
         started = time.monotonic()
-        if self._is_first:
-            mounts.build(self._wanted)
-            if self._wanted["network"] == "restricted":
-                listen(self._control)
-        else:
-            kernel.adopt_orphans()
         tree = Tree(is_alone=self._is_first)
         memory = Memory(tree, self._limits["memory_bytes"])
         disk = Disk(tree, self._limits["disk_bytes"], self._wanted["writable"], self._wanted["scratch_folders"])
@@ -92,14 +132,17 @@ class _Warden:
         cause = self._watch(started + self._limits["seconds"], tree, memory, disk)
         self._end(cause, tree)
         self._give_back()
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        os.close(self._held.request)
+        is_kept = empty is not None and _leftovers(self._wanted) == empty
         _tell(
             self._control,
-            status=self._status,
             killed_by=cause,
-            cpu_ms=(used.ru_utime + used.ru_stime) * 1000,
-            memory_bytes=max(memory.peak, used.ru_maxrss * 1024),
+            cpu_ms=self._cpu * 1000,
+            memory_bytes=max(memory.peak, self._largest),
+            is_kept=1 if is_kept else None,
+            status=self._status,
         )
+        return is_kept
 
     def _start(self) -> None:
         """Start the job; raises with what kept it from starting."""
@@ -184,9 +227,11 @@ class _Warden:
         """Take note of every process that has ended and is ours to bury, the job's first one included."""
         with contextlib.suppress(ChildProcessError):
             while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
                 if not pid:
                     return
+                self._cpu += used.ru_utime + used.ru_stime
+                self._largest = max(self._largest, used.ru_maxrss * 1024)
                 if pid == self._job:
                     self._status = status
 
@@ -234,6 +279,15 @@ class _Warden:
                     _chown_below(folder, drop, os.fstat(folder), self._begun)
                 finally:
                     os.close(folder)
+
+
+def _leftovers(wanted: dict[str, Any]) -> dict[str, list[str]]:
+    """What lies in a job's folders for temporary files, which is what another job would find there."""
+    if not wanted["is_reusable"]:
+        return {}
+    places = [at for _, at, _ in wanted["places"]]
+    folders = [path for path in wanted["in_scratch"]["folders"] if path not in places]
+    return {folder: sorted(os.listdir(folder)) for folder in (*wanted["scratch_folders"], *folders)}
 
 
 def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) -> None:
@@ -358,7 +412,7 @@ PROXY_PORT = 3128
 def _tell(control: socket.socket, **facts: object) -> None:
     """Say something as lines of a name and a value."""
     text = "".join(f"{name} {value}\n" for name, value in facts.items() if value is not None)
-    control.sendall(text.encode(errors="backslashreplace"))
+    control.send(text.encode(errors="backslashreplace"))
 
 
 def _reason(error: BaseException) -> str:

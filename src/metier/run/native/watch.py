@@ -173,6 +173,7 @@ class Disk:
     def __init__(self, tree: Tree, limit: int, folders: list[str], scratch: tuple[str, ...]) -> None:
         self._tree, self._limit, self._folders, self._scratch = tree, limit, folders, scratch
         self._begun = time.time() - 1.0
+        self._before = _written(os.getpid())
         self._free = {folder: _free(folder) for folder in folders}
         self._next_written, self._next_gone, self._next_made = limit, limit // 2, _MOST_FILES
         """From which figures on the files themselves are looked at."""
@@ -184,7 +185,7 @@ class Disk:
         scratch = sum(size for size, _ in uses)
         if scratch > self._limit or sum(files for _, files in uses) > _MOST_SCRATCH_FILES:
             return True
-        written = sum(map(_written, (os.getpid(), *processes)))
+        written = sum(map(_written, (os.getpid(), *processes))) - self._before
         # What is gone from the disk may be gone to others, and what a process wrote may be written over; together with
         # the files that changed, they tell.
         gone, made = self._gone()
