@@ -49,6 +49,37 @@ def build(wanted: dict[str, Any]) -> None:
     kernel.enter_root(ROOT)
 
 
+def identity(path: str) -> tuple[int, int]:
+    """What tells a file or folder from every other that there is."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def are_whole(wanted: dict[str, Any]) -> bool:
+    """Whether each place is still shown where it was, for another request that wants the same.
+
+    When something is replaced outside, the kernel takes away what was mounted on it here: a place inside another would
+    then be what the other one holds, and could be written.
+    """
+    with open("/proc/self/mountinfo", "rb") as file:
+        points = {line.split(b" ", 5)[4] for line in file}
+    for (_, at, _), there in zip(wanted["places"], wanted["identities"], strict=True):
+        try:
+            if _escaped(at) not in points or identity(at) != tuple(there):
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def _escaped(path: str) -> bytes:
+    """A path as the kernel writes it in its lists."""
+    escaped = os.fsencode(path).replace(b"\\", b"\\134")
+    for byte, written in ((b" ", b"\\040"), (b"\t", b"\\011"), (b"\n", b"\\012")):
+        escaped = escaped.replace(byte, written)
+    return escaped
+
+
 def _furnish(wanted: dict[str, Any]) -> None:
     """Make what is mounted on, and the few files of one's own."""
     for path in wanted["folders"]:

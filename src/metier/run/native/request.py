@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.run.environment import base_environment
 from metier.run.native import bubblewrap, kernel, seccomp
+from metier.run.native.mounts import identity
 from metier.run.native.view import DEVICES, path_in, require_plain, settings, view_of
 from metier.run.native.warden import PROXY_PORT
 from metier.run.plain import MAX_SECONDS
@@ -62,6 +63,7 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
         ],
         "scratch": max(job.limits.disk_bytes, 64 * 1024),
         "places": [(place.path, place.seen_at, place.is_writable) for place in view.places],
+        "identities": [identity(place.path) for place in view.places],
         "is_reusable": tier == "namespaces" and network != "restricted" and not is_endless,
     }
     if tier == "namespaces":
@@ -76,9 +78,8 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
 
 def _fit(asked: dict[str, Any], base: Base, view: View) -> Fit:
     """What must be the same for a job to run in the cage of another: all that a cage is made of, down to each file."""
-    there = tuple((found.st_dev, found.st_ino) for found in (os.stat(place.path) for place in view.places))
-    limits = tuple(value for name, value in asked["limits"].items() if name != "seconds")
-    return (base.key, view.places, there, limits, asked["scratch"], asked["env"]["HOME"])
+    limits = tuple(asked["limits"].values())
+    return (base.key, view.places, tuple(asked["identities"]), limits, asked["scratch"], asked["env"]["HOME"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,10 @@ def _serve(base: dict[str, Any], control: socket.socket, held: Held) -> None:
             return
         held = following
         wanted = {**base, **read(held.request)}
+        if not mounts.are_whole(wanted):
+            # Whoever wants it is told by the silence, and has another cage made.
+            return
+        control.send(TAKEN)
 
 
 def _next(control: socket.socket) -> Held | None:
@@ -102,7 +106,6 @@ def _next(control: socket.socket) -> Held | None:
             os.set_inheritable(descriptor, False)
         if len(descriptors) == 4:
             request, *streams = descriptors
-            control.send(TAKEN)
             return Held(request, control.fileno(), (streams[0], streams[1], streams[2]))
         if not message:
             return None

@@ -10,12 +10,13 @@ import contextlib
 import os
 import secrets
 import stat
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier._log import logger
 from metier.errors import ShellRefused
-from metier.run.virtual.paths import unseen
+from metier.run.virtual.paths import MOST_BYTES, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +35,10 @@ _LIST = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
 _READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY", 0)
 _CHUNK = 1024 * 1024
+LEADS_OUT, _LATE = "a link that leads elsewhere", "its time was over"
+"""Why something was not changed."""
+_TICK_NS = 100_000_000
+"""A file that was changed this short a time ago may be changed again without a sign: the clocks of files are coarse."""
 
 
 @dataclass(slots=True)
@@ -42,15 +47,33 @@ class Survey:
 
     records: list[Record] = field(default_factory=list)
     stamps: list[tuple[int, ...]] = field(default_factory=list)
-    """By which it is known whether something has changed since."""
+    """By which it is known whether something has changed since: of the folder itself, and of each record."""
     total_bytes: int = 0
+    key: str = ""
+    """The same for the same folder in the same state, if it is settled; else like no other."""
+    is_settled: bool = False
+    """Whether its time stamps are so old that a later change must show in them."""
 
-    @property
-    def key(self) -> str:
-        """The same for the same folder in the same state."""
+    def is_still_so(self, folder: str) -> bool:
+        """Whether nothing was changed in the folder since, which costs a look at each file instead of at each folder."""
+        try:
+            if _stamp(os.stat(folder)) != self.stamps[0]:
+                return False
+            return all(
+                _stamp(os.lstat(folder + record[0])) == stamp
+                for record, stamp in zip(self.records, self.stamps[1:], strict=True)
+            )
+        except OSError:
+            return False
+
+    def seal(self) -> None:
+        """Give it its key, when all has been looked at."""
         import hashlib
 
-        return hashlib.sha256(repr((self.records, self.stamps)).encode()).hexdigest()
+        newest = max(stamp[-1] for stamp in self.stamps)
+        self.is_settled = time.time_ns() - newest > _TICK_NS
+        told = (self.records, self.stamps, "" if self.is_settled else secrets.token_hex(16))
+        self.key = hashlib.sha256(repr(told).encode()).hexdigest()
 
 
 def survey(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozenset()) -> Survey:
@@ -61,7 +84,9 @@ def survey(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozen
     found = Survey()
     with contextlib.ExitStack() as opened:
         try:
-            _look(_Folder.top(folder, opened), "", found, limits, skipped)
+            top = _Folder.top(folder, opened)
+            found.stamps.append(_stamp(os.stat(top.path if top.descriptor is None else top.descriptor)))
+            _look(top, "", found, limits, skipped)
         except OSError as error:
             raise ShellRefused(
                 f"The folder {folder!r:.200} cannot be read: {error.strerror or error}.",
@@ -76,16 +101,21 @@ def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> tuple[l
     kept: list[Record] = []
     blobs: list[bytes] = []
     total = 0
+    if not records:
+        return kept, blobs
     with contextlib.ExitStack() as opened:
         top = _Folder.top(folder, opened)
         for record in records:
             path, kind, _ = record
             try:
                 blob = _content(top, path, kind, limits)
+                if kind == "l":
+                    blob.decode()
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except OSError as error:
-                log.warning("%s is left out of the virtual shell: %s", folder + path, error.strerror or error)
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or error
+                log.warning("%s is left out of the virtual shell: %s", folder + path, why)
                 continue
             total += len(blob)
             if total > limits.total_bytes:
@@ -96,16 +126,25 @@ def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> tuple[l
 
 
 def change(
-    folder: str, records: Sequence[Record], blobs: Sequence[bytes], gone: Sequence[str] = (), *, any_link: bool = False
+    folder: str,
+    records: Sequence[Record],
+    blobs: Sequence[bytes],
+    gone: Sequence[str] = (),
+    *,
+    any_link: bool = False,
+    until: float | None = None,
 ) -> list[str]:
     """Write records below a folder and delete what is `gone`; the paths that could not be done, with the reason.
 
-    A link is made only if it stays in the folder, unless `any_link`.
+    A link is made only if it stays in the folder, unless `any_link`. What was not begun `until` then is not done.
     """
     failed: list[str] = []
     with contextlib.ExitStack() as opened:
         top = _Folder.top(folder, opened)
         for path in sorted(gone, reverse=True):
+            if _is_past(until):
+                failed.append(f"{path}: {_LATE}")
+                continue
             try:
                 _delete(top, path)
             except FileNotFoundError:
@@ -113,8 +152,11 @@ def change(
             except OSError as error:
                 failed.append(f"{path}: {error.strerror or error}")
         for (path, kind, mode), blob in zip(records, blobs, strict=True):
-            if kind == "l" and not any_link and not _stays(path, blob):
-                failed.append(f"{path}: a link that leads elsewhere")
+            if _is_past(until):
+                failed.append(f"{path}: {_LATE}")
+                continue
+            if kind == "l" and not any_link and not stays(path, blob):
+                failed.append(f"{path}: {LEADS_OUT}")
                 continue
             try:
                 _write(top, path, kind, mode, blob)
@@ -179,6 +221,8 @@ def _look(folder: _Folder, prefix: str, found: Survey, limits: ShellLimits, skip
             raise _too_much(f"exceeds the limit of {limits.files} files and folders", folder.path)
         if path.count("/") > limits.depth:
             raise _too_much(f"exceeds the limit of {limits.depth} folders inside one another", folder.path)
+        if len(path) > MOST_BYTES or len(path.encode()) > MOST_BYTES:
+            raise _too_much(f"has a path that exceeds the limit of {MOST_BYTES} bytes", folder.path)
         size = about.st_size if kind == "f" else 0
         if size > limits.file_bytes:
             raise _too_much(f"has a file {name!r:.80} that exceeds the limit of {limits.file_bytes} bytes", folder.path)
@@ -186,7 +230,7 @@ def _look(folder: _Folder, prefix: str, found: Survey, limits: ShellLimits, skip
         if found.total_bytes > limits.total_bytes:
             raise _too_much(f"exceeds the limit of {limits.total_bytes} bytes for all files", folder.path)
         found.records.append((path, kind, 0o755 if kind == "d" or about.st_mode & 0o111 else 0o644))
-        found.stamps.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+        found.stamps.append(_stamp(about))
         if kind == "d":
             try:
                 with folder.step(name) as inner:
@@ -266,6 +310,15 @@ def _parent(top: _Folder, path: str, *, make: bool = False) -> Iterator[tuple[_F
         yield folder, name
 
 
+def _stamp(about: os.stat_result) -> tuple[int, ...]:
+    # The time of the last change cannot be set by anybody, and comes last.
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _is_past(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
+
+
 def _kind(mode: int) -> str:
     return "d" if stat.S_ISDIR(mode) else "l" if stat.S_ISLNK(mode) else "f" if stat.S_ISREG(mode) else ""
 
@@ -282,7 +335,7 @@ def _is_text(name: str) -> bool:
     return is_good
 
 
-def _stays(path: str, target: bytes) -> bool:
+def stays(path: str, target: bytes) -> bool:
     """Whether a link is relative and its way never leaves the folder that `path` starts from."""
     depth = path.count("/") - 1
     if target.startswith(b"/") or b"\\" in target or b"\0" in target or not target:

@@ -6,7 +6,8 @@ import re
 
 from metier.errors import InvalidArgument, ShellRefused
 
-_MOST_BYTES = 4_096
+MOST_BYTES = 4_096
+"""For a path."""
 _MOST_NAME = 255
 unseen = re.compile(
     "[\x01-\x1f\x7f-\x9f\u180e\u200b-\u200d\u202a-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -35,10 +36,10 @@ def normal(path: str, folder: str = "/") -> str:
         size = len(path.encode())
     except UnicodeEncodeError:
         raise ShellRefused(f"The path {path!r:.80} is no text.", hint="Use valid Unicode.", path=path) from None
-    if "\0" in path or size > _MOST_BYTES:
+    if "\0" in path or size > MOST_BYTES:
         raise ShellRefused(
             f"The path {path!r:.80} cannot be used.",
-            hint=f"Paths have at most {_MOST_BYTES} bytes, and no NUL.",
+            hint=f"Paths have at most {MOST_BYTES} bytes, and no NUL.",
             path=path,
         )
     if unseen(path):
