@@ -79,7 +79,7 @@ def test_pipes_and_other_things_are_found_and_never_opened(tmp_path: Path) -> No
     assert names(tmp_path) == {".profile", ".github"}
 
 
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="nothing is unreadable here")
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="permissions do not bind this user")
 def test_a_parent_that_cannot_be_opened_is_protected_as_a_whole(tmp_path: Path) -> None:
     make(tmp_path, ".git/hooks/pre-commit")
     (tmp_path / ".git").chmod(0)

@@ -20,7 +20,7 @@ import pytest
 from metier.guard import forbids, parse_rules, permits
 
 BASH, DASH = shutil.which("bash"), shutil.which("dash")
-COMMANDS = 250
+COMMANDS = 100
 """How many commands that pass are run in each test."""
 BATCH = 50
 

@@ -76,13 +76,17 @@ def has_namespaces() -> bool:
 @needs_linux
 @needs_attacks
 def test_the_driver_sees_attacks_that_work() -> None:
-    report = attacked("plain", "issue")
-    breached = with_verdict(report, "breached")
-    assert len(breached) >= 36, sorted(breached)
-    assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
-    # What even a plain process is kept from.
-    kept = {"proc_env_scrub", "proc_fd_leak", "proc_orphan", "res_cpu_spin", "res_sleep_forever", "res_output_flood"}
-    assert kept <= set(with_verdict(report, "blocked"))
+    # One of each way of seeing, and what even a plain process is kept from.
+    work = {
+        "fs_write_home", "fs_write_skill", "fs_read_ssh", "fs_delete", "fs_truncate", "fs_chmod", "fs_stat_probe",
+        "net_tcp_loopback", "net_udp", "net_unix_abstract", "proc_read_victim_env", "proc_kill_victim",
+        "res_memory_multi", "res_many_big_files", "ker_userns",
+    }  # fmt: skip
+    kept = {"proc_env_scrub", "proc_fd_leak", "proc_orphan", "res_output_flood"}
+    report = attacked("plain", "issue", only={*work, *kept, "ok_python", "ok_exit_code"})
+    assert set(with_verdict(report, "breached")) == work
+    assert set(with_verdict(report, "blocked")) == kept
+    assert len(with_verdict(report, "works")) == 2, with_verdict(report, "failed")
 
 
 @needs_linux
@@ -114,15 +118,25 @@ def test_landlock_alone_leaves_open_only_what_it_cannot_know() -> None:
         pytest.skip("Landlock is not there, or too old to keep a job from signals")
     report = attacked("native:landlock", "issue")
     assert set(not_stopped(report)) <= LANDLOCK_CANNOT, not_stopped(report)
-    assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
+    # Semaphores of several processes lie in a folder that all programs of a user share, and so are not there.
+    assert set(with_verdict(report, "failed")) == {"ok_multiproc"}
+    assert len(with_verdict(report, "works")) == 11
 
 
 @needs_linux
 @needs_attacks
 def test_what_the_virtual_shell_hands_over_is_stopped_as_well() -> None:
     pytest.importorskip("bashkit")
-    report = attacked("virtual", "issue")
+    chosen = {
+        "fs_write_home", "fs_write_symlink", "fs_read_ssh", "fs_hardlink", "fs_rename_out", "fs_stat_probe",
+        "fs_proc_root", "net_tcp_loopback", "net_unix_path", "proc_read_parent_env", "proc_kill_parent", "proc_fd_leak",
+        "proc_orphan", "res_memory", "res_output_flood", "ker_userns",
+    }  # fmt: skip
+    controls = {"ok_python", "ok_write_ws", "ok_read_skill", "ok_stdin", "ok_sqlite"}
+    report = attacked("virtual", "issue", only=chosen | controls)
+    assert names(report) == chosen | controls
     assert not_stopped(report) == {}
+    assert set(with_verdict(report, "works")) == controls, with_verdict(report, "failed")
 
 
 @needs_linux

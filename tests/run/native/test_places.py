@@ -63,14 +63,14 @@ def test_what_is_not_given_is_not_there(sh: Run, tmp_path: Path, workspace: Path
     assert secret.read_text() == "s3cret"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/etc/shadow", "/etc/fstab", "/etc/machine-id", "/var/lib/dpkg/status", "/var/log/dpkg.log", "/root/.bashrc",
-     "/sys/kernel/uevent_seqnum", "/proc/1/environ", "/proc/kcore"],
+TELLING = (
+    "/etc/shadow", "/etc/fstab", "/etc/machine-id", "/var/lib/dpkg/status", "/var/log/dpkg.log", "/root/.bashrc",
+    "/sys/kernel/uevent_seqnum", "/proc/1/environ", "/proc/kcore",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [path for path in TELLING if os.path.exists(path)])
 def test_what_tells_about_the_machine_cannot_be_read(run: Run, path: str) -> None:
-    if not os.path.exists(path):
-        pytest.skip("this machine has no such file")
     outcome = run("cat", path)
     assert outcome.stdout == ""
 
@@ -138,9 +138,8 @@ def test_a_place_is_seen_where_it_is_said_to_be(sh: Run, workspace: Path, skill:
 def test_a_cage_without_a_view_refuses_to_show_a_place_elsewhere(
     sh: Run, tier: str, workspace: Path, skill: Path, at: str
 ) -> None:
-    if tier != "landlock":
-        pytest.skip("this one has a view")
-    assert refused(lambda: sh("true", places=(Place(str(workspace), is_writable=True), Place(str(skill), at=at))))
+    places = (Place(str(workspace), is_writable=True), Place(str(skill), at=at))
+    assert bool(refused(lambda: sh("true", places=places))) == (tier == "landlock")
 
 
 @has_view
@@ -212,7 +211,7 @@ def test_a_place_may_be_named_by_a_link(sh: Run, tmp_path: Path, workspace: Path
     assert os.listdir(skill) == ["scripts"]
 
 
-NAMES = ["a b", "a\nb", "ünï ✓", "-rf", "'q'\"", "%s%n", "a,b:c=d", "\\x41", "\udcff\udc80", "x" * 200, "$HOME", "*"]
+NAMES = ["a b", "a\nb\t", "ünï ✓", "-rf", "'q'\"", "a,b:c=d%s", "\\x41 \\040", "\udcff\udc80", "x" * 200, "$HOME *"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name)[:20])

@@ -189,20 +189,19 @@ def test_a_program_beside_a_script_is_not_found_by_its_name_alone(run: Run, work
     assert run("ls").stdout == "ls\n"
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"memory_bytes": 0}, {"memory_bytes": -1}, {"memory_bytes": 1}, {"memory_bytes": 1 << 70},
-        {"processes": 0}, {"processes": -5}, {"processes": 1 << 40}, {"open_files": 0}, {"open_files": 3},
-        {"open_files": 1 << 40}, {"disk_bytes": 0}, {"disk_bytes": -1}, {"disk_bytes": 1 << 60}, {"file_bytes": 0},
-        {"file_bytes": -1}, {"file_bytes": 1 << 62}, {"output_bytes": -1}, {"output_bytes": 0},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_limits_that_are_no_sizes_are_kept_or_refused_and_no_exception(run: Run, limits: dict[str, int]) -> None:
-    outcome = run("true", **limits)
-    if not outcome.is_success:
-        assert outcome.exit_code == CANNOT_START or outcome.killed_by in ("memory", "disk", "processes", "signal")
+STRANGE: list[dict[str, int]] = [
+    {"memory_bytes": 0}, {"memory_bytes": -1}, {"memory_bytes": 1}, {"memory_bytes": 1 << 70}, {"processes": 0},
+    {"processes": -5}, {"processes": 1 << 40}, {"open_files": 0}, {"open_files": 3}, {"open_files": 1 << 40},
+    {"disk_bytes": 0}, {"disk_bytes": -1}, {"disk_bytes": 1 << 60}, {"file_bytes": 0}, {"file_bytes": -1},
+    {"file_bytes": 1 << 62}, {"output_bytes": -1}, {"output_bytes": 0},
+]  # fmt: skip
+
+
+def test_limits_that_are_no_sizes_are_kept_or_refused_and_no_exception(run: Run) -> None:
+    for limits in STRANGE:
+        outcome = run("true", **limits)
+        is_refused = outcome.exit_code == CANNOT_START and outcome.stderr
+        assert outcome.is_success or is_refused or outcome.killed_by, (limits, outcome)
     # And the next job is none the worse for it.
     assert run("true").is_success
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("bashkit", reason="the virtual shell is not installed")
 
-from metier.run.virtual import VirtualShell
+from metier.run.virtual import VirtualShell, starting
 
 
 @pytest.fixture(scope="session")
@@ -26,12 +28,25 @@ def shell(_shared: tuple[VirtualShell, bytes]) -> VirtualShell:
     return shell
 
 
+@pytest.fixture
+def quick_folder() -> Iterator[Path]:
+    """A folder in memory where there is one, as to remove thousands of folders takes seconds on some disks."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that are soon out of memory: hardly more than their stack."""
+    monkeypatch.setattr(starting, "MEMORY_BYTES", 384 * 1024 * 1024)
+
+
 HOSTILE = {
     # A sum in more parentheses than the interpreter has stack for.
-    "crash": "a=$(printf '(%.0s' $(seq 90000)); b=$(printf ')%.0s' $(seq 90000)); "
-    'echo "$a$a$a$a$a$a$a$a${a}1$b$b$b$b$b$b$b$b$b" | bc',
+    "crash": "a='('; b=')'; for i in $(seq 20); do a=$a$a; b=$b$b; done; echo \"${a}1$b\" | bc",
     # A value so deep that to print it takes more memory than there is.
-    "memory": "jq -n \"$(printf '[%.0s' $(seq 90000))$(printf ']%.0s' $(seq 90000))\"",
+    "memory": "a='['; b=']'; for i in $(seq 15); do a=$a$a; b=$b$b; done; jq -n \"$a$b\"",
 }
 
 

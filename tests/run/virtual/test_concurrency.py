@@ -36,6 +36,7 @@ class Busy:
 
 @pytest.fixture
 def own() -> Iterator[VirtualShell]:
+    """A shell that nobody else has."""
     with VirtualShell() as shell:
         yield shell
 
@@ -62,22 +63,22 @@ def test_a_command_that_is_stopped_leaves_nothing_behind(own: VirtualShell) -> N
 
 
 @pytest.mark.covers("S2-06")
-def test_files_are_read_and_written_by_many_at_once(own: VirtualShell) -> None:
-    own.write("/f", b"x")
+def test_files_are_read_and_written_by_many_at_once(shell: VirtualShell) -> None:
+    shell.write("/f", b"x")
     with ThreadPoolExecutor(8) as pool:
-        read = list(pool.map(lambda _: own.read("/f"), range(40)))
-        list(pool.map(lambda number: own.write(f"/d/{number}", b"%d" % number), range(40)))
+        read = list(pool.map(lambda _: shell.read("/f"), range(40)))
+        list(pool.map(lambda number: shell.write(f"/d/{number}", b"%d" % number), range(40)))
     assert read == [b"x"] * 40
-    assert own.execute("cat /d/* | wc -w; ls /d | wc -l").stdout.split() == ["1", "40"]
+    assert shell.execute("cat /d/* | wc -w; ls /d | wc -l").stdout.split() == ["1", "40"]
 
 
 @pytest.mark.covers("S2-06")
-def test_what_ran_too_long_is_dead_before_anything_else_is_taken(own: VirtualShell) -> None:
-    own.execute("echo kept > /f; i=0")
-    late = own.execute("while :; do i=$((i+1)); echo $i > /g; done", seconds=0.3)
+def test_what_ran_too_long_is_dead_before_anything_else_is_taken(shell: VirtualShell) -> None:
+    shell.execute("echo kept > /f; i=0")
+    late = shell.execute("while :; do i=$((i+1)); echo $i > /g; done", seconds=0.3)
     assert (late.exit_code, late.timed_out, late.killed_by) == (124, True, "timeout")
     assert "exceeds its limit of 0.3 seconds" in late.stderr
-    first, second = own.execute("cat /f /g").stdout, own.execute("cat /f /g").stdout
+    first, second = shell.execute("cat /f /g").stdout, shell.execute("cat /f /g").stdout
     assert first == second
     assert first.startswith("kept\n")
 
@@ -96,11 +97,11 @@ def test_closing_ends_a_command_and_is_safe_from_everywhere(own: VirtualShell) -
 
 
 @pytest.mark.covers("S2-06")
-def test_an_isolated_command_changes_nothing(own: VirtualShell) -> None:
-    own.execute("mkdir /d; cd /d; v=1; echo old > f; g() { echo g; }")
-    outcome = own.execute("cat f; g; v=2; echo new > f; touch h; cd /; pwd", isolated=True)
+def test_an_isolated_command_changes_nothing(shell: VirtualShell) -> None:
+    shell.execute("mkdir /d; cd /d; v=1; echo old > f; g() { echo g; }")
+    outcome = shell.execute("cat f; g; v=2; echo new > f; touch h; cd /; pwd", isolated=True)
     assert outcome.stdout == "old\ng\n/\n"
-    assert own.execute("pwd; echo $v; ls; cat f").stdout == "/d\n1\nf\nold\n"
+    assert shell.execute("pwd; echo $v; ls; cat f").stdout == "/d\n1\nf\nold\n"
 
 
 @pytest.mark.covers("S2-06")
@@ -114,11 +115,11 @@ def test_isolated_commands_run_beside_others(own: VirtualShell) -> None:
     assert own.execute("cat /f").stdout == "shared\n"
 
 
-def test_an_isolated_command_that_crashes_touches_nothing(own: VirtualShell) -> None:
-    own.execute("echo kept > /f")
-    outcome = own.execute("echo gone > /f; sleep 60", isolated=True, seconds=0.2)
+def test_an_isolated_command_that_crashes_touches_nothing(shell: VirtualShell) -> None:
+    shell.execute("echo kept > /f")
+    outcome = shell.execute("echo gone > /f; sleep 60", isolated=True, seconds=0.2)
     assert outcome.timed_out
-    assert own.execute("cat /f").stdout == "kept\n"
+    assert shell.execute("cat /f").stdout == "kept\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @posix
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
 def test_what_goes_in_comes_out_again(
     tree: dict[tuple[str, ...], bytes], shell: VirtualShell, tmp_path_factory: pytest.TempPathFactory
@@ -142,7 +143,7 @@ def test_records_that_lead_out_are_not_written(tmp_path: Path, path: str) -> Non
 
 @posix
 @given(target=st.text(st.sampled_from("./ab"), max_size=12))
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_link_that_is_made_stays_in_its_folder(target: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("links")
     (folder / "a/b").mkdir(parents=True)
@@ -155,6 +156,14 @@ def test_a_link_that_is_made_stays_in_its_folder(target: str, tmp_path_factory: 
 def test_modes_that_give_rights_are_not_taken_over(tmp_path: Path) -> None:
     change(str(tmp_path), [("/f", "f", 0o6777)], [b"x"])
     assert (tmp_path / "f").stat().st_mode & 0o7000 == 0
+
+
+@posix
+def test_what_was_not_begun_in_time_is_not_done_and_named(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("x")
+    failed = change(str(tmp_path), [("/a", "f", 0o644)], [b"x"], ["/old"], until=time.monotonic() - 1)
+    assert failed == ["/old: its time was over", "/a: its time was over"]
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.parametrize(

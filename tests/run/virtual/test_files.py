@@ -272,7 +272,7 @@ def test_variables_have_names_and_text(shell: VirtualShell, env: dict[str, str])
     [
         (ShellLimits(commands=50), "for i in $(seq 100); do echo $i; done", "exceeds the limit of 50 commands"),
         (ShellLimits(loop_turns=50), "i=0; while [ $i -lt 100 ]; do i=$((i+1)); done", "exceeds the limit of 50 turns"),
-        (ShellLimits(seconds=0.3), "echo early; sleep 60", "exceeds its limit of 0.3 seconds"),
+        (ShellLimits(seconds=0.2), "echo early; sleep 60", "exceeds its limit of 0.2 seconds"),
     ],
 )
 def test_what_a_command_may_use_is_bounded(limits: ShellLimits, command: str, words: str) -> None:
@@ -283,11 +283,20 @@ def test_what_a_command_may_use_is_bounded(limits: ShellLimits, command: str, wo
         assert shell.execute("echo alive").stdout == "alive\n"
 
 
+def test_a_command_that_exceeds_both_its_time_and_its_files_is_late_and_undone() -> None:
+    with VirtualShell(limits=ShellLimits(files=20)) as shell:
+        shell.execute("cd /tmp; i=0")
+        late = shell.execute("while :; do echo x > f$i; i=$((i+1)); done", seconds=0.2)
+        assert (late.exit_code, late.timed_out, late.killed_by) == (124, True, "timeout")
+        assert "exceeds the limit of 20 files" in late.stderr
+        assert shell.execute("ls; echo $i").stdout == "0\n"
+
+
 def test_output_beyond_its_limit_is_dropped_with_a_word() -> None:
     with VirtualShell(limits=ShellLimits(output_bytes=1_000)) as shell:
         outcome = shell.execute("seq 1000; seq 10 >&2")
         assert (len(outcome.stdout), outcome.stdout_truncated, outcome.stderr_truncated) == (1_000, True, False)
-        flood = shell.execute("while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done")
+        flood = shell.execute("while :; do seq 1000; done")
         assert (flood.killed_by, flood.exit_code, flood.stdout_truncated) == ("output", 137, True)
         assert shell.execute("echo alive").stdout == "alive\n"
 

@@ -120,10 +120,51 @@ def test_programs_have_the_variables_of_the_shell_and_none_of_the_host(
 
 
 def test_a_program_that_takes_too_long_is_ended(outside: VirtualShell) -> None:
-    outcome = outside.execute("echo a; python3 -c 'while True: pass'; echo never", seconds=0.7)
-    assert outcome.timed_out or "exceeds" in outcome.stderr
+    outside.execute("v=kept")
+    program = (
+        'import sys; open("f", "w").write("made"); print(1, flush=True); print(2, file=sys.stderr, flush=True)\n'
+        "while True: pass"
+    )
+    outcome = outside.execute(f"echo a; python3 -c '{program}'; echo never", seconds=0.5)
+    assert (outcome.exit_code, outcome.timed_out, outcome.killed_by) == (124, True, "timeout")
+    assert outcome.stdout == "a\n1\n", "what was written before is kept, and nothing runs after it"
+    assert outcome.stderr.startswith("2\n")
+    assert "exceeds its limit of 0.5 seconds" in outcome.stderr
     assert outcome.duration_ms < 10_000
-    assert outside.execute("echo alive").stdout == "alive\n"
+    assert outside.execute("echo $v; cat f").stdout == "kept\nmade", "so are its files"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("for _ in range(2000): os.mkdir('d'); os.chdir('d')", "100 folders inside one another"),
+        ("for _ in range(60): os.mkdir('d' * 100); os.chdir('d' * 100)", "a path that exceeds the limit of 4096 bytes"),
+    ],
+    ids=["deep", "long"],
+)
+def test_folders_too_deep_for_the_shell_are_dropped_and_removed(
+    outside: VirtualShell, quick_folder: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
+) -> None:
+    quick_folder.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(quick_folder))
+    outside.execute("echo old > f")
+    outcome = outside.execute(f"python3 -c \"import os; open('f', 'w').write('new')\n{program}\"")
+    assert outcome.exit_code == 1
+    assert "What it wrote is dropped" in outcome.stderr
+    assert words in outcome.stderr
+    assert outside.read("/workspace/f") == b"old\n"
+    assert list(quick_folder.iterdir()) == []
+
+
+def test_folders_that_nobody_may_enter_are_removed_too(
+    outside: VirtualShell, quick_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick_folder.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(quick_folder))
+    program = "import os; os.makedirs('a/b/c'); open('a/b/c/f', 'w'); os.chmod('a/b/c', 0); os.chmod('a', 0)"
+    outcome = outside.execute(f'python3 -c "{program}"')
+    assert outcome.exit_code == 0, outcome.stderr
+    assert list(quick_folder.iterdir()) == []
 
 
 def test_what_a_program_writes_too_much_is_dropped() -> None:

@@ -26,12 +26,14 @@ def test_a_crash_of_the_interpreter_is_an_outcome(shell: VirtualShell, hostile: 
 
 
 @linux
-def test_running_out_of_memory_is_an_outcome(shell: VirtualShell, hostile: Callable[[str], str]) -> None:
-    shell.execute("v=kept")
-    outcome = shell.execute(hostile("memory"))
-    assert (outcome.killed_by, outcome.exit_code) == ("memory", 137)
-    assert "out of memory" in outcome.stderr
-    assert shell.execute("echo $v").stdout == "kept\n"
+@pytest.mark.usefixtures("little_memory")
+def test_running_out_of_memory_is_an_outcome(hostile: Callable[[str], str]) -> None:
+    with VirtualShell() as fresh:
+        fresh.execute("v=kept")
+        outcome = fresh.execute(hostile("memory"))
+        assert (outcome.killed_by, outcome.exit_code) == ("memory", 137)
+        assert "out of memory" in outcome.stderr
+        assert fresh.execute("echo $v").stdout == "kept\n"
 
 
 def test_what_a_file_operation_wrote_is_there_after_a_crash(shell: VirtualShell, hostile: Callable[[str], str]) -> None:
@@ -59,7 +61,7 @@ def test_a_crash_in_the_very_first_command_is_an_outcome(hostile: Callable[[str]
     ],
 )
 def test_what_never_ends_is_ended(shell: VirtualShell, command: str) -> None:
-    outcome = shell.execute(command, seconds=0.4)
+    outcome = shell.execute(command, seconds=0.1)
     assert outcome.exit_code in (1, 124, 139)
     assert outcome.duration_ms < 5_000
     assert outcome.stderr
@@ -144,8 +146,8 @@ def test_what_is_no_utf_8_is_shown_as_replacement_characters(shell: VirtualShell
     assert shell.read("/b") == b"a\xff\xfeb\n"
 
 
-def test_more_commands_than_an_interpreter_takes_are_taken(shell: VirtualShell) -> None:
-    shell.execute("i=0")
-    for _ in range(1_050):
-        shell.execute("i=$((i+1))")
-    assert shell.execute("echo $i").stdout == "1050\n"
+def test_more_commands_than_an_interpreter_takes_are_taken() -> None:
+    with VirtualShell() as fresh:
+        for _ in range(1_050):
+            fresh.execute("true")
+        assert fresh.execute("echo alive").stdout == "alive\n"

@@ -28,6 +28,13 @@ def runner() -> Iterator[VirtualRunner]:
         yield runner
 
 
+@pytest.fixture(scope="module")
+def handing() -> Iterator[VirtualRunner]:
+    """A runner that hands programs over."""
+    with VirtualRunner(native=PlainRunner()) as runner:
+        yield runner
+
+
 @pytest.fixture
 def skill(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
     folder = write_skill(tmp_path / "skills/demo").parent
@@ -169,6 +176,41 @@ def test_links_lead_neither_in_nor_out(runner: VirtualRunner, work: Path, tmp_pa
     assert (work / "in").read_text() == "f\n"
 
 
+@pytest.mark.parametrize("target", ["/home/x", "../x", "missing", "/", "x" * 500, b"\xff\xfe"])
+@pytest.mark.parametrize("script", ["true", "ls -l; echo x > made", "python3 -c \"open('made', 'w').write('x')\""])
+def test_a_link_that_was_there_and_is_not_touched_does_not_matter(
+    handing: VirtualRunner, work: Path, target: str | bytes, script: str
+) -> None:
+    os.symlink(os.fsencode(target), os.fsencode(work / "link"))
+    outcome = handing.run_blocking(bash(script, work))
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert os.readlink(os.fsencode(work / "link")) == os.fsencode(target)
+    assert (work / "made").exists() == ("made" in script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm link; ln -s /etc/passwd link; ln -s ../x up; echo kept > f",
+        "python3 -c \"import os; os.remove('link'); os.symlink('/etc/passwd', 'link'); os.symlink('../x', 'up'); "
+        "open('f', 'w').write('kept\\n')\"",
+    ],
+    ids=["shell", "program"],
+)
+def test_a_link_that_is_made_to_lead_out_is_refused_with_a_note(
+    handing: VirtualRunner, work: Path, script: str
+) -> None:
+    (work / "link").symlink_to("/home/x")
+    outcome = handing.run_blocking(bash(script, work))
+    assert outcome.exit_code == 0, "nothing that was written is lost"
+    assert outcome.stderr == (
+        "Not made: /link: a link that leads elsewhere\nNot made: /up: a link that leads elsewhere\n"
+    )
+    assert os.readlink(work / "link") == "/home/x"
+    assert not (work / "up").is_symlink()
+    assert (work / "f").read_text() == "kept\n"
+
+
 def test_nothing_of_a_job_is_there_for_the_next(runner: VirtualRunner) -> None:
     runner.run_blocking(
         bash(
@@ -236,6 +278,17 @@ def test_a_job_that_takes_too_long_is_ended_and_changes_nothing(runner: VirtualR
     assert (outcome.exit_code, outcome.timed_out, outcome.killed_by) == (124, True, "timeout")
     assert outcome.duration_ms < 5_000
     assert (work / "f").read_text() == "old"
+    assert runner.run_blocking(bash("echo alive")).stdout == "alive\n"
+
+
+def test_the_time_of_a_job_holds_however_many_files_it_makes(runner: VirtualRunner, work: Path) -> None:
+    runner.run_blocking(bash("true"))
+    began = time.monotonic()
+    outcome = runner.run_blocking(
+        bash("i=0; while :; do echo x > f$i; i=$((i+1)); done", work, limits=Limits(seconds=0.5))
+    )
+    assert time.monotonic() - began < 2
+    assert (outcome.exit_code, outcome.killed_by) == (124, "timeout")
     assert runner.run_blocking(bash("echo alive")).stdout == "alive\n"
 
 
@@ -338,12 +391,9 @@ def test_it_looks_into_the_script_of_a_skill(runner: VirtualRunner, skill: Path,
     assert not runner.runs(bash("curl -s https://example.com", work, network="restricted", hosts=("example.com",)))
 
 
-def test_a_program_in_the_middle_is_handed_over(work: Path) -> None:
+def test_a_program_in_the_middle_is_handed_over(handing: VirtualRunner, work: Path) -> None:
     (work / "in").write_text("data")
-    with VirtualRunner(native=PlainRunner()) as runner:
-        outcome = runner.run_blocking(
-            bash("python3 -c \"open('out', 'w').write(open('in').read() * 2)\"; cat out", work)
-        )
+    outcome = handing.run_blocking(bash("python3 -c \"open('out', 'w').write(open('in').read() * 2)\"; cat out", work))
     assert outcome.stdout == "datadata"
     assert (work / "out").read_text() == "datadata"
 
@@ -357,10 +407,40 @@ def test_many_jobs_leave_nothing_behind(work: Path) -> None:
     with VirtualRunner() as runner:
         runner.run_blocking(bash("echo hi", work))
         before = state()
-        for _ in range(300):
+        for _ in range(200):
             assert runner.run_blocking(bash("echo hi", work)).stdout == "hi\n"
         assert state() == before
     assert list(work.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux shows descriptors")
+def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job below has limits or folders of its own, and so an interpreter that is made for it alone."""
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+
+    def run(number: int) -> str:
+        outcome = many.run_blocking(
+            bash(
+                "echo hi | cat",
+                tmp_path / "0",
+                limits=Limits(seconds=5 + number / 100),
+                places=(Place(str(tmp_path / f"{number % 20}"), at="/place"),),
+            )
+        )
+        return outcome.stdout + outcome.stderr
+
+    monkeypatch.setattr(caging, "tier", lambda: None)
+    with VirtualRunner() as many:
+        open_files = []
+        for number in range(200):
+            assert run(number) == "hi\n"
+            worker = many._idle[-1].connection.worker
+            assert isinstance(worker, PlainWorker)
+            open_files.append(len(os.listdir(f"/proc/{worker.pid}/fd")))
+        assert max(open_files) < 60
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(run, range(24))) == {"hi\n"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux tells the time of another process")
@@ -388,11 +468,11 @@ def test_a_warm_job_costs_no_more_than_a_process(monkeypatch: pytest.MonkeyPatch
         worker = runner._idle[-1].connection.worker
         assert isinstance(worker, PlainWorker)
         began = used(worker.pid)
-        for _ in range(300):
+        for _ in range(150):
             runner.run_blocking(job)
         ours = used(worker.pid) - began
     began = processes()
-    for _ in range(300):
+    for _ in range(150):
         subprocess.run(["true"], check=True)
     theirs = processes() - began
     assert ours <= 2.5 * theirs

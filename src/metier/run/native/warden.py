@@ -124,7 +124,7 @@ class _Warden:
         self._cpu, self._largest = 0.0, 0
         self._begun = time.time() - 1.0
 
-    def run(self, empty: dict[str, list[str]] | None) -> bool:
+    def run(self, empty: dict[str, tuple[object, ...]] | None) -> bool:
         """Run the job to its end, and report; whether its cage is as `empty` as before, if it is to be kept at all."""
         started = time.monotonic()
         tree = Tree(is_alone=self._is_first)
@@ -284,13 +284,17 @@ class _Warden:
                     os.close(folder)
 
 
-def _leftovers(wanted: dict[str, Any]) -> dict[str, list[str]]:
-    """What lies in a job's folders for temporary files, which is what another job would find there."""
+def _leftovers(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
+    """What lies in a job's folders for temporary files and is noted on them, as another job would find it."""
     if not wanted["is_reusable"]:
         return {}
     places = [at for _, at, _ in wanted["places"]]
     folders = [path for path in wanted["in_scratch"]["folders"] if path not in places]
-    return {folder: sorted(os.listdir(folder)) for folder in (*wanted["scratch_folders"], *folders)}
+    found: dict[str, tuple[object, ...]] = {}
+    for folder in (*wanted["scratch_folders"], *folders):
+        about = os.stat(folder)
+        found[folder] = (about.st_mode, about.st_uid, about.st_gid, os.listxattr(folder), sorted(os.listdir(folder)))
+    return found
 
 
 def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) -> None:

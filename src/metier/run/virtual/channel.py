@@ -74,7 +74,7 @@ class Channel:
         body = bytes(self._come[_LENGTHS.size + head_length : end])
         del self._come[:end]
         try:
-            head = json.loads(text)
+            head = json.loads(text.decode())
         except (ValueError, RecursionError) as error:
             raise ChannelBroken("a frame is not JSON") from error
         if not isinstance(head, dict):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOOK_UP = 0.05
 """Seconds between two times that somebody is asked whether to stop."""
+_MOMENT = 0.4
+"""Seconds that a worker has for what it is told in the middle."""
 _START = 20.0
 """Seconds that a worker has for what is no command: it begins, or moves files."""
 
@@ -82,7 +84,9 @@ class Connection:
                     break
                 back = on_event(reply, answer) if on_event is not None else None
                 if back is not None:
-                    self._channel.send(*back, timeout=max(1.0, deadline - time.monotonic()))
+                    # However late a program outside was ended, there is a moment for what it did.
+                    deadline = max(deadline, time.monotonic() + _MOMENT)
+                    self._channel.send(*back, timeout=deadline - time.monotonic())
         except ChannelClosed:
             raise self._lose(None) from None
         except TimeoutError:

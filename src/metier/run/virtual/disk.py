@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from metier._log import logger
 from metier.errors import ShellRefused
-from metier.run.virtual.paths import MOST_BYTES, unseen
+from metier.run.virtual.paths import MOST_BYTES, MOST_NAME, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,8 +37,6 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY
 _CHUNK = 1024 * 1024
 LEADS_OUT, _LATE = "a link that leads elsewhere", "its time was over"
 """Why something was not changed."""
-_TICK_NS = 100_000_000
-"""A file that was changed this short a time ago may be changed again without a sign: the clocks of files are coarse."""
 
 
 @dataclass(slots=True)
@@ -49,13 +47,14 @@ class Survey:
     stamps: list[tuple[int, ...]] = field(default_factory=list)
     """By which it is known whether something has changed since: of the folder itself, and of each record."""
     total_bytes: int = 0
-    key: str = ""
-    """The same for the same folder in the same state, if it is settled; else like no other."""
-    is_settled: bool = False
-    """Whether its time stamps are so old that a later change must show in them."""
+
+    @property
+    def changed_ns(self) -> list[int]:
+        """When each was changed for the last time, which nobody can set."""
+        return [stamp[-1] for stamp in self.stamps]
 
     def is_still_so(self, folder: str) -> bool:
-        """Whether nothing was changed in the folder since, which costs a look at each file instead of at each folder."""
+        """Whether nothing was changed in the folder since: a look at each file, and at no list of files."""
         try:
             if _stamp(os.stat(folder)) != self.stamps[0]:
                 return False
@@ -65,15 +64,6 @@ class Survey:
             )
         except OSError:
             return False
-
-    def seal(self) -> None:
-        """Give it its key, when all has been looked at."""
-        import hashlib
-
-        newest = max(stamp[-1] for stamp in self.stamps)
-        self.is_settled = time.time_ns() - newest > _TICK_NS
-        told = (self.records, self.stamps, "" if self.is_settled else secrets.token_hex(16))
-        self.key = hashlib.sha256(repr(told).encode()).hexdigest()
 
 
 def survey(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozenset()) -> Survey:
@@ -109,13 +99,13 @@ def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> tuple[l
             path, kind, _ = record
             try:
                 blob = _content(top, path, kind, limits)
-                if kind == "l":
-                    blob.decode()
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except (OSError, UnicodeDecodeError) as error:
-                why = getattr(error, "strerror", None) or error
-                log.warning("%s is left out of the virtual shell: %s", folder + path, why)
+            except OSError as error:
+                log.warning("%s is left out of the virtual shell: %s", folder + path, error.strerror or error)
+                continue
+            if kind == "l" and not _is_readable(blob):
+                log.warning("%s is left out of the virtual shell: it leads where no name can be read", folder + path)
                 continue
             total += len(blob)
             if total > limits.total_bytes:
@@ -311,7 +301,6 @@ def _parent(top: _Folder, path: str, *, make: bool = False) -> Iterator[tuple[_F
 
 
 def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    # The time of the last change cannot be set by anybody, and comes last.
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
@@ -333,6 +322,15 @@ def _is_text(name: str) -> bool:
     if not is_good:
         log.warning("%r is left out of the virtual shell: its name cannot be read", name)
     return is_good
+
+
+def _is_readable(target: bytes) -> bool:
+    """Whether a link leads to a path that the interpreter takes."""
+    try:
+        text = target.decode()
+    except UnicodeDecodeError:
+        return False
+    return not unseen(text) and all(len(part) <= MOST_NAME for part in target.split(b"/"))
 
 
 def stays(path: str, target: bytes) -> bool:

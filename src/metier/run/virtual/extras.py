@@ -24,15 +24,15 @@ _SYSTEM = ("/bin", "/usr", "/proc", "/dev", "/etc")
 
 
 def extras(
-    settings: Head, channel: Channel, mounts: Mapping[str, FileSystem]
+    settings: Head, channel: Channel, mounts: Mapping[str, FileSystem], cancel: Callable[[], None]
 ) -> dict[str, Callable[[BuiltinContext], BuiltinResult]]:
-    """The commands by their names."""
+    """The commands by their names. `cancel` ends the command line that one of them is in."""
     found: dict[str, Callable[[BuiltinContext], BuiltinResult]] = {
         "chmod": _Chmod(),
         KIND: _Kind(settings["skills_below"]),
     }
     for name, program in NATIVE.items():
-        hand_over = _HandOver(program, settings["is_native"], channel, mounts)
+        hand_over = _HandOver(program, settings["is_native"], channel, mounts, cancel)
         found.update(dict.fromkeys((name, f"/bin/{name}", f"/usr/bin/{name}"), hand_over))
     return found
 
@@ -78,9 +78,16 @@ class _Kind:
 class _HandOver:
     """Runs a program outside, over the files of this shell, and brings back what it changed."""
 
-    def __init__(self, program: str, is_native: bool, channel: Channel, mounts: Mapping[str, FileSystem]) -> None:
+    def __init__(
+        self,
+        program: str,
+        is_native: bool,
+        channel: Channel,
+        mounts: Mapping[str, FileSystem],
+        cancel: Callable[[], None],
+    ) -> None:
         self._program, self._is_native = program, is_native
-        self._channel, self._mounts = channel, mounts
+        self._channel, self._mounts, self._cancel = channel, mounts, cancel
 
     def __call__(self, context: BuiltinContext) -> BuiltinResult:
         if not self._is_native:
@@ -106,6 +113,8 @@ class _HandOver:
             if kind_of(files, path):
                 files.remove(path, recursive=True)
         put(files, reply["records"], changed)
+        if reply["is_late"]:
+            self._cancel()
         return BuiltinResult(
             stdout=out.decode("utf-8", "replace"), stderr=err.decode("utf-8", "replace"), exit_code=reply["code"]
         )

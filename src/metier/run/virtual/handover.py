@@ -7,7 +7,6 @@ private folder, and the program gets no variable that steers others.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from metier.run.virtual.checking import checked_mode, checked_text
 from metier.run.virtual.disk import change, load, survey
 from metier.run.virtual.limits import MOST_FILES
 from metier.run.virtual.paths import is_inside, normal
+from metier.run.virtual.removing import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -131,17 +131,20 @@ def run_outside(
     should_stop: Callable[[], bool] | None,
 ) -> Brought:
     """Run a program over the files of a request. `skills` are by the paths that they are seen at."""
+    if seconds <= 0:
+        # Only a worker that does not stop when it should still asks for something.
+        raise TimeoutError
     private = tempfile.mkdtemp(prefix="metier-")
     try:
         # A job may be run as somebody else, who must be able to pass; nobody else knows the name.
         os.chmod(private, 0o711)
         return _run(private, request, runner, skills, limits, seconds, should_stop)
     finally:
-        shutil.rmtree(private, ignore_errors=True)
+        remove_tree(private)
 
 
 def reply_of(brought: Brought) -> tuple[Head, list[bytes]]:
-    """What the worker is told of it."""
+    """What the worker is told of it: one that took all the time ends the whole command line."""
     outcome = brought.outcome
     said = outcome.stderr if outcome.stderr.endswith("\n") or not outcome.stderr else f"{outcome.stderr}\n"
     if outcome.killed_by:
@@ -152,6 +155,7 @@ def reply_of(brought: Brought) -> tuple[Head, list[bytes]]:
         "code": outcome.exit_code or int(bool(brought.dropped)),
         "records": brought.records,
         "gone": brought.gone,
+        "is_late": outcome.timed_out,
     }
     return reply, [outcome.stdout.encode("utf-8", "replace"), said.encode("utf-8", "replace"), *brought.blobs]
 

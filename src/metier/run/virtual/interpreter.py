@@ -207,8 +207,11 @@ class Interpreter:
             max_commands=settings["commands"],
             max_loop_iterations=settings["loop_turns"],
             timeout_seconds=self._seconds,
-            custom_builtins=extras(settings, self._channel, self._mounts),
+            custom_builtins=extras(settings, self._channel, self._mounts, self._cancel),
         )
+
+    def _cancel(self) -> None:
+        self._bash.cancel()
 
     def _rebuild(self, seconds: float) -> None:
         """Go on with another time limit, which an interpreter is made with."""

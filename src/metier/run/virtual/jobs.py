@@ -31,12 +31,13 @@ class Jobs:
         self._mounts: dict[str, FileSystem] = {}
         self._made_with: Head | None = None
         self._bash: Bash | None = None
+        self._running: Bash | None = None
 
     def run(self, head: Head, blobs: list[bytes], mounts: dict[str, FileSystem]) -> tuple[Head, list[bytes]]:
         """Run a command line over files that were sent along, and tell what changed below the folders to watch."""
         bash = self._fresh(head["settings"])
         # If it fails in the middle, it is not used again.
-        self._bash = None
+        self._bash, self._running = None, bash
         self._mounts.update(mounts)
         given = len(blobs) - head["stdin"]
         records, files = head["records"], bash.fs()
@@ -60,6 +61,10 @@ class Jobs:
             self._bash = bash
         return reply, output
 
+    def _cancel(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
     def _fresh(self, settings: Head) -> Bash:
         if self._bash is not None and settings == self._made_with:
             self._bash.reset()
@@ -75,7 +80,7 @@ class Jobs:
             max_commands=settings["commands"],
             max_loop_iterations=settings["loop_turns"],
             timeout_seconds=settings["seconds"],
-            custom_builtins=extras(settings, self._channel, self._mounts),
+            custom_builtins=extras(settings, self._channel, self._mounts, self._cancel),
         )
 
 
@@ -92,7 +97,8 @@ def _changes(
             is_like = old is not None and old[0] == kind
             if is_like and kind == "d":
                 continue
-            if is_like and old is not None and old[1] == mode and len(old[2]) == size:
+            # Modes and sizes of links are whatever a system says they are.
+            if is_like and old is not None and (kind == "l" or (old[1] == mode and len(old[2]) == size)):
                 blob = content(files, path, kind)
                 if blob == old[2]:
                     continue

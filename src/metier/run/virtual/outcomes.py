@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from metier.run.job import TIMED_OUT, Outcome, Usage
 from metier.run.output import streams
 from metier.run.virtual.checking import checked_milliseconds, checked_number, checked_text
+from metier.run.virtual.handover import reply_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from metier.run.job import KilledBy, OutputLine
     from metier.run.virtual.channel import Head
     from metier.run.virtual.connection import WorkerLost
+    from metier.run.virtual.handover import Brought
 
 RUNNER = "virtual"
 _SYNTAX_ERROR = 2
@@ -42,6 +44,7 @@ class Running:
         self._seconds = seconds
         self._streams = streams(output_bytes, on_output)
         self._started = time.monotonic()
+        self._late: tuple[bytes, bytes] | None = None
 
     @property
     def seconds_left(self) -> float:
@@ -55,6 +58,14 @@ class Running:
             if blob:
                 stream.feed(blob)
 
+    def brought(self, brought: Brought) -> tuple[Head, list[bytes]]:
+        """What the worker is told of a program outside. What one wrote that took all the time is kept here: the command
+        line ends there, and with it all that its output was for."""
+        reply, (out, err, *blobs) = reply_of(brought)
+        if reply["is_late"]:
+            self._late, out, err = (out, err), b"", b""
+        return reply, [out, err, *blobs]
+
     def ended(self, reply: Head, blobs: Sequence[bytes]) -> Outcome:
         """What the worker says became of it; raises `ValueError` if that makes no sense."""
         self.take(blobs)
@@ -63,13 +74,12 @@ class Running:
         used = checked_milliseconds(reply["cpu_ms"])
         if reply["is_flooded"] is True:
             return self._outcome(137, "output", "It writes far more than is kept.", used)
-        if not failure and not (code == TIMED_OUT and self.seconds_left == 0):
+        if not failure and self._late is None:
             return self._outcome(code, None, "", used)
-        # A program outside that took all the time says so by its code.
-        is_late = not failure or "execution timeout" in failure
+        failure = failure if self._late is None else "execution timeout"
+        is_late = "execution timeout" in failure
         is_wrong = failure.startswith("parse error")
         text = f"bash: syntax error: {failure}" if is_wrong and "syntax error" not in failure else failure
-        failure = failure or "execution timeout"
         for pattern, sentence in _FAILURES:
             if found := pattern.search(failure):
                 text = f"The command is ended. {sentence.format(*found.groups(), seconds=self._seconds)}"
@@ -89,9 +99,11 @@ class Running:
 
     def over(self, outcome: Outcome, why: str, state: str) -> Outcome:
         """It left more than it may, and was undone."""
-        return self._outcome(outcome.exit_code or 1, None, f"{why} {state}", outcome.usage.cpu_ms)
+        return self._outcome(outcome.exit_code or 1, outcome.killed_by, f"{why} {state}", outcome.usage.cpu_ms)
 
     def _outcome(self, code: int, killed_by: KilledBy | None, said: str, cpu_ms: float) -> Outcome:
+        if self._late is not None:
+            self.take(self._late)
         out, err = self._streams
         if said:
             err.feed(f"{said}\n".encode("utf-8", "replace"))

@@ -7,8 +7,8 @@ import re
 from metier.errors import InvalidArgument, ShellRefused
 
 MOST_BYTES = 4_096
-"""For a path."""
-_MOST_NAME = 255
+MOST_NAME = 255
+"""Of a path, and of each name in it."""
 unseen = re.compile(
     "[\x01-\x1f\x7f-\x9f\u180e\u200b-\u200d\u202a-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 ).search
@@ -52,9 +52,9 @@ def normal(path: str, folder: str = "/") -> str:
     ]
     if ".." in parts:
         raise ShellRefused(f"The path {path!r:.80} has a step up.", hint="Write the path without `..`.", path=path)
-    if any(len(part.encode()) > _MOST_NAME for part in parts):
+    if any(len(part.encode()) > MOST_NAME for part in parts):
         raise ShellRefused(
-            f"The path {path!r:.80} has a name that exceeds {_MOST_NAME} bytes.", hint="Use shorter names.", path=path
+            f"The path {path!r:.80} has a name that exceeds {MOST_NAME} bytes.", hint="Use shorter names.", path=path
         )
     return "/" + "/".join(parts)
 

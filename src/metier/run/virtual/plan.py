@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from metier.run.job import Job, Limits
     from metier.run.virtual.disk import Record
+    from metier.run.virtual.known import KnownFolders
 
 SHELLS = ("bash", "sh")
 _SYSTEM = ("/bin", "/usr", "/etc", "/proc", "/dev")
@@ -36,7 +37,24 @@ class Mount:
     at: str
     folder: str
     key: str
-    records: tuple[Record, ...] = field(repr=False)
+    records: list[Record] = field(repr=False)
+
+    def load(self, limits: ShellLimits) -> tuple[list[Record], list[bytes]]:
+        """What is in it; the scripts of a skill can be executed."""
+        records, blobs = load(self.folder, self.records, limits)
+        if _is_skill(self.folder):
+            records = [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
+        return records, blobs
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the places of a job are seen, which is the same for every job that has the same."""
+
+    folder: str
+    mapped: tuple[tuple[str, str], ...]
+    seats: tuple[tuple[Place, str, frozenset[str]], ...]
+    """A place, where it is seen, and what others lie in it."""
 
 
 @dataclass(slots=True)
@@ -46,7 +64,7 @@ class Plan:
     limits: ShellLimits
     command: str = ""
     folder: str = "/"
-    mapped: list[tuple[str, str]] = field(default_factory=list)
+    mapped: tuple[tuple[str, str], ...] = ()
     """Folders of this machine and where they are seen, the longest first."""
     mounts: list[Mount] = field(default_factory=list)
     writable: list[tuple[str, str]] = field(default_factory=list)
@@ -90,20 +108,19 @@ class Plan:
 
     def seen(self, text: str) -> str:
         """A word of a job, as the virtual shell knows it."""
-        for host, at in self.mapped:
-            if text == host or text.startswith(host.rstrip("/") + "/"):
-                return at.rstrip("/") + text[len(host.rstrip("/")) :] or "/"
-        return text
+        return _seen(text, self.mapped)
 
 
-def planned(job: Job, mount: str) -> Plan:
+def planned(job: Job, mount: str, known: KnownFolders) -> Plan:
     """The plan for a job; raises for one that cannot be run here."""
     shell = _shell(job)
     if not all(isinstance(word, str) and "\0" not in word for word in job.argv):
         raise InvalidArgument("The words of a job are text without NUL.", hint="Give text.")
-    plan = Plan(limits=_limits(job.limits))
-    _place_all(plan, job, normal(mount))
-    plan.folder = normal(plan.seen(job.folder))
+    skills = tuple(not place.at and not place.is_writable and _is_skill(place.path) for place in job.places)
+    layout = _layout(tuple(job.places), skills, job.folder, mount)
+    plan = Plan(limits=_limits(job.limits), folder=layout.folder, mapped=layout.mapped)
+    for place, at, inner in layout.seats:
+        _add(plan, place, at, inner, known)
     words = [plan.seen(word) for word in job.argv[1:]]
     # A script that `sh` runs stops on an error.
     options = ["-e"] if shell == "sh" and words and not words[0].startswith("-") else []
@@ -140,25 +157,34 @@ def script_of(job: Job, mount: str) -> bytes | None:
     return None
 
 
-def _place_all(plan: Plan, job: Job, mount: str) -> None:
-    places = list(job.places)
-    if not any(is_inside(job.folder, place.seen_at) for place in places if os.path.isabs(job.folder)):
-        places.append(Place(job.folder, is_writable=True))
-    taken: set[str] = set()
+def _seen(text: str, mapped: tuple[tuple[str, str], ...]) -> str:
+    for host, at in mapped:
+        if text == host or text.startswith(host.rstrip("/") + "/"):
+            return at.rstrip("/") + text[len(host.rstrip("/")) :] or "/"
+    return text
+
+
+@functools.lru_cache(maxsize=256)
+def _layout(given: tuple[Place, ...], skills: tuple[bool, ...], folder: str, mount: str) -> Layout:
+    mount = normal(mount)
+    places = list(zip(given, skills, strict=True))
+    if not any(is_inside(folder, place.seen_at) for place in given if os.path.isabs(folder)):
+        places.append((Place(folder, is_writable=True), False))
     seen_at: dict[Place, str] = {}
-    for place in places:
-        seen_at[place] = _seen_at(place, mount, taken, job.folder)
-        taken.add(seen_at[place])
+    for place, is_skill in places:
+        seen_at[place] = _seen_at(place, is_skill, mount, set(seen_at.values()), folder)
     pairs = [(host, at) for place, at in seen_at.items() for host in dict.fromkeys((place.path, place.seen_at))]
-    plan.mapped = sorted(pairs, key=lambda pair: -len(pair[0]))
+    mapped = tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
+    seats = []
     for place, at in seen_at.items():
-        if at in _OWN:
-            continue
-        _add(plan, place, at, [other for there, other in seen_at.items() if there is not place])
+        if at not in _OWN:
+            others = [other for there, other in seen_at.items() if there is not place]
+            seats.append((place, at, frozenset(other[len(at) :] for other in others if is_inside(other, at))))
+    return Layout(normal(_seen(folder, mapped)), mapped, tuple(seats))
 
 
-def _seen_at(place: Place, mount: str, taken: set[str], folder: str) -> str:
-    if not place.at and not place.is_writable and _is_skill(place.path):
+def _seen_at(place: Place, is_skill: bool, mount: str, taken: set[str], folder: str) -> str:
+    if is_skill:
         at = f"{mount}/{os.path.basename(place.path.rstrip(os.sep))}"
     elif place.seen_at.startswith("/"):
         at = normal(os.path.normpath(place.seen_at))
@@ -173,7 +199,7 @@ def _seen_at(place: Place, mount: str, taken: set[str], folder: str) -> str:
     return at
 
 
-def _add(plan: Plan, place: Place, at: str, others: list[str]) -> None:
+def _add(plan: Plan, place: Place, at: str, inner: frozenset[str], known: KnownFolders) -> None:
     path = place.path
     if os.path.isfile(path) and not os.path.islink(path):
         folder, name = os.path.split(path)
@@ -182,25 +208,21 @@ def _add(plan: Plan, place: Place, at: str, others: list[str]) -> None:
     if at == "/":
         # The root of the shell is its own; only the folder of a job that has no other is meant by it.
         return
-    inner = frozenset(other[len(at) :] for other in others if is_inside(other, at))
-    found = survey(path, plan.limits, skipped=inner)
-    plan.total_bytes += found.total_bytes
-    if place.is_writable:
-        plan.writable.append((at, path))
-        plan.given.append((at, path, found.records))
-    elif inner:
-        # What is writable lies in it, which cannot be inside of what is only read: so it is a copy that is dropped.
-        plan.given.append((at, path, found.records))
+    if not place.is_writable and not inner:
+        found, key = known.look(path, plan.limits)
+        plan.mounts.append(Mount(at, path, key, found.records))
     else:
-        records = tuple(_executable(found.records)) if _is_skill(path) else tuple(found.records)
-        plan.mounts.append(Mount(at, path, found.key, records))
-
-
-def _executable(records: list[Record]) -> list[Record]:
-    return [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
+        found = survey(path, plan.limits, skipped=inner)
+        # What is writable cannot be inside of what is only read: so that is a copy too, and dropped in the end.
+        plan.given.append((at, path, found.records))
+        if place.is_writable:
+            plan.writable.append((at, path))
+    plan.total_bytes += found.total_bytes
 
 
 def _is_skill(path: str) -> bool:
+    if os.path.lexists(f"{path}/SKILL.md"):
+        return True
     try:
         return any(name.casefold() == "skill.md" for name in os.listdir(path))
     except OSError:

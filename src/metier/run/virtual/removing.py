@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logger("metier.run")
 
 _NEEDED = {os.open, os.stat, os.rename, os.unlink, os.rmdir}
-_CAN_STEP = hasattr(os, "O_NOFOLLOW") and _NEEDED <= os.supports_dir_fd and os.scandir in os.supports_fd
+_CAN_STEP = hasattr(os, "O_NOFOLLOW") and os.supports_dir_fd >= _NEEDED and os.scandir in os.supports_fd
 _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _PATH_ONLY = getattr(os, "O_PATH", 0)
 _MOST_SECONDS = 60.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
@@ -14,10 +15,10 @@ from metier.run.runner import Capabilities
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.checking import checked_text
 from metier.run.virtual.connection import Connection, Refused, WorkerLost
-from metier.run.virtual.disk import change, load
-from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, reply_of, run_outside
+from metier.run.virtual.disk import LEADS_OUT, change
+from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, run_outside
+from metier.run.virtual.known import KnownFolders
 from metier.run.virtual.outcomes import RUNNER, Running
-from metier.run.virtual.paths import is_inside
 from metier.run.virtual.plan import planned, script_of
 from metier.run.virtual.starting import worker_folders
 from metier.run.waiting import run_in_thread
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from metier.run.virtual.disk import Record
     from metier.run.virtual.plan import Plan
 
-_LATE = 0.4
+_LATE = 0.25
+"""Seconds that the worker has beyond a job's time to end it by itself, and that there are to copy out what it did."""
+_MOST_TOLD = 20
+_PROTECTED = frozenset(f"/{name}" for name in PROTECTED)
 _MOST_KEPT = 16
 """How many folders a worker keeps for the jobs to come, before it forgets them all."""
 _NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
@@ -56,6 +60,7 @@ class VirtualRunner:
         self._mount, self._native = mount, native
         self._lock = threading.Lock()
         self._idle: list[_Warm] = []
+        self._known = KnownFolders()
         self._is_closed = False
 
     @property
@@ -89,7 +94,7 @@ class VirtualRunner:
         """
         try:
             script = script_of(job, self._mount)
-            if script is None or not planned(job, self._mount).is_small:
+            if script is None or not planned(job, self._mount, self._known).is_small:
                 return False
             with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
             reply = self._asked({"op": "analyze"}, [script])[0]
@@ -107,7 +112,7 @@ class VirtualRunner:
     ) -> Outcome:
         """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
         try:
-            plan = planned(job, self._mount)
+            plan = planned(job, self._mount, self._known)
             warm = self._warm()
         except MetierError as error:
             return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
@@ -220,7 +225,7 @@ class VirtualRunner:
                 seconds=running.seconds_left,
                 should_stop=should_stop,
             )
-            return reply_of(brought)
+            return running.brought(brought)
 
         sent = [*blobs, job.stdin] if job.stdin else blobs
         reply, answer = connection.ask(
@@ -248,14 +253,17 @@ class _Warm:
             self.connection.ask({"op": "forget"})
         for key, mount in wanted.items():
             if key not in self._has:
-                records, blobs = load(mount.folder, mount.records, plan.limits)
+                records, blobs = mount.load(plan.limits)
                 self.connection.ask({"op": "keep", "key": key, "records": records}, blobs)
                 self._has.add(key)
 
 
 def _copied_out(outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[bytes], list[str]]) -> Outcome:
-    """Change the folders of this machine as the job changed its copies."""
+    """Change the folders of this machine as the job changed its copies, for a moment if its time is over."""
     changed, blobs, gone = changes
+    if not changed and not gone:
+        return outcome
+    until = time.monotonic() + _LATE if outcome.timed_out else None
     failed: list[str] = []
     for at, folder in plan.writable:
         mine = [
@@ -272,17 +280,30 @@ def _copied_out(outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[
             [record for record, _ in allowed],
             [blob for _, blob in allowed],
             [path for path in lost if not _is_protected(path)],
+            until=until,
         )
-    if not failed:
-        return outcome
+    return _told(outcome, failed) if failed else outcome
+
+
+def _told(outcome: Outcome, failed: list[str]) -> Outcome:
+    """Say what was not changed. Only what was written and is lost makes a job fail; a link has no content to lose."""
     from dataclasses import replace
 
-    said = "".join(f"Not changed: {text}\n" for text in failed[:20])
-    return replace(outcome, exit_code=outcome.exit_code or 1, stderr=outcome.stderr + said)
+    links = [text for text in failed if text.endswith(f": {LEADS_OUT}")]
+    lost = [text for text in failed if not text.endswith(f": {LEADS_OUT}")]
+    said = "" if outcome.stderr.endswith("\n") or not outcome.stderr else "\n"
+    said += "".join(f"Not made: {text}\n" for text in links[:_MOST_TOLD])
+    said += "".join(f"Not changed: {text}\n" for text in lost[:_MOST_TOLD])
+    if len(lost) > _MOST_TOLD:
+        said += f"Not changed: {len(lost) - _MOST_TOLD} more\n"
+    return replace(outcome, exit_code=outcome.exit_code or int(bool(lost)), stderr=outcome.stderr + said)
 
 
 def _is_protected(path: str) -> bool:
-    return any(is_inside(path, f"/{name}") for name in PROTECTED)
+    # From the path up, as there are many names and thousands of paths.
+    while path and path not in _PROTECTED:
+        path = path.rpartition("/")[0]
+    return bool(path)
 
 
 def _texts(value: object) -> list[str]:

@@ -14,7 +14,7 @@ from metier.run.virtual.checking import checked_mode, checked_number, checked_te
 from metier.run.virtual.commands import prepared
 from metier.run.virtual.connection import Refused, WorkerLost
 from metier.run.virtual.disk import change, load, survey
-from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, reply_of, run_outside
+from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, run_outside
 from metier.run.virtual.keeping import Keeper
 from metier.run.virtual.limits import MOST_SECONDS, ShellEntry, ShellLimits, ShellUsage
 from metier.run.virtual.outcomes import Running
@@ -410,7 +410,7 @@ class VirtualShell:
             elif event["event"] == "checkpoint":
                 keep(event, more)
             elif event["event"] == "native" and self._native is not None:
-                return self._outside(self._native, event, more, running.seconds_left, should_stop)
+                return self._outside(self._native, event, more, running, should_stop)
             else:
                 raise ValueError("an event that is none")
             return None
@@ -422,7 +422,7 @@ class VirtualShell:
         runner: Runner,
         event: Head,
         blobs: Sequence[bytes],
-        seconds: float,
+        running: Running,
         should_stop: Callable[[], bool] | None,
     ) -> tuple[Head, Sequence[bytes]]:
         request = checked_request(event, blobs)
@@ -432,12 +432,12 @@ class VirtualShell:
                 runner,
                 skills={f"{self._mount}/{name}": skill for name, skill in self._keeper.skills.items()},
                 limits=self._limits,
-                seconds=seconds,
+                seconds=running.seconds_left,
                 should_stop=lambda: self._is_closed or (should_stop is not None and should_stop()),
             )
         except MetierError as error:
-            return {"code": 126, "records": [], "gone": []}, [b"", f"{error} {error.hint}\n".encode()]
-        return reply_of(brought)
+            return {"code": 126, "records": [], "gone": [], "is_late": False}, [b"", f"{error} {error.hint}\n".encode()]
+        return running.brought(brought)
 
 
 def _entry(value: object) -> ShellEntry:
