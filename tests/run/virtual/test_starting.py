@@ -96,12 +96,17 @@ def test_a_plain_worker_that_is_forgotten_leaves_no_process(monkeypatch: pytest.
 
 
 @linux
-@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(("name", "code"), [("crash", 139), ("memory", 137)])
 def test_crash_and_memory_are_told_apart_outside_of_a_cage_too(
-    monkeypatch: pytest.MonkeyPatch, hostile: Callable[[str], str]
+    name: str,
+    code: int,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    hostile: Callable[[str], str],
 ) -> None:
+    if name == "memory":
+        request.getfixturevalue("little_memory")
     monkeypatch.setattr(caging, "tier", lambda: None)
     with VirtualShell() as shell:
-        for name in ("crash", "memory"):
-            outcome = shell.execute(hostile(name))
-            assert (outcome.killed_by, outcome.exit_code) == (name, {"crash": 139, "memory": 137}[name])
+        outcome = shell.execute(hostile(name))
+        assert (outcome.killed_by, outcome.exit_code) == (name, code)
