@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("bashkit", reason="the virtual shell is not installed")
 
 from metier.run.virtual import VirtualShell, starting
+from metier.run.virtual.removing import remove_tree
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +33,9 @@ def shell(_shared: tuple[VirtualShell, bytes]) -> VirtualShell:
 def quick_folder() -> Iterator[Path]:
     """A folder in memory where there is one, as to remove thousands of folders takes seconds on some disks."""
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
+    folder = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
+    yield Path(folder)
+    remove_tree(folder)
 
 
 @pytest.fixture

@@ -287,7 +287,7 @@ def test_the_time_of_a_job_holds_however_many_files_it_makes(runner: VirtualRunn
     outcome = runner.run_blocking(
         bash("i=0; while :; do echo x > f$i; i=$((i+1)); done", work, limits=Limits(seconds=0.5))
     )
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2.5
     assert (outcome.exit_code, outcome.killed_by) == (124, "timeout")
     assert runner.run_blocking(bash("echo alive")).stdout == "alive\n"
 

@@ -32,12 +32,13 @@ class Jobs:
         self._made_with: Head | None = None
         self._bash: Bash | None = None
         self._running: Bash | None = None
+        self._is_used = False
 
     def run(self, head: Head, blobs: list[bytes], mounts: dict[str, FileSystem]) -> tuple[Head, list[bytes]]:
         """Run a command line over files that were sent along, and tell what changed below the folders to watch."""
         bash = self._fresh(head["settings"])
         # If it fails in the middle, it is not used again.
-        self._bash, self._running = None, bash
+        self._bash, self._running, self._is_used = None, bash, True
         self._mounts.update(mounts)
         given = len(blobs) - head["stdin"]
         records, files = head["records"], bash.fs()
@@ -65,9 +66,16 @@ class Jobs:
         if self._running is not None:
             self._running.cancel()
 
-    def _fresh(self, settings: Head) -> Bash:
-        if self._bash is not None and settings == self._made_with:
+    def forget(self) -> None:
+        """Keep nothing of the last job. That is done when it has been answered, and not when the next one waits."""
+        self._running = None
+        if self._is_used and self._bash is not None:
             self._bash.reset()
+        self._is_used = False
+
+    def _fresh(self, settings: Head) -> Bash:
+        self.forget()
+        if self._bash is not None and settings == self._made_with:
             return self._bash
         self._made_with = settings
         return Bash(

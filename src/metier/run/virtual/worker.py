@@ -88,6 +88,8 @@ class Desk:
             # The interpreter has no errors of its own to tell one failure from another.
             reply, more = {"error": "failed", "detail": f"{error}"[:500]}, []
         self._channel.send(reply, more)
+        if self._jobs is not None:
+            self._jobs.forget()
 
     def _open(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
         from metier.run.virtual.interpreter import Interpreter
