@@ -25,6 +25,7 @@ def test_nothing_is_inherited_but_a_few_names(monkeypatch: pytest.MonkeyPatch) -
         "TZ",
         "TMPDIR",
         "PYTHONDONTWRITEBYTECODE",
+        "PYTHONNOUSERSITE",
         "WORKSPACE",
         "CLAUDE_PROJECT_DIR",
     }

@@ -86,6 +86,8 @@ def base_environment(workspace: str) -> dict[str, str]:
         "TMPDIR": scratch,
         # A script that imports its neighbour must not leave compiled files in the skill.
         "PYTHONDONTWRITEBYTECODE": "1",
+        # Its home is a workspace, where another script may have put modules for it to find.
+        "PYTHONNOUSERSITE": "1",
     }
     if sys.platform == "darwin":
         env["LANG"] = env["LC_ALL"] = "en_US.UTF-8"

@@ -97,3 +97,23 @@ def _mode(name: str, within: int) -> int | None:
         return os.stat(name, dir_fd=within, follow_symlinks=False).st_mode
     except OSError:
         return None
+
+
+def set_aside(folder: str, path: str) -> str | None:
+    """Give something that was made in a folder, directly or one below, a name that nobody looks for; that name.
+
+    None if it is not there any more, or has become something else than it was named for.
+    """
+    *above, name = os.path.relpath(path, folder).split(os.sep)
+    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+        at = _opened(folder, None, opened)
+        for step in above:
+            at = _opened(step, at, opened)
+        for number in range(100):
+            aside = f"{name}.set-aside{f'-{number}' if number else ''}"
+            try:
+                os.stat(aside, dir_fd=at, follow_symlinks=False)
+            except FileNotFoundError:
+                os.rename(name, aside, src_dir_fd=at, dst_dir_fd=at)
+                return os.path.join(*above, aside)
+    return None

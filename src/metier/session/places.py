@@ -39,10 +39,14 @@ MOST_ASKED = 64
 _MACHINE = ("/proc", "/sys", "/dev", "/boot", "/run")
 
 
+_OF_A_SKILL = ("SKILL.md", "scripts")
+"""What makes a skill, for a workspace that is the folder of one."""
+
+
 def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
     """What decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
     found = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
-    found += [one.root for one in active]
+    found += [path for one in active for path in (one.root, *(os.path.join(one.root, name) for name in _OF_A_SKILL))]
     found += [path for path in (guard.audit_file, default_cache_folder()) if path is not None]
     found.append(os.fspath(default_config_folder()))
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
@@ -69,7 +73,12 @@ def workspace_places(workspace: str, kept: Iterable[str]) -> tuple[Place, ...]:
     inside = [path for path in kept if path != real and is_inside(path, real) and os.path.exists(path)]
     outermost = [path for path in inside if not any(path != other and is_inside(path, other) for other in inside)]
     # Skills run from verified copies, and one that changed is noticed; of a record of what happened there is no other.
-    kept_places = (Place(_within(workspace, real, path), is_precaution=os.path.isdir(path)) for path in outermost)
+    kept_places = (
+        Place(
+            _within(workspace, real, path), is_precaution=os.path.isdir(path) or os.path.basename(path) in _OF_A_SKILL
+        )
+        for path in outermost
+    )
     return (Place(workspace, is_writable=True), *kept_places)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from metier.errors import IsolationMissing
-from metier.run import CANNOT_START, Outcome, Place
+from metier.run import CANNOT_START, Job, Outcome, Place
+from metier.run.native import kernel, view
 
 Run = Callable[..., Outcome]
 IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
@@ -370,3 +371,99 @@ def test_no_other_process_can_be_seen_or_signalled(sh: Run, tier: str) -> None:
     outcome = sh(f"kill -0 {os.getpid()} && echo reached; ls -d /proc/[0-9]* | wc -l; ls /proc/{os.getpid()}/fd")
     assert "reached" not in outcome.stdout
     assert int(outcome.stdout.splitlines()[0]) <= 6
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".envrc", ".mcp.json", ".vscode/tasks.json", ".claude/skills/evil/SKILL.md", ".metier/skills/evil/SKILL.md",
+     ".github/workflows/x.yml", ".git/commondir", ".git/hooks/pre-commit", ".config/git/config", ".npmrc"],
+)  # fmt: skip
+def test_what_others_would_start_something_from_is_set_aside(sh: Run, workspace: Path, path: str) -> None:
+    (workspace / ".git").mkdir()
+    outcome = sh(f"mkdir -p $(dirname {path}) && echo evil > {path} && echo fine > ordinary")
+    assert outcome.exit_code == 0
+    assert (workspace / "ordinary").read_text() == "fine\n"
+    assert not (workspace / path).exists()
+    (note,) = outcome.notes
+    aside = note.split()[-2]
+    assert aside.endswith(".set-aside")
+    assert (workspace / aside).exists()
+
+
+def test_what_was_there_before_and_a_new_repository_stay(sh: Run, workspace: Path) -> None:
+    (workspace / ".vscode").mkdir()
+    (workspace / ".vscode" / "settings.json").write_text("{}")
+    outcome = sh("git init -q . && git config user.name x && echo more > file")
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert (workspace / ".vscode" / "settings.json").read_text() == "{}"
+    assert (workspace / ".git" / "config").exists()
+    assert [note for note in outcome.notes if "repository" in note] == list(outcome.notes)
+
+
+def test_two_that_are_set_aside_have_two_names(sh: Run, workspace: Path) -> None:
+    for text in ("one", "two"):
+        sh(f"echo {text} > .envrc")
+    assert (workspace / ".envrc.set-aside").read_text() == "one\n"
+    assert (workspace / ".envrc.set-aside-1").read_text() == "two\n"
+
+
+@has_view
+def test_the_folders_above_what_is_read_only_cannot_be_moved_away(sh: Run, workspace: Path) -> None:
+    log = workspace / "logs" / "deep" / "audit.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text("true\n")
+    script = (
+        "mv logs old || mv logs/deep logs/old || rm -rf logs; mkdir -p logs/deep; echo forged > logs/deep/audit.jsonl"
+    )
+    outcome = sh(script, places=(Place(str(workspace), is_writable=True), Place(str(log))))
+    assert outcome.exit_code != 0
+    assert log.read_text() == "true\n"
+
+
+@has_view
+def test_what_this_program_runs_from_is_not_written(sh: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = workspace / "project" / ".venv" / "bin" / "python3"
+    program.parent.mkdir(parents=True)
+    program.write_text("own")
+    monkeypatch.setattr(view, "_own_roots", lambda: (str(workspace / "project" / ".venv"),))
+    outcome = sh("echo evil > project/.venv/bin/python3; mv project/.venv x; mv project y; echo fine > project/new")
+    assert program.read_text() == "own"
+    assert (workspace / "project" / "new").read_text() == "fine\n"
+    assert "Read-only file system" in outcome.stderr
+
+
+def test_a_place_that_becomes_a_link_is_not_followed(run: Run, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "secret").write_text("s3cret")
+    (workspace / "data").mkdir()
+    job = Job(argv=("cat", "data/secret"), folder=str(workspace), places=(Place(str(workspace / "data")),))
+    seen = view.view_of(job)
+    (workspace / "data").rmdir()
+    (workspace / "data").symlink_to(tmp_path / "home")
+    assert seen.places[-1].path == str(workspace / "data")
+    with pytest.raises(OSError):
+        kernel.open_exactly(seen.places[-1].path)
+
+
+@pytest.mark.parametrize("how", ["long paths", "no name"])
+def test_what_is_held_by_no_name_that_can_be_found_counts_too(run: Run, workspace: Path, how: str) -> None:
+    body = {
+        "long paths": "for _ in range(45): os.mkdir('d' * 100); os.chdir('d' * 100)",
+        "no name": "",
+    }[how]
+    program = f"""
+import mmap, os, time
+{body}
+held = []
+for number in range(12):
+    with open(f"f{{number}}", "wb+") as file:
+        for _ in range(10):
+            file.write(os.urandom(1 << 20))
+        file.flush()
+        if {how == "no name"}:
+            held.append(mmap.mmap(file.fileno(), 4096))
+            os.unlink(f"f{{number}}")
+time.sleep(3)
+"""
+    outcome = run("/usr/bin/python3", "-c", program, disk_bytes=40 << 20, seconds=8)
+    assert outcome.killed_by == "disk"

@@ -72,7 +72,18 @@ def test_nothing_of_the_hosts_environment_is_visible(
     found = dict(entry.partition("=")[::2] for entry in outcome.stdout.split("\0") if entry)
     assert "s3cret-of-the-host" not in outcome.stdout
     assert (found["GIVEN"], found["EMPTY"], found["HOME"]) == ("yes", "", str(workspace))
-    known = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "GIVEN", "EMPTY"}
+    known = {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "TZ",
+        "TMPDIR",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONNOUSERSITE",
+        "GIVEN",
+        "EMPTY",
+    }
     # What lets git work in a folder of another user, without the settings of this machine.
     assert known <= set(found) <= known | {"GIT_CONFIG_SYSTEM"}
 

@@ -11,7 +11,7 @@ from metier.run.native import kernel
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _DEVICE_CONTROL = 1 << 13, 1 << 14, 1 << 15
@@ -35,6 +35,7 @@ def enforce(
     readable: Iterable[str],
     writable: Iterable[str],
     devices: Iterable[str],
+    exact: Collection[str],
     connects: bool,
 ) -> None:
     """Bind this process to rules: nothing but these paths, and no connection unless `connects`."""
@@ -52,16 +53,17 @@ def enforce(
             (devices, (_READ_FILE | _WRITE_FILE | _READ_FOLDER | _DEVICE_CONTROL) & every),
         ):
             for path in paths:
-                _allow(ruleset, path, access & every)
+                # A place must not have become a link since somebody looked where it leads.
+                _allow(ruleset, path, access & every, is_exact=path in exact)
         kernel.landlock_enforce(ruleset)
     finally:
         os.close(ruleset)
 
 
-def _allow(ruleset: int, path: str, access: int) -> None:
+def _allow(ruleset: int, path: str, access: int, *, is_exact: bool) -> None:
     # What is not there needs no rule; no more is allowed by its absence.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = kernel.open_exactly(path) if is_exact else os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 access &= _OF_A_FILE

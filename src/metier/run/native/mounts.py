@@ -37,6 +37,10 @@ def build(wanted: dict[str, Any]) -> None:
     for name in wanted["devices"]:
         kernel.bind(f"/dev/{name}", f"{ROOT}/dev/{name}")
     _mount_own()
+    for path in wanted["masked"]:
+        # Not every kernel has all of them.
+        with contextlib.suppress(OSError):
+            kernel.bind("/dev/null", ROOT + path)
     _furnish(wanted["in_scratch"])
     for source, at, is_writable in places:
         try:

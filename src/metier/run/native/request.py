@@ -56,7 +56,7 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
         "tick": 1.0 if is_endless else 0.025,
         "limits": _limits(job.limits, is_endless=is_endless),
         "others": _EXTRA[tier] + (_processes_of(os.getuid() if drop is None else drop) if tier == "landlock" else 0),
-        "landlock": _rules(readable, writable, tier),
+        "landlock": _rules(readable, writable, tier, [place.path for place in view.places]),
         "writable": _watched(view, tier, scratch),
         "scratch_folders": [
             at for at in _SCRATCH[tier] if not any(at.endswith(place.seen_at) for place in view.places)
@@ -73,7 +73,7 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
         # The rest of the cage is made by a new process, which knows only the request.
         asked.update({name: base.content[name] for name in ("network", "drop", "filter")})
         asked["bubblewrap"] = bubblewrap.command({**base.content, **asked})
-    return Request(asked, base, _fit(asked, base, view) if asked["is_reusable"] else None)
+    return Request(asked, base, view, _fit(asked, base, view) if asked["is_reusable"] else None)
 
 
 def _fit(asked: dict[str, Any], base: Base, view: View) -> Fit:
@@ -96,6 +96,7 @@ class Request:
 
     asked: Mapping[str, Any]
     base: Base
+    view: View
     fit: Fit | None = None
     """Equal for jobs that can use the same cage one after the other."""
 
@@ -112,6 +113,8 @@ def _base(tier: Tier, network: str, drop: int | None, system: Pairs, programs: P
         "filter": _filter(network, tier),
         "scratch_folders": _SCRATCH[tier],
         "devices": DEVICES,
+        # A job that may pass over permissions reads what only root reads there, and it tells about everybody.
+        "masked": _ABOUT_ALL if drop is not None else (),
         "links": (*links, *_LINKS),
         "system": (*system, *programs),
         "base_furniture": _base_furniture((*system, *programs)) if tier == "namespaces" else None,
@@ -190,8 +193,8 @@ def _filter(network: str, tier: Tier) -> bytes:
         "restricted": (seccomp.UNIX, seccomp.INET, seccomp.INET6),
         "host": (seccomp.UNIX, seccomp.INET, seccomp.INET6, seccomp.NETLINK),
     }[network]
-    if tier == "landlock":
-        # Sockets that have a name among the files lie outside of what Landlock bounds, and there is no other bound.
+    if tier == "landlock" or (network == "host" and kernel.landlock_version() < 6):
+        # Sockets with a name lie outside of what rules bound here: among the files, or in the network of all.
         families = tuple(family for family in families if family != seccomp.UNIX)
     return seccomp.program(kernel.MACHINE, families, is_alone=tier != "landlock")
 
@@ -201,7 +204,9 @@ def _paths(view: View, tier: Tier, scratch: str) -> tuple[list[str], list[str]]:
     readable = [path for _, path in (*view.system, *view.programs, *view.links)]
     writable = [scratch] * bool(scratch)
     for place in view.places:
-        (writable if place.is_writable else readable).append(place.seen_at if tier != "landlock" else place.path)
+        # A rule can only add, so that a precaution needs none where there are nothing but rules.
+        if tier != "landlock" or not place.is_precaution:
+            (writable if place.is_writable else readable).append(place.seen_at if tier != "landlock" else place.path)
     return readable, writable
 
 
@@ -211,7 +216,7 @@ _LITTLE_OF_PROC = (
 )  # fmt: skip
 
 
-def _rules(readable: list[str], writable: list[str], tier: Tier) -> dict[str, Any] | None:
+def _rules(readable: list[str], writable: list[str], tier: Tier, exact: list[str]) -> dict[str, Any] | None:
     version = kernel.landlock_version()
     if not version:
         return None
@@ -222,6 +227,7 @@ def _rules(readable: list[str], writable: list[str], tier: Tier) -> dict[str, An
             "readable": [*readable, *settings(), *_LITTLE_OF_PROC, "/etc/passwd", "/etc/group"],
             "writable": writable,
             "devices": devices,
+            "exact": exact,
         }
     # All that there is below the job's own root, it was given.
     return {
@@ -229,9 +235,14 @@ def _rules(readable: list[str], writable: list[str], tier: Tier) -> dict[str, An
         "readable": ["/"],
         "writable": [*writable, "/tmp", "/dev/shm"],
         "devices": ["/dev"],
+        "exact": [],
     }
 
 
+_ABOUT_ALL = (
+    "/proc/kpageflags", "/proc/kpagecount", "/proc/kpagecgroup", "/proc/slabinfo", "/proc/timer_list", "/proc/kcore",
+    "/proc/vmallocinfo", "/proc/pagetypeinfo", "/proc/kmsg", "/proc/sched_debug", "/proc/sysrq-trigger",
+)  # fmt: skip
 _LINKS = (
     ("/proc/self/fd", "/dev/fd"), ("/proc/self/fd/0", "/dev/stdin"), ("/proc/self/fd/1", "/dev/stdout"),
     ("/proc/self/fd/2", "/dev/stderr"), ("pts/ptmx", "/dev/ptmx"), ("../usr/lib/os-release", "/etc/os-release"),

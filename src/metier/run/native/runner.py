@@ -217,6 +217,8 @@ class _Cage:
         finally:
             if self._proxy is not None:
                 self._proxy.close()
+        from metier.run.native.view import what_is_new
+
         out, err = self._streams
         told = read_report(self._report)
         self._is_kept = "is_kept" in told and not self._pipes.are_open
@@ -233,6 +235,7 @@ class _Cage:
             runner="native",
             usage=Usage(cpu_ms=_number(told, "cpu_ms"), memory_bytes=int(_number(told, "memory_bytes"))),
             contacts=self._contacts.seen(),
+            notes=tuple(what_is_new(self._request.view)),
         )
 
     def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:

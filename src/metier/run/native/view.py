@@ -12,16 +12,20 @@ import shutil
 import stat
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
 from metier.run.choosing import WHAT_TO_DO
 from metier.run.environment import search_path
 from metier.run.job import Place
-from metier.run.protected import protected_in
+from metier.run.protected import protected_in, set_aside
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from metier.run.job import Job
+    from metier.run.protected import Protected
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 _SETTINGS = (
@@ -55,6 +59,8 @@ class View:
     """Links at the top, such as `/bin` to `usr/bin`: where each leads, and its path."""
     places: tuple[Place, ...]
     """What this job was given, the outermost first."""
+    before: tuple[tuple[str, frozenset[str]], ...] = ()
+    """The folders that it may write in, each with what is there of the kind that it must not change."""
 
 
 def view_of(job: Job) -> View:
@@ -62,7 +68,8 @@ def view_of(job: Job) -> View:
     programs = _roots_of(job.argv[0] if job.argv else "", search_path())
     system, links = _system()
     more = _settings(_FOR_NAMES) if job.network == "host" else ()
-    return View(programs=programs, system=(*system, *more), links=links, places=_places(job))
+    places, before = _places(job)
+    return View(programs=programs, system=(*system, *more), links=links, places=places, before=before)
 
 
 @functools.lru_cache(maxsize=64)
@@ -103,28 +110,85 @@ def require_plain(view: View) -> None:
                     )
 
 
-def _places(job: Job) -> tuple[Place, ...]:
+def _places(job: Job) -> tuple[tuple[Place, ...], tuple[tuple[str, frozenset[str]], ...]]:
     given = [_checked(place) for place in job.places]
     folder = _normal(job.folder)
     if not any(_is_inside(folder, place.seen_at) for place in given):
         given.append(_checked(Place(job.folder, is_writable=True)))
-    given += [kept for place in given if place.is_writable for kept in _protected(place)]
-    return tuple(sorted(dict.fromkeys(given), key=lambda place: (place.seen_at.count("/"), not place.is_writable)))
+    kept: list[Place] = []
+    before = []
+    for place in given:
+        if place.is_writable:
+            there = protected_in(place.path)
+            kept += (*_protected(place, there), *_pins(place, given))
+            repository = os.path.join(place.path, ".git")
+            names = {one.path for one in there} | ({repository} if os.path.lexists(repository) else set())
+            before.append((place.path, frozenset(names)))
+    order = dict.fromkeys((*given, *kept))
+    return tuple(sorted(order, key=lambda place: (place.seen_at.count("/"), not place.is_writable))), tuple(before)
 
 
-def _protected(place: Place) -> list[Place]:
-    """What in a writable place is not to be written, each below folders that cannot be moved out of the way."""
+def what_is_new(view: View) -> list[str]:
+    """What a job made that other programs would start something from: it is set aside, and told, a sentence each."""
+    notes = []
+    for folder, before in view.before:
+        repository = os.path.join(folder, ".git")
+        for found in protected_in(folder):
+            name = os.path.relpath(found.path, folder)
+            if found.path in before:
+                continue
+            if name.split(os.sep)[0] == ".git" and repository not in before:
+                notes.append("It made a repository (.git): look at its hooks and settings before you use git there.")
+                continue
+            aside = set_aside(folder, found.path)
+            if aside is not None:
+                notes.append(f"It made {name}, from which other programs start something. That is {aside} now.")
+    return list(dict.fromkeys(notes))
+
+
+def _protected(place: Place, there: Iterable[Protected]) -> list[Place]:
+    """What in a writable place is not to be written, as somebody outside would run it."""
+    paths = [protected.path for protected in there if not protected.is_link]
+    paths += [root for root in _own_roots() if root != place.path and _is_inside(root, place.path)]
     found: dict[Place, None] = {}
-    for protected in protected_in(place.path):
-        if protected.is_link:
-            continue
-        parts = os.path.relpath(protected.path, place.path).split(os.sep)
-        for at in range(1, len(parts) + 1):
-            path = os.path.join(place.path, *parts[:at])
-            # Mounted on itself, a folder stays what it is, and cannot be renamed.
-            seen_at = os.path.join(place.seen_at, *parts[:at])
-            found[Place(path, is_writable=at < len(parts), at=seen_at, is_precaution=True)] = None
+    for path in paths:
+        *above, last = _steps(place, path)
+        found.update(dict.fromkeys((*above, replace(last, is_writable=False))))
     return list(found)
+
+
+def _pins(place: Place, given: list[Place]) -> list[Place]:
+    """The folders between a writable place and those in it that are only to be read, which must not be moved away."""
+    inside = [other for other in given if not other.is_writable and _is_inside(other.seen_at, place.seen_at)]
+    found: dict[Place, None] = {}
+    for other in inside:
+        if other.seen_at != place.seen_at:
+            path = os.path.join(place.path, os.path.relpath(other.seen_at, place.seen_at))
+            found.update(dict.fromkeys(step for step in _steps(place, path)[:-1] if os.path.isdir(step.path)))
+    return list(found)
+
+
+def _steps(place: Place, path: str) -> list[Place]:
+    """Each step from a place to a path in it. Mounted on itself, a folder stays what it is, and cannot be renamed."""
+    parts = os.path.relpath(path, place.path).split(os.sep)
+    return [
+        Place(
+            os.path.join(place.path, *parts[:at]),
+            is_writable=True,
+            at=os.path.join(place.seen_at, *parts[:at]),
+            is_precaution=True,
+        )
+        for at in range(1, len(parts) + 1)
+    ]
+
+
+@functools.cache
+def _own_roots() -> tuple[str, ...]:
+    """What this very process runs from: whoever can write there is no longer in a cage."""
+    package = str(Path(__file__).absolute().parents[2])
+    programs = (sys.executable, os.path.realpath(sys.executable)) if sys.executable else ()
+    paths = (sys.prefix, sys.exec_prefix, sys.base_prefix, package, *map(os.path.dirname, programs))
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths))
 
 
 def _checked(place: Place) -> Place:

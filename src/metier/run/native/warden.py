@@ -288,11 +288,15 @@ def _leftovers(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
     """What lies in a job's folders for temporary files and is noted on them, as another job would find it."""
     if not wanted["is_reusable"]:
         return {}
-    places = [at for _, at, _ in wanted["places"]]
-    folders = [path for path in wanted["in_scratch"]["folders"] if path not in places]
+    places = tuple(f"{at}/" for _, at, _ in wanted["places"])
+    folders = [path for path in wanted["in_scratch"]["folders"] if not f"{path}/".startswith(places)]
     found: dict[str, tuple[object, ...]] = {}
+    with contextlib.suppress(OSError):
+        found["terminals"] = (os.stat("/dev/pts/ptmx").st_mode,)
     for folder in (*wanted["scratch_folders"], *folders):
         about = os.stat(folder)
+        # Not even when something was last made here is for another job to know.
+        os.utime(folder, (0, 0))
         found[folder] = (about.st_mode, about.st_uid, about.st_gid, os.listxattr(folder), sorted(os.listdir(folder)))
     return found
 
@@ -305,7 +309,8 @@ def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) ->
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             with contextlib.suppress(OSError):
-                if has_changed and os.stat(entry.name, dir_fd=folder, follow_symlinks=False).st_uid == user:
+                about = os.stat(entry.name, dir_fd=folder, follow_symlinks=False) if has_changed else None
+                if about is not None and about.st_uid == user and about.st_ctime >= since:
                     os.chown(entry.name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
                 if is_folder:
                     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -340,6 +345,10 @@ def inside_bubblewrap() -> NoReturn:
         wanted = read(REQUEST)
         with socket.socket(fileno=os.dup(CONTROL)) as control:
             try:
+                if [mounts.identity(at) for _, at, _ in wanted["places"]] != [
+                    tuple(one) for one in wanted["identities"]
+                ]:
+                    raise RuntimeError("something that it was to see was replaced meanwhile")
                 if wanted["network"] == "restricted":
                     listen(control)
                 for ignored in _IGNORED:
@@ -375,6 +384,7 @@ def confine(wanted: dict[str, Any]) -> None:
             readable=rules["readable"],
             writable=rules["writable"],
             devices=rules["devices"],
+            exact=rules["exact"],
             connects=wanted["network"] != "none",
         )
     kernel.filter_calls(wanted["filter"])

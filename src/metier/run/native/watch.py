@@ -191,6 +191,9 @@ class Disk:
         gone, made = self._gone()
         if written + scratch <= self._next_written and gone <= self._next_gone and made <= self._next_made:
             return False
+        if min(written, gone) + scratch > self._limit:
+            # It wrote that much, and that much is gone: what cannot be found is held by no name.
+            return True
         size, files = self._left()
         # It is not worth another look before an eighth of the limit has been added.
         step = self._limit // 8

@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import time
 
 from metier.run.native import kernel, warden
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _MOST_MESSAGE = 4_096
 _DESCRIPTORS = 5
+_PATIENCE = 1.0
+"""Seconds that wardens have to end by themselves."""
 _bases: dict[int, dict[str, Any]] = {}
 """What requests have in common, by its number."""
 
@@ -48,10 +51,23 @@ def main(number: int) -> None:
                     continue
                 made = _serve(requests)
                 if made is None:
+                    _bury_all(wardens)
                     return
                 for warden_descriptor, pid in made:
                     wardens[warden_descriptor] = pid
                     poll.register(warden_descriptor, select.POLLIN)
+
+
+def _bury_all(wardens: dict[int, int]) -> None:
+    """Wait a while for the wardens to end, as they do when nobody is there any more; those that do not are ended."""
+    poll = select.poll()
+    deadline = time.monotonic() + _PATIENCE
+    for descriptor in wardens:
+        poll.register(descriptor, select.POLLIN)
+    while wardens and (left := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left * 1000):
+            poll.unregister(descriptor)
+            os.waitpid(wardens.pop(descriptor), 0)
 
 
 def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:

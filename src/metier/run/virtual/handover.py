@@ -7,6 +7,7 @@ private folder, and the program gets no variable that steers others.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -293,9 +294,13 @@ def _open_to_all(work: str, records: Sequence[Record]) -> None:
     """Let whoever the job runs as change the copy, which only that job ever sees."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
-    for path, kind, mode in records:
-        if kind != "l":
-            os.chmod(work + path, 0o777 if kind == "d" else 0o666 | mode & 0o111, follow_symlinks=False)
+    wanted = {path: 0o777 if kind == "d" else 0o666 | mode & 0o111 for path, kind, mode in records if kind != "l"}
+    # By the folders that are there, and not by the records: a link on the way would lead to the files of others.
+    for at, folders, files, descriptor in os.fwalk(work, follow_symlinks=False):
+        for name in (*folders, *files):
+            mode = wanted.get(f"{at[len(work) :]}/{name}")
+            if mode is not None and not stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                os.chmod(name, mode, dir_fd=descriptor)
 
 
 def _words(value: object) -> list[object]:
