@@ -406,3 +406,37 @@ def test_the_reference_names_every_key_of_the_json(run: Call) -> None:
     keys = of(run("only.sh", "--json"))
     assert {"exit_code", "stdout", "stderr", "truncated", "timed_out", "runner", "duration_ms"} <= keys.keys()
     assert [key for key in keys if not re.search(rf'[`"]{key}[`"]', described)] == []
+
+
+@pytest.mark.usefixtures("caged")
+def test_what_it_is_given_to_read_is_passed_on_when_that_is_asked_for(
+    command: list[str], skills: Path, work: Path
+) -> None:
+    (skills / "tools" / "scripts" / "read.sh").write_text("cat; echo end\n")
+    words = [*command, "--skills", str(skills), "run", "tools", "read.sh", "--workspace", str(work)]
+    for more, expected in (["--stdin"], b"one\ntwo\nend\n"), ([], b"end\n"):
+        done = subprocess.run([*words, *more], input=b"one\ntwo\n", capture_output=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+@pytest.mark.usefixtures("caged")
+def test_whoever_ends_the_command_ends_the_script(command: list[str], skills: Path, work: Path, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (skills / "tools" / "scripts" / "wait.sh").write_text("echo begun; touch begun; sleep 60\n")
+    words = [*command, "--skills", str(skills), "run", "tools", "wait.sh", "--workspace", str(work)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(temporary)}
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert os.listdir(temporary) == []
+
+
+@pytest.mark.parametrize("words", [("--network", "host"), ("--network", "restricted"), ("--host", "example.com")])
+def test_the_virtual_shell_has_no_network_to_give(run: Call, words: tuple[str, ...]) -> None:
+    code, out, err = run("only.sh", *words, runner="virtual")
+    assert (code, out) == (2, "")
+    assert "no network" in err

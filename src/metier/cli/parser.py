@@ -224,6 +224,7 @@ def make_parser() -> argparse.ArgumentParser:
     added.add_argument("--timeout", metavar="S", type=_seconds, help="seconds that it has (default: 30, at most 600)")
     added.add_argument("--workspace", metavar="DIR", help="where it works, and may write (default: here)")
     added.add_argument("--env", metavar="NAME=VALUE", action="append", help="a variable for it (repeatable)")
+    added.add_argument("--stdin", action="store_true", help="let it read what this command is given to read")
     added.add_argument("--untrusted", action="store_true", help="also if nobody vouches for where the skill is from")
     _json(added)
 

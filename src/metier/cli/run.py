@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier import Guard, Policy
 from metier.cli.library import library_of
@@ -11,6 +13,7 @@ from metier.cli.output import Style, print_json
 from metier.cli.screen import Screen
 from metier.cli.shapes import error_shape, outcome_shape
 from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused, SourceUnavailable
+from metier.session.running import MAX_STDIN_BYTES
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +46,9 @@ _ENDED = {
 
 
 def run(options: argparse.Namespace) -> int:
+    # Whoever ends this program ends the script too, and leaves nothing lying about.
+    with contextlib.suppress(ValueError):  # which only the first thread can be told
+        signal.signal(signal.SIGTERM, _end)
     try:
         outcome, execution = _ran(options)
     except MetierError as error:
@@ -58,6 +64,10 @@ def run(options: argparse.Namespace) -> int:
     return outcome.exit_code or int(not outcome.is_success)
 
 
+def _end(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
 def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None]:
     policy, runner = _policy(options), _runner(options.runner)
     env = _variables(options.env or ())
@@ -66,7 +76,8 @@ def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None]:
         active = session.one()
         script = script_named(active, options.script)
         screen = Screen(script, is_silent=options.json)
-        wanted = {"skill": active.name, "env": env, "seconds": options.timeout, "by": "user"}
+        stdin = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if options.stdin else b""
+        wanted = {"skill": active.name, "env": env, "seconds": options.timeout, "stdin": stdin, "by": "user"}
         try:
             outcome = _run_shown(session, script, options.arguments, wanted, screen)
         except BaseException:
@@ -129,6 +140,8 @@ def _policy(options: argparse.Namespace) -> Policy:
         raise InvalidArgument(
             "The plain runner keeps nothing from the network.", hint="Take another runner, or `--network host`."
         )
+    if options.runner == "virtual" and (hosts or network in ("restricted", "host")):
+        raise InvalidArgument("The virtual shell has no network.", hint="Take `--runner native`, or leave it out.")
     if hosts and network not in (None, "restricted"):
         raise InvalidArgument(
             f"With `--network {network}` a list of hosts means nothing.", hint="Write `--network restricted`."

@@ -233,7 +233,8 @@ class _Run:
                 self.tell = self._lines = MaskedLines(self._masks, on_output)
 
     def ended(self, outcome: Outcome) -> Outcome:
-        notes = (*self._notes, *outcome.notes)
+        refused = [contact.split()[0] for contact in outcome.contacts if not contact.endswith(" listed")]
+        notes = (*self._notes, *outcome.notes, *(f"It was kept from {host}." for host in refused[:_MOST_NOTES]))
         if self._lines is not None:
             self._lines.finish(is_cut=outcome.is_truncated or outcome.killed_by is not None)
         if self._masks is not None and self._leftovers is not None:

@@ -48,8 +48,15 @@ class Leftovers:
 
 
 def _files(folder: str) -> Iterator[str]:
-    for at, _, names in os.walk(folder):
-        yield from (os.path.join(at, name) for name in names)
+    # Not `os.walk`, which calls itself in some versions of Python, and a script can make folders as deep as it likes.
+    pending = [folder]
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    yield entry.path
 
 
 def _hide_in(path: str, masks: Masks) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metier.session.state import By, State
 
 MAX_COMMAND_BYTES = 64 * 1024
+MAX_STDIN_BYTES = 16 * 1024 * 1024
 
 
 class Running:
@@ -42,10 +43,16 @@ class Running:
         folder: str | None = None,
         seconds: float | None = None,
         by: By = "host",
+        stdin: bytes = b"",
         on_output: Callable[[OutputLine], None] | None = None,
     ) -> None:
         self._session = session
         self.active = active
+        if not isinstance(stdin, bytes) or len(stdin) > MAX_STDIN_BYTES:
+            raise InvalidArgument(
+                "What a script reads is bytes, and not more than 16 MiB of them.", hint="Put more into a file."
+            )
+        self._stdin = stdin
         self._on_output = on_output
         self.path = checked_script(active, script, session.options.script_folders)
         self._args = checked_args(args)
@@ -98,6 +105,7 @@ class Running:
             names=self._names,
             session_id=self._session.id,
             limits=self._limits,
+            stdin=self._stdin,
         )
 
 

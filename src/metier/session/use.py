@@ -82,7 +82,7 @@ class Use(State):
         return frozenset(self._files_read)
 
     async def run(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
-        """Run a script of an active skill; options are `env`, `folder`, `seconds`, `by` and `on_output`.
+        """Run a script of an active skill; options are `env`, `folder`, `seconds`, `stdin`, `by` and `on_output`.
 
         `on_output` is told each line as it comes, perhaps from another thread.
         """

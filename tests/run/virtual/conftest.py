@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("bashkit", reason="the virtual shell is not installed")
 
+from metier.run.removing import remove_tree
 from metier.run.virtual import VirtualShell, starting
-from metier.run.virtual.removing import remove_tree
 
 
 @pytest.fixture(scope="session")

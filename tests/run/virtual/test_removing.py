@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.run.virtual.removing import remove_tree
+from metier.run.removing import remove_tree
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes and links as POSIX has them")
 NOBODY = 65_534

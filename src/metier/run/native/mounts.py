@@ -22,6 +22,7 @@ _FURNITURE = 1024 * 1024
 def build(wanted: dict[str, Any]) -> None:
     """Enter a root with what a request asks for. Only in a mount namespace of one's own."""
     kernel.stop_sharing_mounts()
+    _limit_watches()
     # A place may lie below the folder where the new root goes, and no link may lead elsewhere: it is held before.
     places = [(kernel.open_exactly(source), at, is_writable) for source, at, is_writable in wanted["places"]]
     # One file system for the root and for temporary files: each takes the kernel as long as many mounts.
@@ -51,6 +52,17 @@ def build(wanted: dict[str, Any]) -> None:
         kernel.restrict(ROOT + at, is_writable=is_writable)
         os.close(source)
     kernel.enter_root(ROOT)
+
+
+def _limit_watches() -> None:
+    """Leave to others what the kernel counts for a user: it does so for each namespace too."""
+    for name, most in (("max_inotify_instances", b"32"), ("max_inotify_watches", b"8192")):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"/proc/sys/user/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, most)
+            finally:
+                os.close(descriptor)
 
 
 def identity(path: str) -> tuple[int, int]:

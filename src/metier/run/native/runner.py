@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -22,6 +21,7 @@ from metier.run.native.cages import keep
 from metier.run.native.words import TAKEN
 from metier.run.output import streams
 from metier.run.proxy import Contacts
+from metier.run.removing import remove_tree
 from metier.run.runner import Capabilities
 from metier.run.waiting import run_in_thread
 
@@ -187,7 +187,7 @@ class _Cage:
         scratch = ""
         if self._tier == "landlock":
             scratch = os.path.realpath(tempfile.mkdtemp(prefix="metier-tmp-"))
-            self._open.callback(shutil.rmtree, scratch, ignore_errors=True)
+            self._open.callback(remove_tree, scratch)
             with open(os.path.join(scratch, request.GIT_SETTINGS), "xb") as file:
                 file.write(request.git_settings())
             if request.may_drop():

@@ -72,7 +72,8 @@ class Memory:
         if used > self._limit:
             used = self._proportional(processes, deadline)
         # Others use this machine too: what the kernel holds counts only as far as that much is gone.
-        used += max(0, min(sum(map(_held_for, processes)), gone))
+        held = sum(map(_held_for, processes)) + (_sockets(processes[-1]) * _MOST_IN_A_SOCKET if processes else 0)
+        used += max(0, min(held, gone))
         if any(map(_shares, processes)):
             # It can be filled and then taken out of every process's sight.
             used = max(used, shared + sum(_sizes(f"/proc/{pid}/status", b"RssAnon:")[0] for pid in processes))
@@ -124,6 +125,15 @@ def _held_for(pid: int) -> int:
     except OSError:
         descriptors = 0
     return _sizes(f"/proc/{pid}/status", b"VmPTE:")[0] + max(0, descriptors - 16) * _MOST_IN_A_SOCKET
+
+
+def _sockets(pid: int) -> int:
+    """How many sockets there are in the network of a process, those that are on their way to another included."""
+    try:
+        with open(f"/proc/{pid}/net/sockstat", "rb") as file:
+            return int(file.readline().split()[-1])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _shares(pid: int) -> bool:

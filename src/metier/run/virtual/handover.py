@@ -17,11 +17,11 @@ from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import job_environment
 from metier.run.interpreters import command_for
 from metier.run.job import Job, Limits, Place
+from metier.run.removing import remove_tree
 from metier.run.virtual.checking import checked_mode, checked_text
 from metier.run.virtual.disk import change, load, survey
 from metier.run.virtual.limits import MOST_FILES
 from metier.run.virtual.paths import is_inside, normal
-from metier.run.virtual.removing import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
