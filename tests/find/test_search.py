@@ -456,7 +456,7 @@ def small() -> Library:
     return library
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(anything)
 @example("the of and to")
 @example('"' * 1_001)
@@ -473,7 +473,7 @@ def test_whatever_is_typed_gives_results(small: Library, query: str) -> None:
     assert results == small.search(query)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(anything, st.sampled_from(["tag:pdf", "tag:join", 'tag:"pdf"', "tag:none"]))
 def test_whatever_is_typed_after_a_tag_finds_only_its_skills(small: Library, text: str, tag: str) -> None:
     wanted = tag.removeprefix("tag:").strip('"')

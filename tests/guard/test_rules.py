@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from metier.guard import Rule, canonical_tool, forbids, parse_rules, permits
 from metier.guard.rules import MAX_PATTERN
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=80)
 
 
 def pairs(value: object) -> list[tuple[str, str | None]]:

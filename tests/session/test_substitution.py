@@ -23,7 +23,7 @@ from metier.session.substitution import (
 )
 from metier.skill import Argument
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 VARIABLES = standard_variables(
     workspace="/project", skill_dir="/skills/x", session_id="s-1", user="ada", today=date(2026, 1, 27)

@@ -26,7 +26,7 @@ from metier.source._unpack import ArchiveLimits, Member, unpack
 
 MEBIBYTE = 1024 * 1024
 SKILL = b"---\nname: demo\ndescription: A demo.\n---\nDo it.\n"
-fuzz = settings(derandomize=True, deadline=None, max_examples=200, database=None)
+fuzz = settings(derandomize=True, deadline=None, max_examples=100, database=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -757,7 +757,7 @@ NAME = st.builds(
 )
 
 
-@settings(fuzz, max_examples=400)
+@settings(fuzz, max_examples=150)
 @given(st.lists(NAME | st.binary(max_size=12), min_size=1, max_size=5), st.sampled_from([pack_zip, pack_tar]))
 def test_names_of_any_kind_are_read_safely_or_refused(names: list[bytes], pack: Pack) -> None:
     read_or_refuse(pack([(name, b"x") for name in names]))

@@ -12,7 +12,7 @@ from metier.guard import forbids, parse_rules, permits
 from metier.guard.shell.reading import MAX_COMMAND, read_shell, shell_parts
 from metier.guard.shell.scanner import Unreadable
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
 @pytest.mark.parametrize(
