@@ -16,7 +16,7 @@ import metier
 ROOT = Path(metier.__file__).parent
 
 # Room -> the rooms it may import. `skill` <- `source` <- `library` <- `find` <- `session`; `guard` and `run` are used
-# by `session` and `tools`; `dialect`, `agent` and `hub` stand on those; `serve` and `cli` stand on everything.
+# by `session` and `tools`; `dialect` and `hub` stand on those, `agent` on `dialect`; `serve` and `cli` on everything.
 _LOW = {"skill", "source", "library"}
 _CORE = {*_LOW, "store", "find", "guard", "run", "tools", "session"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {*_LOW, "find", "guard", "run", "store"},
     "session": {*_LOW, "find", "guard", "run", "store", "tools"},
     "dialect": _CORE,
-    "agent": _CORE,
+    "agent": {*_CORE, "dialect"},
     "hub": _CORE,
     "serve": {*_CORE, "dialect", "agent", "hub"},
     "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
@@ -40,6 +40,8 @@ FOR_ALL = {"errors", "_log", "_version", "_lazy"}
 NO_ROOMS = {"bundled"}
 """Folders with skills in them, which are data."""
 DOORS = {"serve", "cli"}
+ON_THE_FACE = {"serve", "cli", "agent", "dialect.skills"}
+"""Rooms and modules that stand on what the package offers its users, as their programs do."""
 
 
 def modules() -> list[tuple[str, Path]]:
@@ -83,8 +85,8 @@ def violations() -> list[str]:
             continue
         for line, module in imported(name, path):
             other = module.partition(".")[0]
-            if room in DOORS and module in metier.__all__:
-                continue  # doors stand on everything, and so on what the package offers its users
+            if (room in ON_THE_FACE or name in ON_THE_FACE) and module in metier.__all__:
+                continue
             if other != room and other not in FOR_ALL and other not in MAY_IMPORT[room]:
                 wrong.append(f"{path.relative_to(ROOT)}:{line}: {room} must not import metier.{module}".rstrip("."))
     return wrong

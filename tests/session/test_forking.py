@@ -55,13 +55,20 @@ def test_what_was_given_to_a_parent_is_given_to_a_child_too(begin: Begin, skill:
 
 @pytest.mark.covers("O-80")
 def test_too_deep_nothing_is_loaded(begin: Begin, skill: Files, log: MemoryLog) -> None:
-    session = begin(skill("a"), lineage=Lineage(max_depth=1)).fork("a")
+    session = begin(skill("a"), skill("b"), lineage=Lineage(max_depth=1)).fork("a")
     before = len(log.records)
     with pytest.raises(ActivationFailed) as caught:
-        session.fork("a")
+        session.fork("b")
     assert "maximum depth" in caught.value.hint
-    assert "Maximum sub-agent depth (1) exceeded: a -> a" in str(caught.value)
+    assert "Maximum sub-agent depth (1) exceeded: a -> b" in str(caught.value)
     assert len(log.records) == before
+
+
+@pytest.mark.covers("O-103")
+def test_a_skill_that_would_run_inside_itself_is_refused_with_the_cycle(begin: Begin, skill: Files) -> None:
+    session = begin(skill("a"), skill("b"), lineage=Lineage(max_depth=5)).fork("a").fork("b")
+    with pytest.raises(ActivationFailed, match="a -> b -> a is a cycle"):
+        session.fork("a")
 
 
 @pytest.mark.covers("O-80")
@@ -108,12 +115,13 @@ def test_what_restricts_a_conversation_restricts_what_it_starts() -> None:
     library = Library.from_files(
         {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nDo."},
         {"SKILL.md": "---\nname: free\ndescription: F.\n---\nDo."},
+        {"SKILL.md": "---\nname: other\ndescription: O.\n---\nDo."},
     )
     session = library.session(skills=["strict"], guard=Guard(audit=MemoryLog()))
     child = session.fork("free")
     assert [one.name for one in child.active] == ["free"]
     assert not child.may_call("Write", {"file_path": "x"})
-    assert child.fork("free").allowed_tools == frozenset({"read"})
+    assert child.fork("other").allowed_tools == frozenset({"read"})
     session.unload(all=True)
     assert not child.may_call("Write", {"file_path": "x"}), "as it was when the child began"
     assert session.fork("free").may_call("Write", {"file_path": "x"})

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from metier.dialect.runtime import RuntimeDialect
     from metier.dialect.sandbox import SandboxDialect
     from metier.dialect.skill_tool import SkillTool
+    from metier.dialect.skills import Kit, Skills
     from metier.dialect.tool import ToolDialect
 
 _NAMES = {
@@ -24,6 +25,7 @@ _NAMES = {
     "ContextProvider": "metier.dialect.context",
     "Dialect": "metier.dialect.dialects",
     "DialectName": "metier.dialect.dialects",
+    "Kit": "metier.dialect.skills",
     "PROVIDERS": "metier.dialect.providers",
     "Provider": "metier.dialect.providers",
     "RegistryDialect": "metier.dialect.registry",
@@ -31,6 +33,7 @@ _NAMES = {
     "SandboxDialect": "metier.dialect.sandbox",
     "SkillContext": "metier.dialect.context",
     "SkillTool": "metier.dialect.skill_tool",
+    "Skills": "metier.dialect.skills",
     "Spawn": "metier.dialect.operations",
     "ToolDialect": "metier.dialect.tool",
     "answer": "metier.dialect.providers",
@@ -48,12 +51,14 @@ __all__ = [
     "ContextProvider",
     "Dialect",
     "DialectName",
+    "Kit",
     "Provider",
     "RegistryDialect",
     "RuntimeDialect",
     "SandboxDialect",
     "SkillContext",
     "SkillTool",
+    "Skills",
     "Spawn",
     "ToolDialect",
     "answer",

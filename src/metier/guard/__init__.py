@@ -9,6 +9,7 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
+    from metier.guard.approval import AnswerPending, Answers, Question, asking
     from metier.guard.audit import AuditLog, AuditRecord, FileLog, MemoryLog, default_audit_file
     from metier.guard.ceiling import Ceiling
     from metier.guard.decision import Action, Actor, Decision, Subject
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "Action": "metier.guard.decision",
     "Actor": "metier.guard.decision",
+    "AnswerPending": "metier.guard.approval",
+    "Answers": "metier.guard.approval",
     "AuditLog": "metier.guard.audit",
     "AuditRecord": "metier.guard.audit",
     "Ceiling": "metier.guard.ceiling",
@@ -34,8 +37,10 @@ _NAMES = {
     "MemoryLog": "metier.guard.audit",
     "Passage": "metier.guard.passage",
     "Policy": "metier.guard.policy",
+    "Question": "metier.guard.approval",
     "Rule": "metier.guard.rules",
     "Subject": "metier.guard.decision",
+    "asking": "metier.guard.approval",
     "canonical_tool": "metier.guard.names",
     "current_user": "metier.guard.guard",
     "default_audit_file": "metier.guard.audit",
@@ -52,6 +57,8 @@ __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 __all__ = [
     "Action",
     "Actor",
+    "AnswerPending",
+    "Answers",
     "AuditLog",
     "AuditRecord",
     "Ceiling",
@@ -62,8 +69,10 @@ __all__ = [
     "MemoryLog",
     "Passage",
     "Policy",
+    "Question",
     "Rule",
     "Subject",
+    "asking",
     "canonical_tool",
     "current_user",
     "default_audit_file",

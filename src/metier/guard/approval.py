@@ -1,23 +1,113 @@
-"""Asking somebody: a callback of the program, which may be async, and must say True or False."""
+"""Asking somebody: a callback of the program, which may be async, and must say True or False.
+
+Where nobody can be asked while a call is made, `Answers` keeps the questions, and the call is made again with answers.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import inspect
+import json
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
 from metier.guard.decision import Decision
+from metier.guard.redaction import redact
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator, Mapping
 
     from metier.guard.decision import Action
 
 log = logger("metier.guard")
 
 Approve: TypeAlias = Callable[["Action", "Decision"], "bool | Awaitable[bool]"]
+
+_asking: ContextVar[Approve | None] = ContextVar("metier_asking", default=None)
+_MAX_SHOWN = 2_000
+
+
+class AnswerPending(Exception):
+    """Raised by a callback that has asked and has no answer yet; the action does not happen now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What somebody is asked."""
+
+    id: str
+    """The same for the same action on the same content under the same rule, and for no other."""
+    text: str
+    """What would happen, and why it is asked, for a person."""
+
+    @classmethod
+    def about(cls, action: Action, decision: Decision) -> Question:
+        """The question whether an action may happen."""
+        subject = action.skill
+        about = [action.point, action.tool, action.path, action.command, decision.rule, _written(action.arguments)]
+        about += [] if subject is None else [subject.name, subject.digest, subject.layer, subject.source]
+        id_ = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+        what = f"{action.point} {action.tool or action.command or action.path or (subject.name if subject else '')}"
+        given = f" {redact(_written(action.arguments))}" if action.arguments else ""
+        return cls(id=id_, text=shown(f"{redact(what)}{given}: {decision.reason}", _MAX_SHOWN))
+
+
+class Answers:
+    """Answers that come later: a question without one is kept, and its action waits until the call is made again.
+
+    >>> from metier.guard import Action, Guard, MemoryLog, Policy
+    >>> guard = Guard(Policy(ask="Bash"), audit=MemoryLog())
+    >>> action = Action(point="call", tool="Bash", arguments={"command": "make"})
+    >>> first = Answers()
+    >>> with asking(first):
+    ...     guard.settle(action).code
+    'approval-pending'
+    >>> with asking(Answers({first.open[0].id: True})):
+    ...     guard.settle(action).outcome
+    'allow'
+    """
+
+    def __init__(self, given: Mapping[str, bool] | None = None) -> None:
+        self._given = dict(given or {})
+        self.open: list[Question] = []
+        """What has no answer yet."""
+
+    def __call__(self, action: Action, decision: Decision) -> bool:
+        """The answer that was given; raises `AnswerPending` where there is none."""
+        question = Question.about(action, decision)
+        answer = self._given.get(question.id)
+        if answer is None:
+            if question not in self.open:
+                self.open.append(question)
+            raise AnswerPending
+        return answer
+
+
+@contextlib.contextmanager
+def asking(approve: Approve) -> Iterator[None]:
+    """Whoever is asked meanwhile, in this task and the threads it starts, where the guard itself has nobody to ask."""
+    token = _asking.set(approve)
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
+def asked_meanwhile() -> Approve | None:
+    """Whoever `asking` named."""
+    return _asking.get()
+
+
+def _written(arguments: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return repr(arguments)
 
 
 def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
@@ -26,6 +116,8 @@ def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
         answer = approve(action, decision)
         if inspect.isawaitable(answer):
             answer = _awaited(answer)
+    except AnswerPending:
+        return _no(decision, "Somebody is being asked.", "approval-pending")
     except Exception as error:
         log.warning("asking failed: %s: %s", type(error).__name__, error)
         return _no(decision, f"Asking failed: {shown(type(error).__name__)}.", "approval-failed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.guard.approval import asked
+from metier.guard.approval import asked, asked_meanwhile
 from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
@@ -53,7 +53,8 @@ class Guard:
         """Decide by `policy`; record in `audit`, a log or the path of one; ask `approve` where policy says to ask.
 
         Without `audit`, records go to the user's own log where that can be written. `approve` gets the action and the
-        decision, may be async, and returns True or False; without it, whatever has to be asked is refused.
+        decision, may be async, and returns True or False; without it, whatever has to be asked is refused, unless the
+        caller is `asking` somebody.
         """
         self._policy = policy or Policy()
         self._calls = Calls(self._policy)
@@ -216,14 +217,15 @@ class Guard:
     def settle(self, action: Action) -> Decision:
         """Decide, and ask where policy says to and there is somebody to ask; records nothing."""
         decision = self.decide(action)
-        if decision.outcome == "ask" and self.approve is not None:
-            return asked(self.approve, action, decision)
-        return decision
+        if decision.outcome != "ask":
+            return decision
+        approve = self.approve or asked_meanwhile()
+        return decision if approve is None else asked(approve, action, decision)
 
     @property
     def may_ask(self) -> bool:
         """Whether a decision may have to wait for somebody."""
-        return self.approve is not None
+        return self.approve is not None or asked_meanwhile() is not None
 
     def keep(self, record: AuditRecord) -> None:
         """Add a record to the trail."""

@@ -33,7 +33,14 @@ class Lineage:
             raise InvalidArgument("A depth cannot be negative.", hint="Use 0 to forbid sub-agents.")
 
     def child(self, name: str) -> Lineage:
-        """One level deeper; raises `ActivationFailed` where that is too deep."""
+        """One level deeper; raises `ActivationFailed` for a cycle and where it is too deep."""
+        if name in self.chain:
+            raise ActivationFailed(
+                f"Skill {name!r} runs already: {' -> '.join((*self.chain, name))} is a cycle.",
+                hint="Do this step without a sub-agent.",
+                chain=self.chain,
+                name=name,
+            )
         if self.depth >= self.max_depth:
             raise ActivationFailed(
                 f"Maximum sub-agent depth ({self.max_depth}) exceeded: {' -> '.join((*self.chain, name))}.",

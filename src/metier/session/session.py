@@ -250,6 +250,8 @@ class Session(Use):
         self.require_open()
         entry = self.find(name)
         options = {field.name: getattr(self.options, field.name) for field in fields(Options)}
+        # It is there from the first call on, before any tool could have told the sub-agent of it.
+        options["delivery"] = "instructions"
         child = type(self)(
             self.library,
             guard=self.guard,

@@ -258,6 +258,12 @@ class Use(State):
         return self.decide_call(tool, arguments).is_allowed
 
     @property
+    def model(self) -> str | None:
+        """The model that an active skill asks for, of several the one loaded last; None for the agent's own."""
+        asked = (one.skill.model for one in reversed(self.active))
+        return next((model for model in asked if model and model.lower() != "inherit"), None)
+
+    @property
     def allowed_tools(self) -> frozenset[str] | None:
         """The tools that every active skill with a list names; None when none has one."""
         ceilings = (*self._above, *(one.ceiling for one in self.active))

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError
@@ -22,7 +22,7 @@ from metier.tools.schema import schema_of
 from metier.tools.tool import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from metier.tools.registry import ToolRegistry
     from metier.tools.tool import Tool
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 log = logger("metier.tools")
 
 _MAX_LISTED = 20
+
+T = TypeVar("T")
 
 
 class Admission(Protocol):
@@ -100,22 +102,70 @@ class Executor:
         read = read_arguments(arguments)
         problem = self._unknown(named) if tool is None else _unfit(tool, read)
         values = {} if isinstance(read, Misfit) else read
+
+        async def call() -> ToolResult:
+            assert tool is not None
+            return await _called(tool, values, tool.timeout if timeout is None else timeout)
+
+        is_control = tool is not None and tool.is_control
+        return await self._passed(named, values, call, is_control=is_control, problem=problem, started=started)
+
+    async def around(self, name: str, arguments: Any, call: Callable[[], Awaitable[T]]) -> T | ToolResult:
+        """Make a call of a tool that somebody else has, through the same gate and with the same record.
+
+        Gives what `call` gives, or a failed `ToolResult` where the call must not be made. What `call` raises is raised,
+        as frameworks speak to themselves by exceptions.
+
+        >>> async def fetch() -> str:
+        ...     return "a page"
+        >>> import anyio
+        >>> from metier.tools import ToolRegistry
+        >>> anyio.run(Executor(ToolRegistry()).around, "web_fetch", {"url": "https://example.com"}, fetch)
+        'a page'
+        """
+        started = self._clock()
+        named = shown(name, 200) if isinstance(name, str) else ""
+        read = read_arguments(arguments)
+        problem = None
+        if isinstance(read, Misfit):
+            problem = ToolResult.failure("invalid-arguments", f"Tool '{named}': {read.problem}", hint=read.hint)
+            read = {}
+        made: list[T] = []
+
+        async def kept() -> ToolResult:
+            made.append(await call())
+            return _told(made[0])
+
+        result = await self._passed(named, read, kept, is_control=False, problem=problem, started=started)
+        return made[0] if made else result
+
+    async def _passed(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        call: Callable[[], Awaitable[ToolResult]],
+        *,
+        is_control: bool,
+        problem: ToolResult | None,
+        started: float,
+    ) -> ToolResult:
+        """Admit a call, make it, and record what became of it; with a `problem` it is recorded and not made."""
         try:
-            admission = await self._admitted(named, values, tool is not None and tool.is_control)
+            admission = await self._admitted(name, values, is_control)
             decision = admission.decision
         except Exception as error:
-            return self._timed(_undecided(named, error), started)
+            return self._timed(_undecided(name, error), started)
         if problem is None and not decision.is_allowed:
-            problem = _refused(named, decision)
-        if tool is None or problem is not None:
-            return self._recorded(admission, problem or self._unknown(named), started)
+            problem = _refused(name, decision)
+        if problem is not None:
+            return self._recorded(admission, problem, started)
         try:
             against = await _before(admission)
             if against is not None:
-                return self._recorded(admission, _refused(named, against), started)
-            result = await _called(tool, values, tool.timeout if timeout is None else timeout)
+                return self._recorded(admission, _refused(name, against), started)
+            result = await call()
         except BaseException as error:
-            await _after(admission, self._record_end(admission, named, error, started))
+            await _after(admission, self._record_end(admission, name, error, started))
             raise
         # Recorded first: whatever comes afterwards may be cancelled.
         result = self._recorded(admission, result, started)
@@ -179,6 +229,8 @@ class Executor:
         import anyio
 
         cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+        if isinstance(error, Exception) and not cancelled:
+            return self._recorded(admission, failure_of(name, error), started)
         ended = ToolResult.failure(
             "cancelled" if cancelled else "interrupted",
             f"The call of '{name}' was {'cancelled' if cancelled else f'interrupted by {type(error).__name__}'}.",
@@ -272,3 +324,11 @@ async def _called(tool: Tool, values: dict[str, Any], timeout: float | None) -> 
         f"The tool '{tool.name}' timed out after {timeout:g} seconds.",
         hint="Ask for less at a time.",
     )
+
+
+def _told(value: object) -> ToolResult:
+    """What somebody else's tool gave, as records and hooks are told of it."""
+    try:
+        return result_of(value)
+    except Exception:
+        return ToolResult(success=True)

@@ -1,0 +1,198 @@
+"""The seam that every framework's adapter stands on: skills for an agent, and a kit for each of its conversations."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from metier.errors import InvalidArgument, SessionNotFound
+from metier.guard import Guard
+from metier.guard.approval import asking
+from metier.session import Lineage
+from metier.session.state import MAX_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from metier import Library, Session
+    from metier.dialect.dialects import Dialect, DialectName
+    from metier.dialect.operations import Spawn
+    from metier.guard import AuditLog, Policy
+    from metier.guard.approval import Answers, Approve
+    from metier.tools import Executor, Tool, ToolResult
+
+    Where: TypeAlias = Library | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    """A library, a folder of skills, or several."""
+
+T = TypeVar("T")
+
+MAX_FORKS = 5
+"""How many agents may be inside one another, each started by a skill of the one before."""
+
+
+class Skills:
+    """Skills for an agent of any framework: one library and one guard, and for each conversation a kit of its own.
+
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
+    >>> kit = Skills(library).kit("conversation-1")
+    >>> [tool.name for tool in kit.tools][:2]
+    ['skills_load', 'skills_unload']
+    """
+
+    def __init__(
+        self,
+        library: Where | None = None,
+        *,
+        dialect: DialectName | Dialect = "runtime",
+        builtin: Sequence[str] = (),
+        policy: Policy | None = None,
+        guard: Guard | None = None,
+        audit: AuditLog | str | None = None,
+        approve: Approve | None = None,
+        **options: Any,
+    ) -> None:
+        """Skills of a library or of folders, by default all that `Library.discover` finds.
+
+        What they may do is decided by `guard`, or by one that is made of `policy`, `audit` and `approve`. `builtin`
+        names tools of Métier that the agent gets too, such as Read or Bash; `options` are those of every session.
+        """
+        if guard is not None and not (policy is None and audit is None and approve is None):
+            raise InvalidArgument(
+                "A guard has a policy, a log and somebody to ask of its own.", hint="Give a guard, or what makes one."
+            )
+        self.library = library_of(library)
+        self.guard = guard or Guard(policy, audit=audit, approve=approve)
+        self.dialect = _dialect(dialect)
+        self._builtin = tuple(builtin)
+        options.setdefault("lineage", Lineage(max_depth=MAX_FORKS))
+        self._sessions = self.library.sessions(guard=self.guard, **options)
+        self._beginning = threading.Lock()
+
+    def kit(self, conversation: str | None = None, *, spawn: Spawn | None = None) -> Kit:
+        """What the agent has in a conversation, for its next turn; without an id, in a new conversation.
+
+        Skills that were added or changed on disk are there from now on. Looking for them takes a moment: call this in a
+        worker thread where an event loop must not wait. `spawn` runs skills with `context: fork`; without it they are
+        loaded like any other.
+        """
+        self.library.refresh()
+        return Kit(self._session(conversation), self.dialect, spawn=spawn, builtin=self._builtin)
+
+    def _session(self, conversation: str | None) -> Session:
+        if conversation is None:
+            return self._sessions.begin()
+        key = _as_id(conversation)
+        with self._beginning:
+            try:
+                return self._sessions.get(key)
+            except SessionNotFound:
+                return self._sessions.begin(id=key)
+
+    def end(self, conversation: str) -> None:
+        """End a conversation: what it has loaded is unloaded. One that is not there has ended already."""
+        self._sessions.end(_as_id(conversation))
+
+
+class Kit:
+    """What an agent has in one conversation: tools, a text for its instructions, and the only way to call a tool.
+
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
+    >>> kit = Kit(library.session())
+    >>> import anyio
+    >>> anyio.run(kit.execute, "skills_load", {"skills": ["greet"]}).success
+    True
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        dialect: DialectName | Dialect = "runtime",
+        *,
+        spawn: Spawn | None = None,
+        builtin: Sequence[str] = (),
+    ) -> None:
+        self.session = session
+        self._dialect = _dialect(dialect)
+        self._spawn = spawn
+        self._builtin = tuple(builtin)
+        self._made: Executor | None = None
+
+    @property
+    def executor(self) -> Executor:
+        """What calls its tools."""
+        # Made again while there are no skills, so that the first one that is added finds its tools.
+        if self._made is None or len(self._made.registry) <= len(self._builtin):
+            self._made = self.session.executor(dialect=self._dialect, builtin=self._builtin, spawn=self._spawn)
+        return self._made
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The definitions to show a model: name, description and JSON schema, the same whatever is loaded."""
+        return tuple(self.executor.registry)
+
+    def owns(self, tool: str) -> bool:
+        """Whether a tool is one of these, and not one that the agent has from elsewhere."""
+        return tool in self.executor.registry
+
+    def instructions(self, prompt: str | None = None) -> str:
+        """The text for the next model call; `prompt` is what the user asks for."""
+        return self.session.instructions(prompt, dialect=self._dialect)
+
+    @property
+    def model(self) -> str | None:
+        """The model that an active skill asks for; None for the agent's own."""
+        return self.session.model
+
+    async def execute(self, tool: str, arguments: Any = None, *, answers: Answers | None = None) -> ToolResult:
+        """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused."""
+        if answers is None:
+            return await self.executor.execute(tool, arguments)
+        with asking(answers):
+            return await self.executor.execute(tool, arguments)
+
+    async def around(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | str | None,
+        call: Callable[[], Awaitable[T]],
+        *,
+        answers: Answers | None = None,
+    ) -> T | ToolResult:
+        """Make a call of a tool that the agent has from elsewhere, if the active skills and the policy allow it.
+
+        Gives what `call` gives, or a failed result where it must not be made.
+        """
+        if answers is None:
+            return await self.executor.around(tool, arguments, call)
+        with asking(answers):
+            return await self.executor.around(tool, arguments, call)
+
+
+def library_of(where: Where | None) -> Library:
+    """A library of whatever somebody names as one; None is all that this machine, user and project have."""
+    from metier import Library
+
+    if where is None:
+        return Library.discover()
+    if isinstance(where, Library):
+        return where
+    folders = [where] if isinstance(where, str | os.PathLike) else list(cast("Sequence[str]", where))
+    return Library.from_folder(*(os.fspath(folder) for folder in folders))
+
+
+def _dialect(chosen: DialectName | Dialect) -> Dialect:
+    from metier.dialect.dialects import dialect
+
+    return dialect(chosen) if isinstance(chosen, str) else chosen
+
+
+def _as_id(conversation: str) -> str:
+    """The id of a conversation as that of a session; what cannot be one is stood for by its digest."""
+    if isinstance(conversation, str) and conversation.isprintable() and 0 < len(conversation) <= MAX_ID:
+        return conversation
+    return hashlib.sha256(repr(conversation).encode()).hexdigest()
