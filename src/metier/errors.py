@@ -22,7 +22,12 @@
     ├── IsolationMissing        a job must be kept from something, and nothing here can do that
     ├── ShellUnavailable        the virtual shell, or a part that it needs, is missing here
     ├── ShellRefused            the virtual shell cannot do that: a path, a limit, or something that is still running
-    └── AuditUnavailable        the audit log that was asked for cannot be written
+    ├── AuditUnavailable        the audit log that was asked for cannot be written
+    ├── AgentNotFound           no agent answers to that id here
+    ├── AgentInvalid            the declaration of an agent cannot be used
+    ├── AgentFailed             a run of an agent came to no answer
+    ├── ModelMissing            no model is configured, or the one that is cannot be used here
+    └── PartMissing             an optional part is not installed
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
 `context` with the values behind the message.
@@ -197,3 +202,33 @@ class AuditUnavailable(MetierError):
     """The audit log that was asked for cannot be written."""
 
     code = "audit-unavailable"
+
+
+class AgentNotFound(MetierError):
+    """No agent answers to that id here."""
+
+    code = "agent-not-found"
+
+
+class AgentInvalid(MetierError):
+    """The declaration of an agent cannot be used."""
+
+    code = "agent-invalid"
+
+
+class AgentFailed(MetierError):
+    """A run of an agent came to no answer: too many turns, or a model that failed."""
+
+    code = "agent-failed"
+
+
+class ModelMissing(MetierError):
+    """No model is configured, or the one that is cannot be used here."""
+
+    code = "model-missing"
+
+
+class PartMissing(MetierError):
+    """An optional part is not installed; the hint has the command that installs it."""
+
+    code = "part-missing"

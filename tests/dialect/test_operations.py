@@ -210,15 +210,25 @@ def test_at_the_greatest_depth_no_other_agent_is_started(
     assert agent.sessions == []
 
 
-def test_agents_can_start_agents_until_it_is_too_deep(forking: Path, begin: Callable[..., Session]) -> None:
+@pytest.mark.covers("O-103")
+@pytest.mark.parametrize(
+    ("names", "said"), [(("a", "b", "c"), "research -> a -> b"), (("a", "research", "b"), "research -> a -> research")]
+)
+def test_agents_can_start_agents_until_it_is_too_deep_or_a_cycle(
+    forking: Path, write_skill: Callable[..., Path], begin: Callable[..., Session], names: tuple[str, ...], said: str
+) -> None:
+    for name in "abc":
+        write_skill(forking / name, more=FORK)
     results: list[ToolResult] = []
+    todo = iter(names)
 
     async def deeper(_skill: Any, _args: str, child: Any) -> str:
-        results.append(await child.executor(spawn=deeper).execute("skills_load", {"skills": ["research"]}))
+        results.append(await child.executor(spawn=deeper).execute("skills_load", {"skills": [next(todo)]}))
         return "Done."
 
     assert begin().executor(spawn=deeper).execute_blocking("skills_load", {"skills": ["research"]}).success
     assert [result.code for result in results] == ["activation-failed", None]
+    assert said in (results[0].error or "")
 
 
 @pytest.mark.covers("O-106")

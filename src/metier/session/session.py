@@ -58,6 +58,7 @@ class Session(Use):
         library: Library,
         *,
         skills: Sequence[str] = (),
+        bound: Sequence[str] = (),
         id: str | None = None,  # noqa: A002
         guard: Guard | None = None,
         policy: Policy | None = None,
@@ -71,6 +72,8 @@ class Session(Use):
     ) -> None:
         """Begin a conversation with `skills` loaded; `options` are the fields of `Options`.
 
+        Skills in `bound` are part of what the agent is: their text stands in its own instructions, they stay loaded to
+        the end whatever anybody unloads, beside as many others as may be active, and what they restrict stays so.
         What it may do is decided by `guard`, which several sessions can share, or by a guard of its own with `policy`.
         Scripts run by `runner`, by default in the strongest sandbox that this machine has; `secrets` is where those
         come from that policy grants them. `workspace` is the folder that they work in, by default the current one;
@@ -89,11 +92,24 @@ class Session(Use):
             lineage=lineage,
         )
         self._stack = Stack()
+        self._bound: frozenset[str] = frozenset()
+        if isinstance(bound, str) or bound:
+            self._bind(_several(bound))
         if isinstance(skills, str) or skills:
             names = _several(skills)
             if len(names) != len(skills) and not isinstance(skills, str):
                 raise InvalidArgument("A skill is named twice.", hint="Name each skill once.")
             self.load(names)
+
+    def _bind(self, names: tuple[str, ...]) -> None:
+        loading = Loading(self, "host", "")
+        loaded = loading.prepare(names)
+        with loading.committed():
+            self._set(tuple(loaded))
+        self._bound = frozenset(one.name for one in loaded)
+        # Also when one of them is blocked or gone: its text still stands in the agent's instructions.
+        self._above = (*self._above, *(one.ceiling for one in loaded))
+        self._delivered.update(self._delivery_of(one) for one in loaded)
 
     def __repr__(self) -> str:
         return f"<Session {self.id[:8]} with {', '.join(one.name for one in self._active) or 'nothing loaded'}>"
@@ -125,11 +141,13 @@ class Session(Use):
             with self._lock:
                 self.require_open()
                 before = self._active
-                now = _after_loading(before, loaded, "add" if mode == "add" else "replace")
-                if make_room and len(loaded) <= self.options.max_active:
-                    now = now[-self.options.max_active :]
-                if len(now) > self.options.max_active:
-                    raise too_many(len(now), self.options.max_active)
+                now = self._after_loading(before, loaded, "add" if mode == "add" else "replace")
+                room = self.options.max_active + sum(one.name in self._bound for one in now)
+                if make_room and len(loaded) <= room:
+                    others = [one for one in now if one.name not in self._bound][-self.options.max_active :]
+                    now = tuple(one for one in now if one.name in self._bound or one in others)
+                if len(now) > room:
+                    raise too_many(len(now), room)
                 loading.require_unchanged(loaded)
                 self._set(now)
         self._ended([one for one in before if not any(is_same_load(one, other) for other in now)], by, "replaced")
@@ -146,8 +164,8 @@ class Session(Use):
         known = {one.name for one in self.live()}
         chosen = {name if name in known else self.find(name).name for name in wanted}
         with self._lock:
-            gone = [one for one in self._active if all or one.name in chosen]
-            self._set(tuple(one for one in self._active if not all and one.name not in chosen))
+            gone = [one for one in self._active if (all or one.name in chosen) and one.name not in self._bound]
+            self._set(tuple(one for one in self._active if one not in gone))
         self._ended(gone, by, "unloaded")
         return self.receipt(tuple(one.name for one in gone))
 
@@ -170,6 +188,14 @@ class Session(Use):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _after_loading(
+        self, before: tuple[ActiveSkill, ...], loaded: Sequence[ActiveSkill], mode: Mode
+    ) -> tuple[ActiveSkill, ...]:
+        """Who is active after a load: the loaded ones last, in the order they were asked for."""
+        names = {one.name for one in loaded}
+        kept = (one for one in before if mode == "add" or one.name in self._bound)
+        return (*(one for one in kept if one.name not in names), *loaded)
 
     # --- invoking -----------------------------------------------------------------------------------------------
 
@@ -288,7 +314,9 @@ class Session(Use):
         found = Saved(state)
         session = cls(library, **({"id": found.id} | options))
         session._actor = replace(session._actor, task=found.task)
-        session._set(found.active_in(session))
+        saved = found.active_in(session)
+        names = {one.name for one in saved}
+        session._set((*(one for one in session._active if one.name not in names), *saved))
         names = {one.name for one in session._active}
         session._stack = Stack(frame for frame in found.frames if frame[0] in names)
         session._delivered = found.delivered
@@ -334,12 +362,3 @@ def _several(names: object) -> tuple[str, ...]:
     if len(names) > MAX_NAMES:
         raise InvalidArgument(f"{len(names):,} skills were named at once.", hint=f"Name at most {MAX_NAMES}.")
     return tuple(dict.fromkeys(name.strip() for name in names))
-
-
-def _after_loading(
-    before: tuple[ActiveSkill, ...], loaded: Sequence[ActiveSkill], mode: Mode
-) -> tuple[ActiveSkill, ...]:
-    """Who is active after a load: the loaded ones last, in the order they were asked for."""
-    names = {one.name for one in loaded}
-    kept = before if mode == "add" else ()
-    return (*(one for one in kept if one.name not in names), *loaded)

@@ -184,8 +184,7 @@ class Use(State):
         one = self.one(name)
         if self.options.delivery == "instructions":
             return f"Skill {one.name!r} is active; its instructions are in the top-level instructions."
-        # What a body says may depend on more than its file: on arguments, the day, and what its commands print.
-        key = (one.name, one.digest, hashlib.sha256(one.body.encode()).hexdigest())
+        key = self._delivery_of(one)
         with self._lock:
             was_delivered = key in self._delivered
             self._delivered.add(key)
@@ -193,6 +192,11 @@ class Use(State):
             return f"Skill {one.name!r} is active; its instructions stand unchanged earlier in this conversation."
         root = self.mount_path(one) if mounted else ""
         return skill_content(one, run_tool=words.run, read_tool=words.read, root=root)
+
+    @staticmethod
+    def _delivery_of(one: ActiveSkill) -> tuple[str, str, str]:
+        # What a body says may depend on more than its file: on arguments, the day, and what its commands print.
+        return (one.name, one.digest, hashlib.sha256(one.body.encode()).hexdigest())
 
     def history_was_cut(self) -> None:
         """Say that earlier tool results are gone from the history: content is sent again when it is loaded again."""
