@@ -1,0 +1,95 @@
+"""Answers that come later: what was asked waits, and the same call made again finds its answer and no other."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from metier import Library, Place, Policy
+from metier.dialect import Kit
+from metier.guard import Action, Answers, Guard, MemoryLog, Question, Subject, asking
+from metier.source import MemorySource
+
+ASK = Policy(ask="Bash")
+
+
+def call(command: str = "make") -> Action:
+    return Action(point="call", tool="Bash", arguments={"command": command})
+
+
+def test_what_has_no_answer_waits_and_does_not_happen() -> None:
+    guard, answers = Guard(ASK, audit=MemoryLog()), Answers()
+    with asking(answers):
+        decision = guard.settle(call())
+    assert (decision.outcome, decision.code) == ("deny", "approval-pending")
+    assert ["make" in question.text for question in answers.open] == [True]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_the_same_call_finds_its_answer(answer: bool) -> None:
+    guard, first = Guard(ASK, audit=MemoryLog()), Answers()
+    with asking(first):
+        guard.settle(call())
+    second = Answers({first.open[0].id: answer})
+    with asking(second):
+        assert guard.settle(call()).is_allowed is answer
+    assert second.open == []
+
+
+def test_an_answer_is_for_that_call_and_no_other() -> None:
+    guard, first = Guard(ASK, audit=MemoryLog()), Answers()
+    with asking(first):
+        guard.settle(call("make"))
+    with asking(Answers({first.open[0].id: True})):
+        assert guard.settle(call("make install")).code == "approval-pending"
+
+
+def test_an_answer_is_for_the_content_that_was_asked_about() -> None:
+    decision = Guard(ASK, audit=MemoryLog()).decide(call())
+    ids = {
+        Question.about(Action(point="load", skill=Subject(name="a", digest=digest)), decision).id
+        for digest in ("sha256:1", "sha256:2")
+    }
+    assert len(ids) == 2
+
+
+def test_whoever_the_program_asks_comes_first() -> None:
+    guard, answers = Guard(ASK, audit=MemoryLog(), approve=lambda action, decision: True), Answers()
+    with asking(answers):
+        assert guard.settle(call()).is_allowed
+    assert answers.open == []
+
+
+def test_nobody_is_asked_once_the_call_is_over() -> None:
+    guard = Guard(ASK, audit=MemoryLog())
+    with asking(lambda action, decision: True):
+        meanwhile = guard.may_ask
+    assert (meanwhile, guard.may_ask) == (True, False)
+    assert guard.settle(call()).outcome == "ask"
+
+
+def test_a_secret_is_not_shown_in_a_question() -> None:
+    decision = Guard(ASK, audit=MemoryLog()).decide(call())
+    question = Question.about(call('curl -H "api_key=sk-verysecretvalue1234"'), decision)
+    assert "verysecret" not in question.text
+
+
+def test_a_skill_that_waits_for_an_answer_is_loaded_once_it_is_there() -> None:
+    source = MemorySource({}, name="memory")
+    source.add({"SKILL.md": "---\nname: greet\ndescription: G.\n---\nSay hello."})
+    library = Library([Place(layer="project", source=source, trusted=False)], cache=False)
+    log = MemoryLog()
+    kit = Kit(library.session(guard=Guard(Policy(untrusted="ask"), audit=log)))
+
+    async def load(answers: Answers) -> str | None:
+        return (await kit.execute("skills_load", {"skills": ["greet"]}, answers=answers)).code
+
+    answers = Answers()
+    assert anyio.run(load, answers) == "approval-pending"
+    assert not kit.session.active
+    assert anyio.run(load, Answers({answers.open[0].id: True})) is None
+    assert [one.name for one in kit.session.active] == ["greet"]
+    assert [(record.event, record.decision) for record in log.records if record.event == "load"] == [
+        ("load", "deny"),
+        ("load", "allow"),
+    ]
