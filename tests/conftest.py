@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -9,28 +12,57 @@ from pathlib import Path
 
 import pytest
 
+# Where some of the tests are run by another user, it is not there.
+with contextlib.suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    settings.register_profile("metier", derandomize=True, deadline=None, database=None)
+    settings.load_profile("metier")
+
+HOME = {
+    "HOME": "",
+    "USERPROFILE": "",
+    "APPDATA": "/appdata",
+    "LOCALAPPDATA": "/localappdata",
+    "METIER_CACHE": "/metier-cache",
+    "METIER_CONFIG": "/metier-config",
+    "XDG_CACHE_HOME": "/cache",
+    "XDG_CONFIG_HOME": "/config",
+    "XDG_DATA_HOME": "/data",
+    "XDG_STATE_HOME": "/state",
+}
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay until the end: no garbage collection needs to walk them each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Paths for one home after the other; the first is for what many tests share."""
+    folder = tmp_path_factory.mktemp("homes")
+    paths = (folder / str(number) for number in itertools.count())
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        settle(next(paths), monkeypatch)
+        monkeypatch.delenv("METIER_ENTERPRISE", raising=False)
+        monkeypatch.delenv("METIER_AUDIT", raising=False)
+        # The same results whether or not the extra for searching by meaning is installed.
+        monkeypatch.setenv("METIER_VECTORS", "off")
+        yield paths
+
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder that is empty, so that no test reads or writes the user's own."""
-    home = tmp_path_factory.mktemp("home")
-    for variable, folder in {
-        "HOME": "",
-        "USERPROFILE": "",
-        "APPDATA": "appdata",
-        "LOCALAPPDATA": "localappdata",
-        "METIER_CACHE": "metier-cache",
-        "METIER_CONFIG": "metier-config",
-        "XDG_CACHE_HOME": "cache",
-        "XDG_CONFIG_HOME": "config",
-        "XDG_DATA_HOME": "data",
-        "XDG_STATE_HOME": "state",
-    }.items():
-        monkeypatch.setenv(variable, str(home / folder))
-    monkeypatch.delenv("METIER_ENTERPRISE", raising=False)
-    monkeypatch.delenv("METIER_AUDIT", raising=False)
-    # The same results whether or not the extra for searching by meaning is installed.
-    monkeypatch.setenv("METIER_VECTORS", "off")
+    return settle(next(homes), monkeypatch)
+
+
+def settle(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home.mkdir()
+    for variable, folder in HOME.items():
+        monkeypatch.setenv(variable, f"{home}{folder}")
     return home
 
 

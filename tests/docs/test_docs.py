@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import json
 import os
 import re
@@ -12,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 FENCE = re.compile(r"^```(?P<language>\w+)(?: file=(?P<file>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -50,8 +54,11 @@ def test_the_code_of_a_page_does_what_the_page_says(
 
 
 def run(block: Block, work: Path, names: dict[str, Any]) -> None:
-    if block.language == "python":
-        exec(compile(block.code, "example", "exec"), names)
+    if block.file is not None:
+        (work / block.file).parent.mkdir(parents=True, exist_ok=True)
+        (work / block.file).write_text(block.code, encoding="utf-8")
+    elif block.language == "python":
+        run_python(block.code, names)
     elif block.language == "console":
         run_console(block.code, work)
     elif block.language == "sh":
@@ -60,12 +67,17 @@ def run(block: Block, work: Path, names: dict[str, Any]) -> None:
         json.loads(block.code)
     elif block.language == "toml":
         tomllib.loads(block.code)
-    elif block.language == "markdown":
-        assert block.file is not None, "a skill must say where it goes"
-        (work / block.file).parent.mkdir(parents=True, exist_ok=True)
-        (work / block.file).write_text(block.code, encoding="utf-8")
+    elif block.language == "yaml":
+        yaml.safe_load(block.code)
     else:
         assert block.language == "text", f"nobody runs {block.language}"
+
+
+def run_python(code: str, names: dict[str, Any]) -> None:
+    """Run code that may `await` at its top level, as in a notebook."""
+    found = eval(compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    if inspect.iscoroutine(found):
+        asyncio.run(found)
 
 
 def run_console(code: str, work: Path) -> None:

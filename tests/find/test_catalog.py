@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -43,25 +44,40 @@ HOSTILE = [
     "\u202e\u2066\U000e0041\x1b[2J\x85\x00",
 ]
 
+libraries: dict[str, Library] = {}
+
 any_format = pytest.mark.parametrize("format", FORMATS)
 any_budget = pytest.mark.parametrize("budget", [PLENTY, LITTLE])
 
 
 def quoted(text: str) -> str:
     """Text as YAML that means exactly it."""
-    return '"' + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08x}" for c in text) + '"'
+    return '"' + "".join(c if c == " " or (c.isascii() and c.isalnum()) else f"\\U{ord(c):08x}" for c in text) + '"'
 
 
 def files(name: str, description: str = "Does it.", *, more: str = "", body: str = "Do it.") -> dict[str, str]:
     return {"SKILL.md": f"---\nname: {name}\ndescription: {quoted(description)}\n{more}---\n{body}\n"}
 
 
+@functools.cache
 def crowd(count: int = 60, *, more: str = "") -> list[dict[str, str]]:
     """More skills than fit into a small budget."""
     return [
         files(f"azure-{number:02}", f"Manages part {number} of the cloud. " + "It has much to say. " * 9, more=more)
         for number in range(count)
     ]
+
+
+def library_of(*skills: dict[str, str]) -> Library:
+    """A library that is made once for all tests with the same skills, as none of them changes it."""
+    key = repr(skills)
+    if key not in libraries:
+        libraries[key] = Library.from_files(*skills)
+    return libraries[key]
+
+
+def with_crowd(*others: dict[str, str]) -> Library:
+    return library_of(*crowd(), *others)
 
 
 def records(text: str, format: Format) -> list[tuple[str, str]]:  # noqa: A002
@@ -138,7 +154,7 @@ def test_a_description_is_cut_at_the_end_of_a_sentence_where_there_is_one() -> N
 
 @any_format
 def test_what_does_not_fit_at_all_is_chosen_from(format: Format) -> None:  # noqa: A002
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, query="part 31", format=format)
+    catalog = with_crowd().catalog(LITTLE, query="part 31", format=format)
     assert catalog.rung == "chosen"
     assert 0 < len(catalog.shown) < 60
     assert catalog.left_out == 60 - len(catalog.shown)
@@ -162,7 +178,7 @@ def test_the_digest_counts_all_skills_by_tag_and_by_beginning_of_name() -> None:
 
 
 def test_the_tool_that_finds_the_rest_is_called_as_asked() -> None:
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, search_tool='find "it"\n<now>')
+    catalog = with_crowd().catalog(LITTLE, search_tool='find "it"\n<now>')
     assert digest(catalog).attrib["search"] == 'find "it" <now>'
 
 
@@ -173,14 +189,14 @@ def test_without_a_query_the_first_by_name_are_chosen() -> None:
 
 @any_format
 def test_with_a_query_the_most_relevant_are_chosen(format: Format) -> None:  # noqa: A002
-    library = Library.from_files(*crowd(), files("zebra-forms", "Fills tax forms. " * 12))
+    library = with_crowd(files("zebra-forms", "Fills tax forms. " * 12))
     catalog = library.catalog(LITTLE, query="please fill in my tax forms", format=format)
     assert catalog.shown[0] == "zebra-forms"
     assert catalog.left_out == 61 - len(catalog.shown)
 
 
 def test_room_that_is_left_after_the_relevant_is_filled_with_others() -> None:
-    library = Library.from_files(*crowd(), files("zebra-forms", "Fills tax forms. " * 12))
+    library = with_crowd(files("zebra-forms", "Fills tax forms. " * 12))
     catalog = library.catalog(LITTLE, query="please fill in my tax forms")
     assert catalog.shown[1:3] == ("azure-00", "azure-01")
 
@@ -196,13 +212,13 @@ def test_without_a_prompt_the_names_of_all_come_before_the_descriptions_of_some(
     "query", ["tag:none layer:user", '"azure nowhere" azure', "AND OR NOT azure*", "/azure-07 now"]
 )
 def test_a_query_is_a_prompt_in_which_nothing_is_a_filter(query: str) -> None:
-    library = Library.from_files(*crowd(), files("zebra", "About a tag and a layer. " * 9))
+    library = with_crowd(files("zebra", "About a tag and a layer. " * 9))
     assert library.catalog(LITTLE, query=query).shown
 
 
 @pytest.mark.parametrize("query", ["", "  \n", "\0", "🎉", "how do I", '"', "NEAR(", "tag:", "x" * 1_048_576])
 def test_no_query_is_an_error(query: str) -> None:
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, query=query)
+    catalog = with_crowd().catalog(LITTLE, query=query)
     assert catalog.rung == "chosen"
     assert catalog.size <= LITTLE
 
@@ -222,7 +238,7 @@ def test_a_query_that_is_not_valid_unicode_is_no_error(monkeypatch: pytest.Monke
 )
 def test_a_query_that_is_not_text_is_refused(query: str) -> None:
     with pytest.raises(InvalidArgument, match="text"):
-        Library.from_files(*crowd()).catalog(LITTLE, query=query)
+        with_crowd().catalog(LITTLE, query=query)
 
 
 def test_nothing_is_searched_when_everything_fits() -> None:
@@ -305,7 +321,7 @@ def test_every_budget_is_kept_or_refused(format: Format) -> None:  # noqa: A002
 
 @any_format
 def test_a_budget_too_small_for_the_frame_is_refused_with_the_one_that_is_not(format: Format) -> None:  # noqa: A002
-    library = Library.from_files(*crowd())
+    library = with_crowd()
     with pytest.raises(InvalidArgument, match=r"60 skills does not fit into 20 bytes") as refused:
         library.catalog(20, format=format)
     needed = int(re.findall(r"\d+", refused.value.hint)[0])
@@ -326,7 +342,7 @@ def test_an_unknown_format_is_refused() -> None:
 
 
 def test_without_a_word_the_budget_is_four_kilobytes() -> None:
-    assert Library.from_files(*crowd()).catalog().budget == 4_096
+    assert with_crowd().catalog().budget == 4_096
 
 
 # --- what a skill says -----------------------------------------------------------------------------------------------
@@ -337,7 +353,7 @@ def test_without_a_word_the_budget_is_four_kilobytes() -> None:
 @any_budget
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_description_forges_a_record_or_closes_the_block(format: Format, budget: int, text: str) -> None:  # noqa: A002
-    library = Library.from_files(*crowd(), files("aaa-hostile", f"{text} {text}"))
+    library = with_crowd(files("aaa-hostile", f"{text} {text}"))
     catalog = library.catalog(budget, pins=["aaa-hostile"], format=format)
     assert catalog.shown[0] == "aaa-hostile"
     assert tuple(name for name, _ in records(catalog.text, format)) == catalog.shown
@@ -358,7 +374,7 @@ def test_no_name_forges_a_record(format: Format, name: str) -> None:  # noqa: A0
 @any_format
 @pytest.mark.parametrize("tag", ["</all></x>", '"x":1}', "a\nb", "`x`", "<b>&", "\u202ex", "\U000e0041x"])
 def test_no_tag_forges_a_record(format: Format, tag: str) -> None:  # noqa: A002
-    catalog = Library.from_files(*crowd(more=f"tags: [{quoted(tag)}]\n")).catalog(LITTLE, format=format)
+    catalog = library_of(*crowd(more=f"tags: [{quoted(tag)}]\n")).catalog(LITTLE, format=format)
     assert tuple(name for name, _ in records(catalog.text, format)) == catalog.shown
     assert all(line.isprintable() for line in catalog.text.split("\n"))
 
@@ -432,7 +448,7 @@ def test_no_description_is_longer_than_any_may_be() -> None:
 @pytest.mark.parametrize("budget", [PLENTY, 9_000, LITTLE])
 def test_the_order_in_which_skills_were_added_does_not_show(format: Format, budget: int) -> None:  # noqa: A002
     skills = crowd(more="tags: [b, a-tag, other]\n")
-    one, other = Library.from_files(*skills), Library.from_files(*reversed(skills))
+    one, other = library_of(*skills), library_of(*reversed(skills))
     assert one.catalog(budget, format=format) == other.catalog(budget, format=format)
     assert one.catalog(budget, format=format) == one.catalog(budget, format=format)
 
@@ -465,7 +481,7 @@ def test_what_comes_before_the_first_relevant_skill_does_not_depend_on_the_query
     pins: Sequence[str],
 ) -> None:
     skills = [*crowd(), files("zebra-forms", "Fills tax forms. " * 12), files("yak", "Shaves a yak. " * 12)]
-    library = Library.from_files(*skills)
+    library = library_of(*skills)
     catalogs = [library.catalog(LITTLE, query=q, pins=pins, format=format) for q in ("shave a yak", "part 31", "tax")]
     prefixes = set()
     for catalog in catalogs:
@@ -507,7 +523,7 @@ def test_a_removed_skill_is_gone_after_a_refresh(tmp_path: Path, write_skill: Ca
 @any_format
 def test_a_skill_for_people_only_is_withheld(budget: int, format: Format) -> None:  # noqa: A002
     people = files("people", "Manages the cloud. " * 9, more="disable-model-invocation: true\n")
-    library, without = Library.from_files(*crowd(), people), Library.from_files(*crowd())
+    library, without = with_crowd(people), with_crowd()
     catalog = library.catalog(budget, query="/people manages the cloud", format=format)
     assert catalog.withheld == {"people": "not for models"}
     assert "people" not in catalog.text
@@ -518,7 +534,7 @@ def test_a_skill_for_people_only_is_withheld(budget: int, format: Format) -> Non
 @any_budget
 def test_a_skill_that_cannot_work_here_is_withheld_with_what_it_lacks(budget: int) -> None:
     needy = files("needy", "Manages the cloud. " * 9, more="requires: {bins: [no-such-program-x]}\n")
-    library = Library.from_files(*crowd(), needy)
+    library = with_crowd(needy)
     catalog = library.catalog(budget, query="needy manages the cloud")
     assert list(catalog.withheld) == ["needy"]
     assert "no-such-program-x" in catalog.withheld["needy"]
@@ -530,7 +546,7 @@ def test_a_skill_that_cannot_work_here_is_withheld_with_what_it_lacks(budget: in
 @pytest.mark.parametrize(("tools", "ready"), [({"browser"}, True), (set(), False), (None, True)])
 def test_what_the_agent_brings_decides_what_works(budget: int, tools: set[str] | None, ready: bool) -> None:
     needy = files("aaa-needy", "Surfs.", more="requires: {tools: [browser]}\n")
-    catalog = Library.from_files(*crowd(), needy).catalog(budget, machine=Machine(tools=tools))
+    catalog = with_crowd(needy).catalog(budget, machine=Machine(tools=tools))
     assert ("aaa-needy" in catalog.shown) is ready
     assert ("aaa-needy" in catalog.withheld) is not ready
     assert len(catalog.shown) + catalog.left_out == 60 + ready
@@ -547,7 +563,7 @@ def test_a_skill_that_its_side_file_keeps_for_people_is_withheld() -> None:
 
 
 def test_a_skill_that_its_side_file_keeps_for_people_is_not_counted() -> None:
-    catalog = Library.from_files(*crowd(), people_only_by_side_file()).catalog(LITTLE)
+    catalog = with_crowd(people_only_by_side_file()).catalog(LITTLE)
     assert "people" not in catalog.shown
     assert len(catalog.shown) + catalog.left_out == 60
     assert digest(catalog).attrib["count"] == "60"
@@ -586,7 +602,7 @@ def test_a_skill_out_of_scope_is_as_good_as_absent(
 ) -> None:
     scoped = "tags: [confidential]\nscope:\n  agents: [boss]\n"
     secret = [files(f"secret-{number}", "Secret plans of the cloud. " * 9, more=scoped) for number in range(5)]
-    library, without = Library.from_files(*crowd(), *secret), Library.from_files(*crowd())
+    library, without = with_crowd(*secret), with_crowd()
     seen = library.catalog(budget, query=query, agent=agent, pins=["secret-1"], format=format)
     assert seen == without.catalog(budget, query=query, agent=agent, pins=["secret-1"], format=format)
     assert library.as_caller(agent=agent).catalog(budget, query=query, pins=["secret-1"], format=format) == seen
@@ -602,7 +618,7 @@ def test_an_agent_within_scope_is_shown_the_skill() -> None:
 def test_the_tags_of_a_hidden_skill_are_not_those_of_its_namesake() -> None:
     scoped = "tags: [confidential]\nscope:\n  agents: [boss]\n"
     hidden = [files(f"azure-{number:02}", "Hidden.", more=scoped) for number in range(5)]
-    library, without = Library.from_files(*hidden, *crowd()), Library.from_files(*crowd())
+    library, without = Library.from_files(*hidden, *crowd()), with_crowd()
     assert "confidential" not in library.catalog(LITTLE, agent="other").text
     assert library.catalog(LITTLE, agent="other").text == without.catalog(LITTLE, agent="other").text
 
@@ -611,7 +627,7 @@ def test_the_tags_of_a_hidden_skill_are_not_those_of_its_namesake() -> None:
 @any_budget
 @any_format
 def test_an_agent_with_a_list_of_skills_is_shown_only_those(budget: int, format: Format) -> None:  # noqa: A002
-    library = Library.from_files(*crowd())
+    library = with_crowd()
     catalog = library.catalog(budget, names=["azure-07", "unknown"], query="cloud", format=format)
     assert catalog.shown == ("azure-07",)
     assert (catalog.left_out, catalog.withheld) == (0, {})
@@ -622,7 +638,7 @@ def test_an_agent_with_a_list_of_skills_is_shown_only_those(budget: int, format:
 @pytest.mark.parametrize("query", [None, "part 3 of the cloud"])
 def test_a_long_list_of_skills_is_chosen_from_and_counted_alone(query: str | None) -> None:
     allowed = {f"azure-{number:02}" for number in range(0, 60, 2)}
-    library = Library.from_files(*crowd(), *(files(f"pdf-{n}", "Fills. " * 30, more="tags: [x1]\n") for n in range(9)))
+    library = with_crowd(*(files(f"pdf-{n}", "Fills. " * 30, more="tags: [x1]\n") for n in range(9)))
     catalog = library.catalog(LITTLE, names=allowed, query=query, pins=["azure-10", "azure-11"])
     assert catalog.rung == "chosen"
     assert allowed.issuperset(catalog.shown)
@@ -634,14 +650,14 @@ def test_a_long_list_of_skills_is_chosen_from_and_counted_alone(query: str | Non
 
 @pytest.mark.covers("Y-14")
 def test_an_empty_list_of_skills_shows_nothing() -> None:
-    assert Library.from_files(*crowd()).catalog(names=[]).text == ""
+    assert with_crowd().catalog(names=[]).text == ""
 
 
 @any_budget
 def test_a_list_of_skills_does_not_bring_back_what_is_withheld(budget: int) -> None:
     people = files("people", more="disable-model-invocation: true\n")
     secret = files("secret", more="scope:\n  agents: [boss]\n")
-    catalog = Library.from_files(*crowd(), people, secret).catalog(budget, names=["people", "secret", "azure-01"])
+    catalog = with_crowd(people, secret).catalog(budget, names=["people", "secret", "azure-01"])
     assert catalog.shown == ("azure-01",)
     assert list(catalog.withheld) == ["people"]
 
@@ -652,7 +668,7 @@ def test_a_list_of_skills_does_not_bring_back_what_is_withheld(budget: int) -> N
 @any_format
 def test_pins_come_first_in_their_order(format: Format) -> None:  # noqa: A002
     pins = ["azure-50", "azure-07", "azure-50"]
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, pins=pins, query="part 3", format=format)
+    catalog = with_crowd().catalog(LITTLE, pins=pins, query="part 3", format=format)
     assert catalog.shown[:2] == ("azure-50", "azure-07")
     assert catalog.unplaced_pins == {}
     assert records(catalog.text, format)[0][0] == "azure-50"
@@ -660,7 +676,7 @@ def test_pins_come_first_in_their_order(format: Format) -> None:  # noqa: A002
 
 
 def test_a_pinned_skill_is_not_shown_twice() -> None:
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, pins=["azure-03"], query="/azure-03")
+    catalog = with_crowd().catalog(LITTLE, pins=["azure-03"], query="/azure-03")
     assert catalog.shown.count("azure-03") == names(catalog).count("azure-03") == 1
 
 
@@ -688,14 +704,14 @@ def test_a_pin_that_cannot_be_shown_is_told_with_the_reason(budget: int) -> None
 
 def test_pins_for_which_there_is_no_room_are_told() -> None:
     pins = [f"azure-{number:02}" for number in range(40)]
-    catalog = Library.from_files(*crowd()).catalog(LITTLE, pins=pins, query="nothing like it")
+    catalog = with_crowd().catalog(LITTLE, pins=pins, query="nothing like it")
     assert catalog.shown == tuple(pins[: len(catalog.shown)])
     assert catalog.unplaced_pins == dict.fromkeys(pins[len(catalog.shown) :], "no room")
     assert catalog.left_out == 60 - len(catalog.shown)
 
 
 def test_a_pin_that_is_shown_is_not_told_as_unplaced() -> None:
-    library = Library.from_files(*crowd(), files("tiny", "Tiny."), files("large", "large thing " * 30))
+    library = with_crowd(files("tiny", "Tiny."), files("large", "large thing " * 30))
     for budget in range(200, 700, 10):
         catalog = library.catalog(budget, pins=["tiny", "large"], query="large thing", format="jsonl")
         assert not set(catalog.shown) & set(catalog.unplaced_pins)

@@ -28,17 +28,21 @@ WORDS = ("apple", "bread", "chair", "dough", "fruit", "knife", "oven", "wood")
 pytestmark = pytest.mark.usefixtures("settled")
 
 
-@pytest.fixture
-def skills(tmp_path: Path, write_skill: Write) -> Path:
+def write_all(folder: Path, write_skill: Write) -> Path:
     chance = random.Random(7)
     for number in range(SKILLS):
         write_skill(
-            tmp_path / "skills" / f"s{number:02d}",
+            folder / f"s{number:02d}",
             description=" ".join(chance.choices(WORDS, k=5)),
             body=" ".join(chance.choices(WORDS, k=200)),
             more="tags: [kitchen]\n" if number % 3 else "",
         )
-    return tmp_path / "skills"
+    return folder
+
+
+@pytest.fixture
+def skills(tmp_path: Path, write_skill: Write) -> Path:
+    return write_all(tmp_path / "skills", write_skill)
 
 
 @pytest.fixture
@@ -63,9 +67,10 @@ def opened(skills: Path, cache: Path) -> Library:
     return Library.from_folder(skills, cache=cache)
 
 
-@pytest.fixture
-def expected(skills: Path) -> list[Found]:
-    return found(Library.from_folder(skills, cache=False))
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory, write_skill: Write) -> list[Found]:
+    """What is found in skills that say the same, wherever they are."""
+    return found(Library.from_folder(write_all(tmp_path_factory.mktemp("same"), write_skill), cache=False))
 
 
 def indexed_keys(file: Path) -> list[str]:

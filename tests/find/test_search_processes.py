@@ -111,7 +111,7 @@ def found(library: Library) -> list[list[list[Any]]]:
     return [[[one.name, one.score, one.why] for one in library.search(query, 30)] for query in QUERIES]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def expected(skills: Path) -> list[list[list[Any]]]:
     return found(Library.from_folder(skills, cache=False))
 

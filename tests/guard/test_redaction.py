@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -157,19 +158,21 @@ def test_json_stays_json_and_holds_no_secret(secret: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a-" * 500_000 + "token",
+        "a-" * 100_000 + "token",
         'password="' * 50_000,
         "password='\\" * 50_000,
         "aa://" * 100_000,
-        "http://" + "a:" * 500_000,
+        "http://" + "a:" * 100_000,
         "-eyJaaaaaaaa" * 50_000,
         "eyJaaaaaaaa." * 50_000,
         "-----BEGIN " * 50_000,
-        'token="' + "\\" * 500_000,
-        "cookie: a" + ";a" * 200_000,
+        'token="' + "\\" * 100_000,
+        "cookie: a" + ";a" * 50_000,
     ],
     ids=lambda text: text[:16],
 )
 def test_no_text_takes_long(text: str) -> None:
-    # Were any of these more than linear, this would not end within a test run.
+    # Were any of these more than linear, it would take far longer.
+    start = time.process_time()
     assert isinstance(redact(text), str)
+    assert time.process_time() - start < 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from metier import Library, Session
@@ -53,6 +55,14 @@ def test_its_text_is_not_given_a_second_time(library: Library) -> None:
     session = begin(library)
     assert "earlier in this conversation" in session.content("strict")
     assert '<skill name="strict"' in session.instructions()
+
+
+@pytest.mark.parametrize("dialect", ["runtime", "registry", "tool", "sandbox"])
+def test_its_text_is_not_at_the_top_level_either(library: Library, dialect: Any) -> None:
+    session = begin(library, delivery="instructions", skills=["free"])
+    text = session.instructions(dialect=dialect)
+    assert "Read only." not in text
+    assert "Do." in text
 
 
 def test_what_it_restricts_stays_so_when_it_is_blocked(library: Library) -> None:

@@ -224,17 +224,18 @@ def test_containing_takes_linear_time(unit: str, lead: str) -> None:
         return time.process_time() - started
 
     contained("<skill>")
-    small = min(cpu(1 << 17) for _ in range(2))
-    large = min(cpu(2 << 17) for _ in range(2))
-    assert large < 4 * small + 0.1
+    small = min(cpu(1 << 13) for _ in range(2))
+    large = min(cpu(1 << 16) for _ in range(2))
+    assert large < 24 * small + 0.1
 
 
 @pytest.mark.parametrize("lead", ["<", "<<", "<skill", "</", "<skill_"])
 @pytest.mark.parametrize("blank", [" ", "\n", "\u200b", "/", "<"])
-def test_two_mebibytes_of_blanks_take_no_more_than_linear_time(lead: str, blank: str) -> None:
+def test_many_blanks_take_no_more_than_linear_time(lead: str, blank: str) -> None:
     started = time.process_time()
-    contained(lead + blank * (2 << 20))
-    assert time.process_time() - started < 10
+    # Were it more than linear, this would take a minute and more.
+    contained(lead + blank * (1 << 18))
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.covers("O-55")

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from metier.library import Entry
 
 
-def library_of(options: argparse.Namespace) -> Library:
-    """The folders named with `--skills`, else the places of this machine, user and project; as its caller sees it."""
+def library_of(options: argparse.Namespace, *, start: str | None = None) -> Library:
+    """The folders named with `--skills`, else the places of this machine, user and project; as its caller sees it.
+
+    The project is the one around `start`, by default around here.
+    """
     folders = [*(options.skills_before or []), *(getattr(options, "skills_after", None) or [])]
     cache = not (options.no_cache_before or getattr(options, "no_cache_after", False))
-    library = Library.from_folder(*folders, cache=cache) if folders else Library.discover(cache=cache)
+    library = Library.from_folder(*folders, cache=cache) if folders else Library.discover(start, cache=cache)
     who = {key: getattr(options, key, None) for key in ("agent", "tenant", "environment")}
     return library.as_caller(**who)
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.parser import make_parser
-from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+from metier.errors import InvalidArgument, MetierError, ModelMissing, PartMissing, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except MetierError as error:
         _explain(error)
-        return USAGE if isinstance(error, InvalidArgument | SourceUnavailable) else PROBLEMS
+        return (
+            USAGE if isinstance(error, InvalidArgument | SourceUnavailable | ModelMissing | PartMissing) else PROBLEMS
+        )
     except BrokenPipeError:
         # The reader has seen enough (`metier list | head`); Python would complain while closing.
         _give_up_stdout()

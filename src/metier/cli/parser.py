@@ -23,6 +23,9 @@ examples:
   metier run csv-analyst peek_csv.py -- data.csv              one of its scripts, in a cage
   metier shell                           a shell that has skills and nothing of this machine
   metier explain --rules "Bash(git:*)" --command "git push"   whether a call is allowed, and why
+  metier ask "What is in sales.csv?"     an agent that uses the skills that fit
+  metier mcp --install claude-code       skills for an MCP client: claude-code, cursor, vscode, codex or gemini
+  metier sync --to .claude/skills        skills as folders, for clients that only read disk
   metier new my-skill                    a skill to begin with
   metier doctor                          what is found where, what is wrong, what to do
 
@@ -263,6 +266,56 @@ def make_parser() -> argparse.ArgumentParser:
     added.add_argument("--workspace", metavar="DIR", help="where relative paths start (default: here)")
     _json(added)
 
+    added = command(
+        "ask",
+        "let an agent do a task with the skills that fit, and tell what it does",
+        'metier ask "Which columns does sales.csv have?" --model test',
+    )
+    added.add_argument("task", metavar="TASK", nargs="+", help="what it is to do; `-` reads it from a pipe")
+    _agent(added)
+    _json(added)
+
+    added = command(
+        "chat",
+        "talk with an agent; /SKILL ARGUMENTS uses a skill by its name",
+        "metier chat --agent skill-builder --model openai:gpt-5",
+    )
+    _agent(added)
+    added.add_argument(
+        "--resume", metavar="ID", nargs="?", const="last", help="go on with a conversation, by default with the last"
+    )
+
+    added = command("agents", "list the agents that are declared here", "metier agents --json", library=True)
+    _json(added)
+
+    added = command(
+        "mcp",
+        "serve skills to an MCP client, over stdio or HTTP; or write the client's configuration",
+        "metier mcp --install claude-code",
+        library=True,
+    )
+    _mcp(added)
+
+    added = command(
+        "sync",
+        "write skills as plain folders, for clients that only read disk, and keep them up to date",
+        "metier sync --to .claude/skills,.agents/skills --dry-run",
+        library=True,
+    )
+    added.add_argument(
+        "--to",
+        metavar="DIR,...",
+        action="append",
+        required=True,
+        help="the folders to write to; what others put there is never changed (repeatable)",
+    )
+    only: Any = added.add_argument(
+        "--only", metavar="NAME,...", action="append", help="just these skills; others stay as they are (repeatable)"
+    )
+    only.completer = _complete_names
+    added.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    _json(added)
+
     added = command("trust", "trust the skills of a project", "metier trust .")
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
     added.add_argument("--list", action="store_true", dest="list_trusted", help="list the folders that are trusted")
@@ -278,6 +331,60 @@ def make_parser() -> argparse.ArgumentParser:
     added = command("completion", "print the completion script for a shell", 'eval "$(metier completion bash)"')
     added.add_argument("shell", choices=("bash", "zsh", "fish"))
     return parser
+
+
+def _agent(parser: argparse.ArgumentParser) -> None:
+    """Which agent works, on which model, and where."""
+    _shared(parser, "after")
+    chosen: Any = parser.add_argument("--agent", metavar="ID", help="the agent (default: orchestrator)")
+    chosen.completer = _complete_agents
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="such as openai:gpt-5 (default: the agent's own, else METIER_MODEL); `test` shows the wiring without one",
+    )
+    parser.add_argument("--workspace", metavar="DIR", help="where it works (default: here)")
+    for who in ("tenant", "environment"):
+        parser.add_argument(f"--{who}", metavar="NAME", help=f"as this {who} sees the skills")
+
+
+def _mcp(parser: argparse.ArgumentParser) -> None:
+    """The options of the MCP server, and of writing it down for a client."""
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="127.0.0.1:8321",
+        help="serve Streamable HTTP instead of stdio (default: 127.0.0.1:8321)",
+    )
+    parser.add_argument(
+        "--token",
+        metavar="TEXT",
+        help="what clients must send as bearer token; better in METIER_TOKEN, where no `ps` sees it",
+    )
+    parser.add_argument(
+        "--dialect", choices=("runtime", "registry", "tool", "sandbox"), default="runtime", help="(default: runtime)"
+    )
+    parser.add_argument("--workspace", metavar="DIR", help="where scripts work (default: here)")
+    parser.add_argument("--budget", metavar="BYTES", type=_number, default=4_096, help="of the catalog (default: 4096)")
+    parser.add_argument(
+        "--ask", metavar="RULES", default="", help="tool calls to ask the user about, as a policy has them"
+    )
+    parser.add_argument("--deny", metavar="RULES", default="", help="tool calls to refuse, as a policy has them")
+    parser.add_argument(
+        "--scripts", choices=("allow", "ask", "deny"), default="allow", help="whether scripts run (default: allow)"
+    )
+    parser.add_argument(
+        "--install",
+        metavar="CLIENT",
+        choices=("claude-code", "cursor", "vscode", "codex", "gemini"),
+        help="write this server into the configuration of a client: claude-code, cursor, vscode, codex or gemini",
+    )
+    parser.add_argument("--user", action="store_true", help="with --install: for all your projects, not for this one")
+    parser.add_argument(
+        "--name", metavar="NAME", default="metier", help="with --install: what the client calls the server"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --install: only print what would change")
 
 
 def _shared(parser: argparse.ArgumentParser, when: str) -> None:
@@ -326,6 +433,13 @@ def _complete_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -
     from metier.cli.library import library_of
 
     return [entry.name for entry in library_of(parsed_args) if entry.name.startswith(prefix)]
+
+
+def _complete_agents(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    from metier.agent import Agents
+    from metier.cli.library import library_of
+
+    return [agent.id for agent in Agents.discover(library_of(parsed_args)) if agent.id.startswith(prefix)]
 
 
 def _complete_files(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:

@@ -9,6 +9,7 @@ from metier.errors import MetierError
 if TYPE_CHECKING:
     from metier.library import Entry, Machine, Readiness
     from metier.run import Outcome
+    from metier.session import Event
 
 
 def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False) -> dict[str, Any]:
@@ -64,6 +65,12 @@ def outcome_shape(outcome: Outcome) -> dict[str, Any]:
         "usage": {"cpu_ms": round(outcome.usage.cpu_ms, 3), "memory_bytes": outcome.usage.memory_bytes},
         "notes": list(outcome.notes),
     }
+
+
+def event_shape(event: Event) -> dict[str, Any]:
+    """Something that happened while an agent worked, as `ask --json` prints it."""
+    told = {"skill": event.skill, "tool": event.tool, "code": event.code, "data": dict(event.data)}
+    return {"kind": event.kind, "at": event.at, "message": event.message} | {k: v for k, v in told.items() if v}
 
 
 def error_shape(error: MetierError) -> dict[str, Any]:

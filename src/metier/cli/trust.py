@@ -31,6 +31,9 @@ def run(options: argparse.Namespace) -> int:
         covered = _skills_of(path)
         print(f"{style.good('✓')} The skills of {shown} are trusted; `metier untrust` undoes it.")
         print(f"It has {plural(len(covered), 'skill')} now{': ' if covered else '.'}{', '.join(covered)}")
+        agents = _agents_of(path)
+        if agents:
+            print(f"Its {plural(len(agents), 'agent')} can be used too: {', '.join(agents)}")
         return 0
     was_trusted = store.untrust(path)
     if was_trusted:
@@ -50,3 +53,10 @@ def _skills_of(project: Path) -> list[str]:
     library = Library.discover(project)
     names = (entry.name for entry in library.entries(all=True) if entry.layer == "project" and entry.trusted)
     return [Style.text(name) for name in dict.fromkeys(names)]
+
+
+def _agents_of(project: Path) -> list[str]:
+    """The ids of the project's agents."""
+    from metier.agent.agents import Agents
+
+    return [Style.text(agent.id) for agent in Agents.discover(start=project) if agent.layer == "project"]

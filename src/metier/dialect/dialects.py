@@ -71,4 +71,4 @@ def dialect(name: str) -> Dialect:
 
 def has_skills(session: Session) -> bool:
     """Whether there is anything that a model could load."""
-    return bool(session.active) or bool(session.catalog())
+    return bool(session.active) or session.has_any

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, Instrumentation
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed, UserError
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.tools import ToolDefinition
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai import RunContext
     from pydantic_ai.capabilities import ModelSelector, WrapToolExecuteHandler
-    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.models import ModelRequestContext, ModelSelectionContext
 
     from metier.dialect.operations import Spawn
@@ -38,9 +40,6 @@ log = logger("metier.dialect")
 
 Models: TypeAlias = Mapping[str, Model | str] | Callable[[str], Model | str | None]
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
-
-BEGIN = "Follow the instructions of your skill."
-"""What an agent is told that has a skill and nothing else."""
 
 _ANY = SchemaValidator(schema=core_schema.any_schema())
 
@@ -71,30 +70,31 @@ class Skills(AbstractCapability[Any]):
         self._models = models
         self._defer = defer
         self._spawn = spawn
+        self._asked: WeakKeyDictionary[Session, dict[str, list[str]]] = WeakKeyDictionary()
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """The capability of one run, in the session of its conversation."""
-
         spawn = self._spawn or _spawner(self, ctx)
         kit = await anyio.to_thread.run_sync(lambda: self.seam.kit(ctx.conversation_id, spawn=spawn))
         return self.in_run(kit)
 
     def in_run(self, kit: Kit) -> AbstractCapability[Any]:
         """The capability of one run, with a kit that the caller has."""
-        return _Run(kit, self._models, self._defer)
+        return _Run(kit, self._models, self._asked.setdefault(kit.session, {}) if self._defer else None)
 
 
 class _Run(AbstractCapability[Any]):
     """Skills in one run."""
 
-    def __init__(self, kit: Kit, models: Models | None, defer: bool) -> None:
+    def __init__(self, kit: Kit, models: Models | None, asked: dict[str, list[str]] | None) -> None:
+        """`asked` keeps what somebody is asked, by the id of the call; None where nobody is."""
         self._kit = kit
         self._models = models
-        self._defer = defer
+        self._asked = asked
         self._own_model: Model | None = None
 
     def get_toolset(self) -> AbstractToolset[Any]:
-        return _Toolset(self._kit)
+        return _Toolset(self._kit, self._settled)
 
     def get_instructions(self) -> Callable[[RunContext[Any]], str]:
         return lambda ctx: self._kit.instructions(ctx.prompt if isinstance(ctx.prompt, str) else None)
@@ -123,12 +123,18 @@ class _Run(AbstractCapability[Any]):
             return request_context
         return replace(request_context, model_request_parameters=replace(parameters, native_tools=allowed))
 
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        self._kit.session.answered_by(request_context.model.model_name, response.usage.total_tokens)
+        return response
+
     async def after_tool_validate(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
         # A tool that the host runs after the run never comes to `wrap_tool_execute`.
         if tool_def.kind == "external":
-            await self._passed(ctx, call.tool_name, args, _nothing)
+            await self._settled(ctx, partial(self._kit.around, call.tool_name, args, _nothing))
         return args
 
     async def wrap_tool_execute(
@@ -140,21 +146,24 @@ class _Run(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        return await self._passed(ctx, call.tool_name, args, lambda: handler(args))
+        if self._kit.owns(call.tool_name):
+            return await handler(args)
+        return await self._settled(ctx, partial(self._kit.around, call.tool_name, args, lambda: handler(args)))
 
-    async def _passed(
-        self, ctx: RunContext[Any], tool: str, args: dict[str, Any], call: Callable[[], Awaitable[Any]]
-    ) -> Any:
-        given = ctx.tool_call_metadata if ctx.tool_call_approved else None
-        answers = Answers(dict.fromkeys((given or {}).get("questions", ()), True)) if self._defer else None
-        if self._kit.owns(tool):
-            made: Any = await self._kit.execute(tool, args, answers=answers)
-        else:
-            made = await self._kit.around(tool, args, call, answers=answers)
-        if answers is not None and answers.open:
-            raise ApprovalRequired(
-                {"questions": [one.id for one in answers.open], "text": [one.text for one in answers.open]}
-            )
+    async def _settled(self, ctx: RunContext[Any], make: Callable[..., Awaitable[Any]]) -> Any:
+        """What a call gave, in the way of pydantic-ai; where somebody must agree first, the call is deferred."""
+        answers = None
+        if self._asked is not None:
+            call_id = ctx.tool_call_id or ""
+            told = ctx.tool_call_metadata or {}
+            # An approval agrees to what was asked about this call, and to nothing that comes up besides.
+            agreed = [*told.get("questions", ()), *self._asked.pop(call_id, ())] if ctx.tool_call_approved else ()
+            answers = Answers(dict.fromkeys(agreed, True))
+        made = await make(answers=answers)
+        if self._asked is not None and answers is not None and answers.open:
+            questions = [*agreed, *(one.id for one in answers.open)]
+            self._asked[call_id] = questions
+            raise ApprovalRequired({"questions": questions, "text": [one.text for one in answers.open]})
         if not isinstance(made, ToolResult):
             return made
         if not made.success:
@@ -163,10 +172,11 @@ class _Run(AbstractCapability[Any]):
 
 
 class _Toolset(AbstractToolset[Any]):
-    """The tools of a kit. They are called by `_Run.wrap_tool_execute`, where every tool of the agent passes."""
+    """The tools of a kit."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: Kit, settled: Callable[..., Awaitable[Any]]) -> None:
         self._kit = kit
+        self._settled = settled
 
     @property
     def id(self) -> str:
@@ -188,7 +198,7 @@ class _Toolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        return as_text(await self._kit.execute(name, tool_args))
+        return await self._settled(ctx, partial(self._kit.execute, name, tool_args))
 
 
 async def _nothing() -> None:
@@ -211,11 +221,14 @@ def _spawner(skills: Skills, ctx: RunContext[Any]) -> Spawn:
     async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
         if ctx.agent is None:
             raise InvalidArgument("There is no agent to run the skill in.", hint="Run it inside an agent.")
-        run = skills.in_run(seam.Kit(cast("Any", session), skills.seam.dialect, spawn=spawn))
+        run = skills.in_run(skills.seam.kit_in(session, spawn=spawn))
         if not isinstance(ctx.model, Model):
             raise InvalidArgument("The agent has no model that another could use.", hint="Give `spawn=` to Skills.")
-        child: Agent[Any, str] = Agent(ctx.model, toolsets=ctx.agent.toolsets, capabilities=[run], name=skill.name)
-        answer = await child.run(task or BEGIN, deps=ctx.deps, usage=ctx.usage)
+        traced = [one for one in ctx.capabilities.values() if isinstance(one, Instrumentation)]
+        child: Agent[Any, str] = Agent(
+            ctx.model, toolsets=ctx.agent.toolsets, capabilities=[*traced, run], name=skill.name
+        )
+        answer = await child.run(task or seam.BEGIN, deps=ctx.deps, usage=ctx.usage)
         return answer.output
 
     return spawn

@@ -54,7 +54,10 @@ class RegistryDialect:
             bullets = catalog.removeprefix(MARKDOWN_HEADING).strip("\n")
             listed = f"{HEADING}\n{bullets}\n\nRead a skill with `read_skill` before you begin a task that it fits."
         with_bodies = session.options.delivery == "instructions"
-        return compose(listed, active_block(session.active, self.words, with_bodies=True) if with_bodies else "")
+        return compose(
+            listed,
+            active_block(session.active, self.words, with_bodies=True, bound=session.bound) if with_bodies else "",
+        )
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The three tools; none where there are no skills."""

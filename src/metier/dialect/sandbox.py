@@ -44,7 +44,9 @@ class SandboxDialect:
         """The active skills, where their instructions go there; the catalog is in the tool."""
         if session.options.delivery != "instructions":
             return ""
-        return active_block(session.active, self.words, with_bodies=True, root_of=session.mount_path)
+        return active_block(
+            session.active, self.words, with_bodies=True, bound=session.bound, root_of=session.mount_path
+        )
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The two tools."""
@@ -60,7 +62,7 @@ class SandboxDialect:
 
     def description(self, session: Session) -> str:
         """What `get_skill` does, with the catalog in it."""
-        catalog = session.catalog(words=self.words, locations=True)
+        catalog = session.catalog(words=self.words, locations=True, with_active=True)
         listed = catalog or "No skills are currently available."
         return f"{_ABOUT}\n\n{listed}"
 

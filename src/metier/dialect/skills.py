@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from metier.dialect.operations import Spawn
     from metier.guard import AuditLog, Policy
     from metier.guard.approval import Answers, Approve
+    from metier.session import Session as CoreSession
     from metier.tools import Executor, Tool, ToolResult
 
     Where: TypeAlias = Library | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     """A library, a folder of skills, or several."""
 
 T = TypeVar("T")
+
+BEGIN = "Follow the instructions of your skill."
+"""What an agent is told that has a skill and nothing else."""
 
 MAX_FORKS = 5
 """How many agents may be inside one another, each started by a skill of the one before."""
@@ -72,15 +76,19 @@ class Skills:
         self._sessions = self.library.sessions(guard=self.guard, **options)
         self._beginning = threading.Lock()
 
-    def kit(self, conversation: str | None = None, *, spawn: Spawn | None = None) -> Kit:
+    def kit(self, conversation: str | None = None, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
         """What the agent has in a conversation, for its next turn; without an id, in a new conversation.
 
         Skills that were added or changed on disk are there from now on. Looking for them takes a moment: call this in a
         worker thread where an event loop must not wait. `spawn` runs skills with `context: fork`; without it they are
-        loaded like any other.
+        loaded like any other; `tools` are the agent's own.
         """
         self.library.refresh()
-        return Kit(self._session(conversation), self.dialect, spawn=spawn, builtin=self._builtin)
+        return self.kit_in(self._session(conversation), spawn=spawn, tools=tools)
+
+    def kit_in(self, session: CoreSession, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
+        """The same in a session that the caller has, such as that of a skill with `context: fork`."""
+        return Kit(cast("Session", session), self.dialect, spawn=spawn, builtin=self._builtin, tools=tools)
 
     def _session(self, conversation: str | None) -> Session:
         if conversation is None:
@@ -115,19 +123,24 @@ class Kit:
         *,
         spawn: Spawn | None = None,
         builtin: Sequence[str] = (),
+        tools: Sequence[Tool] = (),
     ) -> None:
+        """`builtin` names tools of Métier that the agent gets too; `tools` are its own, under the same rules."""
         self.session = session
         self._dialect = _dialect(dialect)
         self._spawn = spawn
         self._builtin = tuple(builtin)
+        self._own = tuple(tools)
         self._made: Executor | None = None
 
     @property
     def executor(self) -> Executor:
         """What calls its tools."""
         # Made again while there are no skills, so that the first one that is added finds its tools.
-        if self._made is None or len(self._made.registry) <= len(self._builtin):
-            self._made = self.session.executor(dialect=self._dialect, builtin=self._builtin, spawn=self._spawn)
+        if self._made is None or len(self._made.registry) <= len(self._builtin) + len(self._own):
+            self._made = self.session.executor(
+                self._own, dialect=self._dialect, builtin=self._builtin, spawn=self._spawn
+            )
         return self._made
 
     @property

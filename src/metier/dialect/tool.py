@@ -69,7 +69,7 @@ class ToolDialect:
         """The active skills, where their instructions go there; the catalog is in the tool."""
         if session.options.delivery != "instructions":
             return ""
-        return active_block(session.active, self.words, with_bodies=True)
+        return active_block(session.active, self.words, with_bodies=True, bound=session.bound)
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The one tool."""
@@ -79,8 +79,9 @@ class ToolDialect:
 
     def description(self, session: Session) -> str:
         """What the tool does, with the catalog in it."""
-        listed = session.catalog(words=self.words, format="markdown") or "No skills currently available."
-        return f"Use a skill: instructions and files for a kind of task.\n\n{listed}\n\n{_USAGE}"
+        listed = session.catalog(words=self.words, format="markdown", with_active=True)
+        about = listed or "No skills currently available."
+        return f"Use a skill: instructions and files for a kind of task.\n\n{about}\n\n{_USAGE}"
 
 
 class _Calls:

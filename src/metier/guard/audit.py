@@ -50,6 +50,10 @@ class AuditRecord:
     user: str | None = None
     session: str | None = None
     correlation_id: str | None = None
+    parent: str | None = None
+    """The session that started this one, for an agent that another one started."""
+    model: str | None = None
+    """The model whose answer asked for it, where that is known."""
     success: bool | None = None
     exit_code: int | None = None
     duration_ms: float = 0.0

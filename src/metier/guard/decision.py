@@ -27,6 +27,10 @@ class Actor:
     user: str | None = None
     session: str | None = None
     correlation_id: str | None = None
+    parent: str | None = None
+    """The session that started this one, for an agent that another one started."""
+    model: str | None = None
+    """The model that gave the last answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from metier.guard.approval import asked, asked_meanwhile
 from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
+from metier.guard.measuring import tell
 from metier.guard.passage import Passage
 from metier.guard.policy import Policy
 from metier.guard.redaction import redact
@@ -229,6 +230,7 @@ class Guard:
 
     def keep(self, record: AuditRecord) -> None:
         """Add a record to the trail."""
+        tell(record)
         if self._audit is None:
             return
         try:

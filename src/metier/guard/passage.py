@@ -94,6 +94,8 @@ class Passage:
                 user=actor.user,
                 session=actor.session,
                 correlation_id=actor.correlation_id,
+                parent=actor.parent,
+                model=actor.model,
                 success=success if decision.is_allowed else False,
                 exit_code=exit_code,
                 duration_ms=round(took if duration_ms is None else duration_ms, 3),

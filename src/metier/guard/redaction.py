@@ -27,6 +27,12 @@ _HINTS = (
 )  # fmt: skip
 """One of these is in every secret that is known; most texts have none, and looking for them is fast."""
 
+_HINT = re.compile("|".join(map(re.escape, _HINTS)), re.IGNORECASE)
+_BEGIN = re.compile(r"-----BEGIN ", re.IGNORECASE)
+_END = re.compile(r"-----END [^\n]*\n", re.IGNORECASE)
+_MAX_KEPT = 8 * 1024
+"""How much of a text waits for its end to be known: more than any secret of these forms has."""
+
 # Every repetition is bounded or cannot fail after it has begun, so that no text takes more than linear time.
 _SECRET = re.compile(
     r"""
@@ -75,6 +81,44 @@ def redact(text: str) -> str:
     """
     plain = text.casefold()
     return _SECRET.sub(_marked, text) if any(hint in plain for hint in _HINTS) else text
+
+
+class Redactor:
+    """Redacts a text that comes in pieces: what may be the beginning of a secret waits for what comes next.
+
+    >>> redactor = Redactor()
+    >>> [redactor.feed(piece) for piece in ("All is we", "ll. The pass", "word: hun", "ter2\\nDone")]
+    ['All is ', 'well. The ', '', 'password: [REDACTED]\\n']
+    >>> redactor.rest()
+    'Done'
+    """
+
+    def __init__(self) -> None:
+        self._kept = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown now that this piece is there."""
+        text = self._kept + piece
+        cut = _settled(text) if len(text) <= _MAX_KEPT else len(text)
+        self._kept = text[cut:]
+        return redact(text[:cut])
+
+    def rest(self) -> str:
+        """What was kept, at the end of the text."""
+        kept, self._kept = self._kept, ""
+        return redact(kept)
+
+
+def _settled(text: str) -> int:
+    """How much of a text no later piece can make part of a secret."""
+    begun = [match.start() for match in _BEGIN.finditer(text)]
+    if begun and not _END.search(text, begun[-1]):
+        return text.rfind("\n", 0, begun[-1]) + 1
+    # All other secrets begin with a word that has a hint in it, and end with the line.
+    line = text.rfind("\n") + 1
+    hint = _HINT.search(text, line)
+    end = hint.start() if hint else len(text)
+    return max(line, text.rfind(" ", line, end) + 1, text.rfind("\t", line, end) + 1)
 
 
 def redact_value(value: Any) -> Any:

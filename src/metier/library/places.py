@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from metier.errors import MetierError
+from metier.library.copied import copied_into
 from metier.library.layers import Place
 from metier.library.trust import TrustStore, home_folder
 from metier.skill import Diagnostic
@@ -56,6 +57,7 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
                 source=FolderSource(path, name="project", whole_root=False, contain=contain),
                 trusted=trusted,
                 on_missing_description="derive" if trusted else "hide",
+                copies=frozenset() if trusted else copied_into(path),
             )
         )
     sources, unusable = entry_point_sources()

@@ -48,9 +48,10 @@ class Snapshot:
         place = self._place_numbers[id(entry.place)]
         if entry.layer == "plugin":
             place = -place  # the last installed wins
+        is_copy = bool(entry.place.copies) and entry.folder in entry.place.copies
         return (
             entry.name,
-            self.order.index(entry.layer),
+            len(self.order) if is_copy else self.order.index(entry.layer),
             -entry.priority,
             place,
             entry.folder != entry.name,

@@ -27,6 +27,7 @@ Kind: TypeAlias = Literal[
     "ran",
     "iteration",
     "thought",
+    "text",
     "action",
     "observation",
     "answer",

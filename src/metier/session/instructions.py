@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from metier.session.content import attribute, skill_content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from metier.session.active import ActiveSkill
     from metier.session.vocabulary import Vocabulary
@@ -63,21 +63,22 @@ def active_block(
     words: Vocabulary,
     *,
     with_bodies: bool,
+    bound: Collection[str] = (),
     root_of: Callable[[ActiveSkill], str] | None = None,
 ) -> str:
     """The active skills in the order they were loaded: whole, or by name where their content is in the history.
 
-    `root_of` says where the files of one are for the model, if that is not where they are on disk.
+    Those that are `bound` stand in the agent's own instructions, and are always told by name. `root_of` says where the
+    files of one are for the model, if that is not where they are on disk.
     """
     if not active:
         return ""
-    if with_bodies:
-        records = [
-            skill_content(one, run_tool=words.run, read_tool=words.read, root=root_of(one) if root_of else "")
-            for one in active
-        ]
-    else:
-        records = [_by_name(one) for one in active]
+    records = [
+        skill_content(one, run_tool=words.run, read_tool=words.read, root=root_of(one) if root_of else "")
+        if with_bodies and one.name not in bound
+        else _by_name(one)
+        for one in active
+    ]
     return "\n".join(("<active_skills>", *records, "</active_skills>"))
 
 

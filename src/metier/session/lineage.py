@@ -36,7 +36,7 @@ class Lineage:
         """One level deeper; raises `ActivationFailed` for a cycle and where it is too deep."""
         if name in self.chain:
             raise ActivationFailed(
-                f"Skill {name!r} runs already: {' -> '.join((*self.chain, name))} is a cycle.",
+                f"{name!r} runs already: {' -> '.join((*self.chain, name))} is a cycle.",
                 hint="Do this step without a sub-agent.",
                 chain=self.chain,
                 name=name,

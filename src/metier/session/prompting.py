@@ -44,10 +44,15 @@ class Prompting:
         active: tuple[ActiveSkill, ...],
         prompt: str | None,
         words: Vocabulary,
+        *,
+        with_active: bool = False,
         **options: Any,
     ) -> str:
-        """What may be loaded; the active skills are not repeated where their instructions stand beside it."""
-        shown = active if session.options.delivery == "instructions" else ()
+        """What may be loaded; the active skills are not repeated where their instructions stand beside it.
+
+        `with_active` names them all the same, for a text that must not change with what is active.
+        """
+        shown = active if session.options.delivery == "instructions" and not with_active else ()
         key = ("catalog", prompt, words, tuple(one.name for one in shown), tuple(options.items()), session.epoch)
 
         def make() -> str:
@@ -77,7 +82,7 @@ class Prompting:
         return compose(
             rules(words, has_catalog=bool(catalog)),
             catalog,
-            active_block(active, words, with_bodies=session.options.delivery == "instructions"),
+            active_block(active, words, with_bodies=session.options.delivery == "instructions", bound=session.bound),
         )
 
     def _kept(self, key: Hashable, active: tuple[ActiveSkill, ...], make: Callable[[], Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, InvalidArgument
@@ -15,7 +16,7 @@ from metier.session.shell import ShellRunner
 from metier.skill import requirements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from metier.guard import Passage
     from metier.run import Outcome
@@ -27,6 +28,22 @@ if TYPE_CHECKING:
 
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_STDIN_BYTES = 16 * 1024 * 1024
+
+_following: ContextVar[Callable[[OutputLine], None] | None] = ContextVar("metier_following", default=None)
+
+
+@contextlib.contextmanager
+def following_output(listener: Callable[[OutputLine], None]) -> Iterator[None]:
+    """Tell a listener each line of what is run meanwhile, in this task and the threads it starts.
+
+    It is told as it comes, perhaps from another thread; whoever runs something with an `on_output` of its own is told
+    instead.
+    """
+    token = _following.set(listener)
+    try:
+        yield
+    finally:
+        _following.reset(token)
 
 
 class Running:
@@ -53,7 +70,7 @@ class Running:
                 "What a script reads is bytes, and not more than 16 MiB of them.", hint="Put more into a file."
             )
         self._stdin = stdin
-        self._on_output = on_output
+        self._on_output = on_output or _following.get()
         self.path = checked_script(active, script, session.options.script_folders)
         self._args = checked_args(args)
         if env is not None and not hasattr(env, "items"):
@@ -143,7 +160,7 @@ class CommandLine:
 
             caged = cage.for_shell(self._job, ShellRunner(await run_sync(self._shell.get), self._job.argv[-1]))
         caged.announce(passage)
-        return await caged.run(on_output)
+        return await caged.run(on_output or _following.get())
 
 
 def _checked_folder(workspace: str, folder: object) -> str:

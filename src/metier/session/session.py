@@ -92,24 +92,30 @@ class Session(Use):
             lineage=lineage,
         )
         self._stack = Stack()
-        self._bound: frozenset[str] = frozenset()
         if isinstance(bound, str) or bound:
-            self._bind(_several(bound))
+            self.bind(bound)
         if isinstance(skills, str) or skills:
             names = _several(skills)
             if len(names) != len(skills) and not isinstance(skills, str):
                 raise InvalidArgument("A skill is named twice.", hint="Name each skill once.")
             self.load(names)
 
-    def _bind(self, names: tuple[str, ...]) -> None:
+    def bind(self, names: Sequence[str]) -> None:
+        """Make skills part of what the agent is, as `bound` does; one that is active already stays so to the end."""
+        self.require_open()
+        wanted = _several(names)
+        active = {one.name: one for one in self.live()}
         loading = Loading(self, "host", "")
-        loaded = loading.prepare(names)
-        with loading.committed():
-            self._set(tuple(loaded))
-        self._bound = frozenset(one.name for one in loaded)
+        missing = [name for name in wanted if name not in active]
+        loaded = loading.prepare(missing) if missing else []
+        with loading.committed(), self._lock:
+            # Before the others: what was loaded for a task is what was loaded last.
+            self._set(tuple({one.name: one for one in (*loaded, *self._active)}.values()))
+        bound = [*loaded, *(active[name] for name in wanted if name in active)]
+        self._bound |= {one.name for one in bound}
         # Also when one of them is blocked or gone: its text still stands in the agent's instructions.
-        self._above = (*self._above, *(one.ceiling for one in loaded))
-        self._delivered.update(self._delivery_of(one) for one in loaded)
+        self._above = (*self._above, *(one.ceiling for one in bound))
+        self._delivered.update(self._delivery_of(one) for one in bound)
 
     def __repr__(self) -> str:
         return f"<Session {self.id[:8]} with {', '.join(one.name for one in self._active) or 'nothing loaded'}>"
@@ -271,26 +277,35 @@ class Session(Use):
             finally:
                 self._actor = before
 
-    def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
-        """A session for a sub-agent that has this one skill and nothing else of this conversation."""
+    def child(self, name: str, library: Library | None = None, **options: Any) -> Self:
+        """A session for an agent that this conversation starts; `name` stands for it in the lineage.
+
+        It has nothing of this conversation, and whatever restricts this one restricts it too. `library` is that of
+        another caller; other options are those of a session, by default as they are here.
+        """
         self.require_open()
-        entry = self.find(name)
-        options = {field.name: getattr(self.options, field.name) for field in fields(Options)}
-        # It is there from the first call on, before any tool could have told the sub-agent of it.
-        options["delivery"] = "instructions"
+        given = {field.name: getattr(self.options, field.name) for field in fields(Options)} | options
         child = type(self)(
-            self.library,
+            self.library if library is None else library,
             guard=self.guard,
             runner=self._runner,
             secrets=self.cage.provider,
             workspace=self.workspace,
             user=self._actor.user,
             correlation_id=self._actor.correlation_id or self.id,
-            lineage=self.lineage.child(entry.name),
-            **options,
+            lineage=self.lineage.child(name),
+            **given,
         )
-        # Whatever restricts this conversation restricts what it starts.
-        child._above = (*self._above, *(one.ceiling for one in self.live()))
+        child._above = (*self._above, *(one.ceiling for one in self.live()), *child._above)
+        child._actor = replace(child._actor, parent=self.id, model=self._actor.model)
+        return child
+
+    def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
+        """A session for a sub-agent that has this one skill and nothing else of this conversation."""
+        self.require_open()
+        entry = self.find(name)
+        # It is there from the first call on, before any tool could have told the sub-agent of it.
+        child = self.child(entry.name, delivery="instructions")
         child.load([child.handle(entry)], args=args, by=by)
         return child
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._log import logger
+from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.guard import Action, Actor, Decision, Passage, current_user, refused
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item
@@ -19,6 +20,7 @@ from metier.session.copies import Copies
 from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
 from metier.session.lineage import Lineage
+from metier.session.measuring import Spending, describe
 from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.skill import shown
@@ -124,12 +126,20 @@ class State:
         self._listeners = Listeners()
         self._hook_runner: HookRunner | None = None
         self._above: tuple[Ceiling, ...] = ()
+        self._bound: frozenset[str] = frozenset()
+        self.spending = Spending()
+        """What models have spent while its skills were active."""
 
     @property
     def active(self) -> tuple[ActiveSkill, ...]:
         """The active skills, the most recently loaded last, without those that are gone or blocked by now."""
         self.require_open()
         return self.live()
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """The names of the skills that are part of what the agent is."""
+        return self._bound
 
     @property
     def actor(self) -> Actor:
@@ -180,7 +190,10 @@ class State:
 
     def emit(self, event: Event) -> None:
         """Tell the listeners something."""
-        self._listeners.tell(replace(event, session=self.id))
+        call = current_call()
+        if call is not None and event.kind in ("loaded", "read", "ran"):
+            describe(call, self._active, event.skill)
+        self._listeners.tell(event if event.session else replace(event, session=self.id))
 
     def find(self, name: str) -> Entry:
         """The skill of a name, if this session may know of it; raises `SkillNotFound`."""
@@ -339,6 +352,7 @@ class State:
             finally:
                 self._shell.follow()
                 self.copies.forget(one.digest)
+                self.spending.end(one.name)
                 passage.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
             self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}: {why}."))

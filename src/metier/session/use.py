@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import MetierError
+from metier.find.listed import Listed
 from metier.guard import Action, Decision, Passage, redact
 from metier.session.cage import close_with
 from metier.session.content import skill_content
@@ -17,7 +18,7 @@ from metier.session.prompting import Prompting
 from metier.session.resources import MAX_BYTES, read_resource
 from metier.session.running import CommandLine, Running
 from metier.session.shell import is_installed
-from metier.session.state import State
+from metier.session.state import MAX_ID, State
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
 from metier.skill.files import checked_path
@@ -216,6 +217,15 @@ class Use(State):
         self.require_open()
         return self._prompting.catalog(self, self.live(), prompt, words, **options)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is any skill that a model may load; cheaper than to list them."""
+        self.require_open()
+        self.live()
+        names = self._prompting.names(self, ())
+        listed = Listed(None, names)
+        return any(map(listed, self.library.snapshot.view(self.library.caller).active.values()))
+
     def search(self, query: str, k: int = 10) -> list[Result]:
         """The skills that fit a query and that a model may load."""
         self.require_open()
@@ -266,6 +276,17 @@ class Use(State):
         """The model that an active skill asks for, of several the one loaded last; None for the agent's own."""
         asked = (one.skill.model for one in reversed(self.active))
         return next((model for model in asked if model and model.lower() != "inherit"), None)
+
+    def answered_by(self, model: str, tokens: int = 0) -> None:
+        """Say which model gave the answer that is carried out next, and how many tokens that took, in and out.
+
+        Adapters say it after each answer: records and telemetry tell of it.
+        """
+        name = shown(model, MAX_ID)
+        with self._lock:
+            if self._actor.model != name:
+                self._actor = replace(self._actor, model=name)
+        self.spending.add((one.name for one in self._active), name, tokens)
 
     @property
     def allowed_tools(self) -> frozenset[str] | None:

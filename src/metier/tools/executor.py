@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from metier._log import logger
+from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
 from metier.skill import shown
@@ -150,6 +151,22 @@ class Executor:
         started: float,
     ) -> ToolResult:
         """Admit a call, make it, and record what became of it; with a `problem` it is recorded and not made."""
+        is_unknown = problem is not None and problem.code == "tool-not-found"
+        with tool_call("" if is_unknown else name) as telemetry:
+            result = await self._decided(name, values, call, is_control=is_control, problem=problem, started=started)
+            telemetry.ended(None if result.success else result.code or "failed")
+            return result
+
+    async def _decided(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        call: Callable[[], Awaitable[ToolResult]],
+        *,
+        is_control: bool,
+        problem: ToolResult | None,
+        started: float,
+    ) -> ToolResult:
         try:
             admission = await self._admitted(name, values, is_control)
             decision = admission.decision

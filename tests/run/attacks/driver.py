@@ -49,6 +49,11 @@ SHORT = 1.5
 ALONE_IN_SHELL = "virtual:alone"
 """The virtual shell without anybody to hand programs over to."""
 ENDLESS = {"res_cpu_spin", "res_sleep_forever"}
+LASTING = ENDLESS | {
+    "m_proc_stop_parent", "m_proc_stubborn", "s_bomb_files", "s_crash_eval", "s_hang_loop", "s_hang_sleep",
+    "s_run_background",
+}  # fmt: skip
+"""Attacks that last until they are ended."""
 
 
 class Result(NamedTuple):
@@ -76,7 +81,7 @@ def attack(column: str, *, which: str = "issue", only: Sequence[str] = (), skip:
     is_root = os.geteuid() == 0
     folder = Path(tempfile.mkdtemp(prefix="metier-attacks-", dir=base()))
     try:
-        _copy(folder)
+        _copy(folder, column)
         who: dict[str, Any] = {}
         if is_root:
             who = {"user": user, "group": user, "extra_groups": []}
@@ -118,15 +123,13 @@ def attack(column: str, *, which: str = "issue", only: Sequence[str] = (), skip:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy(folder: Path) -> None:
+def _copy(folder: Path, column: str) -> None:
     """Everything that is needed, where any user can read it."""
     import importlib.util
 
     import metier
 
-    shutil.copytree(
-        Path(str(metier.__file__)).parent, folder / "metier", ignore=shutil.ignore_patterns("__pycache__", "bundled")
-    )
+    shutil.copytree(Path(str(metier.__file__)).parent, folder / "metier", ignore=shutil.ignore_patterns("bundled"))
     package = folder / "tests" / "run" / "attacks"
     package.mkdir(parents=True)
     for file in HERE.glob("*.py"):
@@ -141,7 +144,7 @@ def _copy(folder: Path) -> None:
         shutil.copy(ATTACKS, folder / "scripts")
     (folder / "home").mkdir()
     (folder / "neighbour.txt").write_text("CANARY beside the library's code\n")
-    shell = importlib.util.find_spec("bashkit")
+    shell = importlib.util.find_spec("bashkit") if column.startswith("virtual") else None
     if shell is not None and shell.origin is not None:
         shutil.copytree(Path(shell.origin).parent, folder / "bashkit")
 
@@ -384,7 +387,8 @@ def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) ->
         for number in range(min(LANES, len(wanted))):
             lanes.append(Lane(column, root, number))
         waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for name in wanted:
+        # Those that last as long as they may come first, so that nobody waits for one of them at the end.
+        for name in sorted(wanted, key=lambda name: name not in LASTING):
             if name not in ALONE:
                 waiting.put(name)
 

@@ -59,16 +59,14 @@ def _copied(folder: Path) -> None:
     import metier
 
     packages = folder / "packages"
-    shutil.copytree(
-        Path(str(metier.__file__)).parent, packages / "metier", ignore=shutil.ignore_patterns("__pycache__", "bundled")
-    )
+    shutil.copytree(Path(str(metier.__file__)).parent, packages / "metier", ignore=shutil.ignore_patterns("bundled"))
     for name in PACKAGES:
         found = importlib.util.find_spec(name)
         if found is None or found.origin is None:
             continue
         origin = Path(found.origin)
         if origin.name == "__init__.py":
-            shutil.copytree(origin.parent, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(origin.parent, packages / name)
         else:
             shutil.copy(origin, packages)
     shutil.copy(TESTS.parent / "pyproject.toml", folder)
@@ -107,6 +105,8 @@ def test_an_unprivileged_user_is_as_safe() -> None:
         folder.chmod(0o755)
         done = subprocess.run(
             [python, "-s", "-m", "pytest", "-q", "--basetemp", str(folder / "temp"), "--color=no",
+             # Those of the project name plugins that these tests do not need.
+             "-o", "addopts=--import-mode=importlib --strict-markers -p no:cacheprovider",
              *(f"tests/run/native/{check}" for check in CHECKS)],
             cwd=folder,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(folder / "packages"),

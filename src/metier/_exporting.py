@@ -1,0 +1,127 @@
+"""Where telemetry goes, for commands of ours that run long: wherever the variables of OpenTelemetry say."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier._log import logger
+from metier._telemetry import is_measuring, is_tracing
+from metier._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic_ai.capabilities import Instrumentation
+
+log = logger("metier.telemetry")
+
+Signal: TypeAlias = Literal["traces", "metrics"]
+
+_PROTOCOL = "http/protobuf"
+_OTLP = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_exporter", "OTLPMetricExporter")}
+
+
+def configure_from_environment(environ: Mapping[str, str] = os.environ) -> tuple[Signal, ...]:
+    """Send telemetry where `OTEL_EXPORTER_OTLP_ENDPOINT` and its like say; the signals that are sent from now on.
+
+    Nothing happens where they say nothing, or where the program around us has set up its own. What cannot be set up is
+    a warning in the log, and never an error: the command works without.
+
+    >>> configure_from_environment({})
+    ()
+    """
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ()
+    begun: list[Signal] = []
+    signals: tuple[tuple[Signal, bool, Callable[[Any, Any], None]], ...] = (
+        ("traces", is_tracing(), _begin_traces),
+        ("metrics", is_measuring(), _begin_metrics),
+    )
+    for signal, is_set_up, begin in signals:
+        name = _exporter_name(signal, environ)
+        if is_set_up or name == "none":
+            continue
+        try:
+            # Both are flushed when the process ends.
+            begin(_exporter(signal, name, environ), _resource(environ))
+            begun.append(signal)
+        except ImportError as error:
+            log.warning("No %s are sent: %s. Install what sends them: pip install 'metier[telemetry]'", signal, error)
+        except Exception as error:
+            log.warning("No %s are sent: %s. Look at the variables that begin with OTEL_.", signal, error)
+    return tuple(begun)
+
+
+def agent_instrumentation(environ: Mapping[str, str] = os.environ) -> list[Instrumentation]:
+    """What gives an agent of pydantic-ai its spans, as a list of capabilities; empty where nobody is told.
+
+    What users and models say is not sent unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
+    """
+    if not is_tracing():
+        return []
+    from pydantic_ai.capabilities import Instrumentation
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    captures = environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").strip().lower() == "true"
+    settings = InstrumentationSettings(
+        include_content=captures, include_binary_content=False, include_model_request_parameters=captures
+    )
+    return [Instrumentation(settings)]
+
+
+def _exporter_name(signal: Signal, environ: Mapping[str, str]) -> str:
+    chosen = environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower()
+    if chosen:
+        return chosen
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
+    return "otlp" if any(environ.get(name) for name in endpoints) else "none"
+
+
+def _exporter(signal: Signal, name: str, environ: Mapping[str, str]) -> Any:
+    if name == "console":
+        # Standard output belongs to what the command says, and for `metier mcp` to the protocol.
+        if signal == "traces":
+            from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+            return ConsoleSpanExporter(out=sys.stderr)
+        from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+
+        return ConsoleMetricExporter(out=sys.stderr)
+    if name != "otlp":
+        raise ValueError(f"there is no exporter {name[:40]!r} here; they are otlp, console and none")
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    asked = next((environ[variable] for variable in variables if environ.get(variable)), _PROTOCOL)
+    if asked.strip().lower() != _PROTOCOL:
+        raise ValueError(f"the protocol {asked[:40]!r} is not spoken here, only {_PROTOCOL} is")
+    module, kind = _OTLP[signal]
+    return getattr(importlib.import_module(f"opentelemetry.exporter.otlp.proto.http.{module}"), kind)()
+
+
+def _begin_traces(exporter: Any, resource: Any) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+def _begin_metrics(exporter: Any, resource: Any) -> None:
+    from opentelemetry import metrics
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(exporter)], resource))
+
+
+def _resource(environ: Mapping[str, str]) -> Any:
+    from opentelemetry.sdk.resources import Resource
+
+    given = {"service.version": __version__}
+    if not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        given["service.name"] = "metier"
+    return Resource.create(given)

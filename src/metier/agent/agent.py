@@ -1,0 +1,296 @@
+"""An agent: what is declared of it, at work with a model, tools and skills."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from metier._log import logger
+from metier.agent.building import building_tools
+from metier.agent.models import SkillModels, choose_model
+from metier.agent.streaming import streamed
+from metier.agent.team import lineage_name, root_lineage
+from metier.agent.turn import Turn
+from metier.dialect.context import SkillContext, enriched_prompt
+from metier.dialect.dialects import dialect as dialect_of
+from metier.dialect.pydantic_ai import Skills
+from metier.dialect.skills import MAX_FORKS
+from metier.errors import AgentInvalid, InvalidArgument
+from metier.session import Event
+from metier.skill import shown
+from metier.tools import FunctionTool, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model
+
+    from metier import Guard, Policy, Session
+    from metier.agent.agents import Agents
+    from metier.agent.answer import Answer
+    from metier.agent.conversation import Conversation
+    from metier.agent.manifest import Manifest
+    from metier.dialect import ContextProvider, Dialect, DialectName
+    from metier.dialect.pydantic_ai import Models
+    from metier.guard import AuditLog
+    from metier.guard.approval import Approve
+    from metier.session.events import View
+
+log = logger("metier.agent")
+
+BUILDING = ("write_skill", "validate_skill")
+"""The tools by which an agent writes skills."""
+BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
+"""The tools of Métier that an agent may name in `uses_tools`."""
+
+
+class Agent:
+    """An agent that is declared, ready to work.
+
+    Each task runs in a session of its own, with the agent's skills and rules; at its end everything is unloaded,
+    whatever happened.
+
+    >>> from metier import Library
+    >>> from metier.agent import Agents
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
+    >>> agents = Agents.discover(library)
+    >>> agent = Agent(agents.get("orchestrator"), agents, model="test")
+    >>> agent.run_blocking("Please greet Ada.").turns
+    3
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        agents: Agents,
+        *,
+        model: Model | str | None = None,
+        models: Models | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        context: Sequence[ContextProvider | Callable[[Session], ContextProvider]] = (),
+        dialect: DialectName | Dialect = "runtime",
+        policy: Policy | None = None,
+        guard: Guard | None = None,
+        audit: AuditLog | str | None = None,
+        approve: Approve | None = None,
+        **options: Any,
+    ) -> None:
+        """An agent of `agents`, on the model that is given, declared, or named by METIER_MODEL, in this order.
+
+        `tools` are what the host has: tools or Python functions; the agent gets those that its `uses_tools` names.
+        `models` are those that skills may switch to, by default any that pydantic-ai knows. `context` says things
+        before every prompt: providers, or what makes one of a session, such as `SkillContext`. What may happen is
+        decided by `guard`, or by one made of `policy`, `audit` and `approve`, which the agents share that it starts.
+        Other options are those of every session: `workspace`, `user`, `runner` and more.
+        """
+        self.manifest = manifest
+        self.agents = agents
+        self._given = model
+        self._host = _by_name(tools)
+        self._context = tuple(context)
+        self._options = options
+        self._models = models if isinstance(models, SkillModels) else SkillModels(models)
+        self.skills = Skills(
+            agents.library_for(manifest),
+            models=self._models,
+            dialect=dialect,
+            policy=policy,
+            guard=guard,
+            audit=audit,
+            approve=approve,
+        )
+        """Its skills, as pydantic-ai has them."""
+        self.guard = self.skills.seam.guard
+        self._dialect = dialect
+        wanted = agents.tools_for(manifest)
+        self.builtin = tuple(name for name in wanted if name in BUILT_IN)
+        """The built-in tools that it has."""
+        self._wanted = tuple(name for name in wanted if name not in BUILT_IN)
+        self._require_tools()
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.manifest.id}>"
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The model that it runs on; raises `ModelMissing`."""
+        return choose_model(self._given, self.manifest.model)
+
+    @functools.cached_property
+    def dialect(self) -> Dialect:
+        """How its model sees skills."""
+        chosen = dialect_of(self._dialect) if isinstance(self._dialect, str) else self._dialect
+        return _Unsaid(chosen) if SkillContext in self._context else chosen
+
+    # --- at work ------------------------------------------------------------------------------------------------
+
+    async def run(self, task: str, *, history: Sequence[ModelMessage] = ()) -> Answer:
+        """Run a task to its end; raises `AgentFailed` where there is no answer. `history` is what was said before."""
+        async with self.begun() as turn:
+            return await turn.answer(await self.enriched(turn.session, task), history)
+
+    def run_blocking(self, task: str, *, history: Sequence[ModelMessage] = ()) -> Answer:
+        """`run`, for programs without an event loop."""
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise InvalidArgument("An event loop is running in this thread.", hint="Use `await agent.run(...)`.")
+        return anyio.run(functools.partial(self.run, task, history=history))
+
+    async def stream(
+        self, task: str, *, history: Sequence[ModelMessage] = (), view: View = "full"
+    ) -> AsyncGenerator[Event]:
+        """Run a task and tell what happens: text as it comes, skills, tool calls, and last the answer.
+
+        Whoever stops iterating ends the run: use `contextlib.aclosing` where the loop may be left early.
+        """
+        async with contextlib.AsyncExitStack() as ending:
+            turn = await ending.enter_async_context(self.begun())
+
+            async def work(pace: Any) -> None:
+                # What the run has loaded is unloaded before its answer, which is the last that is told.
+                async with ending:
+                    answer = await turn.answer(await self.enriched(turn.session, task), history, pace=pace)
+                turn.session.emit(answer_event(answer))
+
+            async with contextlib.aclosing(streamed(turn.session, work, view)) as events:
+                async for event in events:
+                    yield event
+
+    def conversation(self, state: Mapping[str, Any] | str | bytes | None = None) -> Conversation:
+        """A conversation with it, or one that goes on from what `Conversation.save` gave."""
+        from metier.agent.conversation import Conversation
+
+        return Conversation(self, state)
+
+    # --- for the modules around it --------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def begun(self, parent: Session | None = None) -> AsyncIterator[Turn]:
+        """A turn in a session of its own, which is closed at the end, whatever happens."""
+        session = await anyio.to_thread.run_sync(self.session, parent)
+        ending = contextlib.ExitStack()
+        ending.enter_context(session)
+        try:
+            ending.enter_context(session.task())
+            yield await self.turn(session)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(ending.close)
+
+    async def turn(self, session: Session) -> Turn:
+        """A turn in a session of this agent."""
+        model = self.model
+        return Turn(self, session, instructions=await self.instructions(session), model=model)
+
+    def session(self, parent: Session | None = None, state: Mapping[str, Any] | None = None) -> Session:
+        """A session of this agent: its own, that of an agent which another one starts, or one that goes on."""
+        agents, manifest = self.agents, self.manifest
+        agents.library.refresh()
+        library = agents.library_for(manifest)
+        bound: dict[str, Any] = {"names": agents.names_for(manifest), "bound": agents.skills_for(manifest)}
+        if parent is not None:
+            return parent.child(lineage_name(manifest), library, **bound)
+        lineage = root_lineage(manifest, MAX_FORKS)
+        options = {"guard": self.guard, "lineage": lineage, **bound, **self._options}
+        return library.session(**options) if state is None else library.resume(state, **options)
+
+    async def instructions(self, session: Session) -> str:
+        """What it is told, whatever it is asked."""
+        variables: dict[str, Any] = {"user": session.actor.user or "", "workspace": session.workspace}
+        return await anyio.to_thread.run_sync(functools.partial(self.agents.instructions, self.manifest, **variables))
+
+    async def bound(self, session: Session) -> str:
+        """What it is told in a session that was begun for a skill, and what its own skills restrict holds there too."""
+        names = self.agents.skills_for(self.manifest)
+        if names:
+            await anyio.to_thread.run_sync(session.bind, names)
+        return await self.instructions(session)
+
+    async def enriched(self, session: Session, prompt: str) -> str:
+        """A prompt with the context before it."""
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise InvalidArgument("Nothing was asked.", hint="Say what the agent is to do.")
+        if not self._context:
+            return prompt
+        return await anyio.to_thread.run_sync(enriched_prompt, self._providers(session), prompt)
+
+    def _providers(self, session: Session) -> list[ContextProvider]:
+        found = []
+        for one in self._context:
+            try:
+                found.append(one(session) if callable(one) else one)
+            except Exception:
+                # What has nothing to say must not cost the turn.
+                log.exception("a context provider could not be made")
+        return found
+
+    def other(self, manifest: Manifest) -> Agent:
+        """Another agent beside it, under the same guard and with the same tools to choose from."""
+        # A model that somebody chose by hand is for all of them; else each has its own, and who has none that of this.
+        model = self._given if self._given is not None or manifest.model else self.model
+        return Agent(
+            manifest,
+            self.agents,
+            model=model,
+            models=self._models,
+            tools=self._host.values(),
+            dialect=self._dialect,
+            guard=self.guard,
+            **self._options,
+        )
+
+    def tools(self, session: Session) -> list[Tool]:
+        """Its tools that are not built in: those of the host, and those by which it writes skills."""
+        known: dict[str, Tool] = {}
+        if any(name in BUILDING for name in self._wanted):
+            os.makedirs(session.workspace, exist_ok=True)
+            known = {tool.name: tool for tool in building_tools(session.workspace, may_call=session.may_call)}
+        known |= self._host
+        return [known[name] for name in self._wanted]
+
+    def _require_tools(self) -> None:
+        known = (*BUILT_IN, *BUILDING, *self._host)
+        for name in self._wanted:
+            if name not in known:
+                raise AgentInvalid(
+                    f"Agent {self.manifest.id!r} uses tool {shown(name)!r}, which is not here.",
+                    hint=f"Tools are {', '.join(known)}; other agents are named by their ids.",
+                    agent=self.manifest.id,
+                    tool=name,
+                )
+
+
+class _Unsaid:
+    """A dialect whose text stands elsewhere: before the prompt."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.name = dialect.name
+        self.words = dialect.words
+        self.tools = dialect.tools
+
+    def instructions(self, session: Any, prompt: str | None = None) -> str:
+        return ""
+
+
+def answer_event(answer: Answer) -> Event:
+    """An answer as an event."""
+    used = answer.usage
+    data = {"turns": answer.turns, "input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+    return Event(kind="answer", message=answer.text, data={"agent": answer.agent, **data})
+
+
+def _by_name(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for given in tools:
+        tool = given if isinstance(given, Tool) else FunctionTool(given)
+        if tool.name in found or tool.name in BUILT_IN:
+            raise InvalidArgument(f"There are two tools {tool.name!r}.", hint="Give each tool a name of its own.")
+        found[tool.name] = tool
+    return found

@@ -1,0 +1,316 @@
+"""All agents that are declared in a place, with the library whose skills they use."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import itertools
+import os
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from metier._log import logger
+from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, PROMPT_FILE, read_manifest
+from metier.agent.order import AgentFailure, start_order
+from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
+from metier.guard import current_user
+from metier.library.places import project_folders
+from metier.library.trust import TrustStore, home_folder
+from metier.session import bound_instructions
+from metier.skill import shown
+from metier.source.path import expanded
+from metier.source.source import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Self
+
+    from metier import Entry, Library
+    from metier.agent.manifest import Manifest
+    from metier.library.layers import Layer
+
+    Declared: TypeAlias = Manifest | AgentFailure
+
+log = logger("metier.agent")
+
+AGENT_FOLDERS = ("agents", ".metier/agents")
+"""Where agents lie in a project; in a home folder only the second."""
+SHIPPED = Path(__file__).parent / "shipped"
+"""The agents that come with Métier."""
+_MOST_ENTRIES = 1_000
+
+
+class Agents:
+    """The agents that are declared here, each after those it depends on.
+
+    An agent that cannot be used is in `failures` with the reason, and hides no other.
+
+    >>> from metier import Library
+    >>> agents = Agents.discover(Library.from_files())
+    >>> [agent.id for agent in agents]
+    ['orchestrator', 'reviewer', 'skill-builder']
+    """
+
+    def __init__(self, declared: Iterable[Declared], library: Library) -> None:
+        """Agents of manifests, the strongest of an id first, and what is known to be wrong with others."""
+        self.library = library
+        usable: dict[str, Manifest] = {}
+        shadowed: list[Manifest] = []
+        bad: list[AgentFailure] = []
+        for one in declared:
+            if isinstance(one, AgentFailure):
+                bad.append(one)
+            elif usable.setdefault(one.id, one) is not one:
+                shadowed.append(one)
+        self.shadowed = tuple(shadowed)
+        """Agents whose id a stronger one answers to."""
+        failures: dict[str, AgentFailure] = {}
+        for failure in bad:
+            # One that is broken where another answers to its id is told apart by its folder.
+            taken = failure.id in usable or failure.id in failures
+            failures[failure.folder if taken else failure.id] = failure
+        self._order, cannot_start = start_order(usable.values(), failures)
+        self._by_id = {manifest.id: manifest for manifest in self._order}
+        self.failures: Mapping[str, AgentFailure] = MappingProxyType({**failures, **cannot_start})
+        """Agents that are not there, by id, or by folder where another agent answers to the id."""
+
+    @classmethod
+    def discover(cls, library: Library | None = None, start: Path | str | None = None) -> Self:
+        """The agents of this user, of the project around `start`, and those that come with Métier.
+
+        Agents of a project that the user does not trust are in `failures`.
+        """
+        from metier import Library
+
+        library = Library.discover(start) if library is None else library
+        return cls(_found(Path(absolute(start if start is not None else "."))), library)
+
+    @classmethod
+    def from_folder(cls, *folders: Path | str, library: Library | None = None) -> Self:
+        """The agents of just these folders, in the order of their strength; a folder may also be an agent itself.
+
+        A folder that somebody names in a program is trusted.
+        """
+        from metier import Library
+
+        if not folders or not all(str(folder).strip() for folder in folders):
+            raise InvalidArgument("No folder was named.", hint="Name one, or use Agents.discover().")
+        paths = [absolute(expanded(folder)) for folder in folders]
+        for path in paths:
+            if not os.path.isdir(path):
+                raise SourceUnavailable(f"There is no folder {shown(path, 300)}.", hint="Check the path.", path=path)
+        found = (
+            # A folder may be an agent itself.
+            _declared_by(path, "project")
+            if os.path.lexists(os.path.join(path, MANIFEST_FILE))
+            else _in_folder(path, "project")
+            for path in dict.fromkeys(paths)
+        )
+        return cls(itertools.chain.from_iterable(found), Library.discover() if library is None else library)
+
+    def __iter__(self) -> Iterator[Manifest]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002
+        return id in self._by_id
+
+    def __repr__(self) -> str:
+        return f"<Agents {', '.join(self._by_id) or 'none'}>"
+
+    def get(self, id: str) -> Manifest:  # noqa: A002
+        """The agent of an id; raises `AgentNotFound`, or `AgentInvalid` for one that is there but cannot be used."""
+        if not isinstance(id, str) or not id.strip():
+            raise InvalidArgument("The id of the agent is empty.", hint=f"Agents are {self._named()}.")
+        wanted = id.strip().lower()
+        if wanted in self._by_id:
+            return self._by_id[wanted]
+        failure = self.failures.get(wanted)
+        if failure is not None:
+            raise AgentInvalid(failure.message, hint=failure.hint, id=failure.id, reason=failure.reason)
+        meant = next(iter(difflib.get_close_matches(wanted[:100], self._by_id, n=1, cutoff=0.6)), None)
+        guess = f" Did you mean {meant!r}?" if meant else ""
+        raise AgentNotFound(
+            f"Agent {shown(id)!r} was not found.{guess}", hint=f"Agents are {self._named()}.", id=id, suggestion=meant
+        )
+
+    def _named(self) -> str:
+        return ", ".join(sorted(self._by_id)[:20]) or "not declared here; write agents/NAME/agent.yaml"
+
+    # --- what an agent has ---------------------------------------------------------------------------------------
+
+    def library_for(self, manifest: Manifest) -> Library:
+        """The library as an agent sees it: skills whose scope leaves it out are as good as absent."""
+        caller = self.library.caller
+        return self.library.as_caller(agent=manifest.id, tenant=caller.tenant, environment=caller.environment)
+
+    def skills_for(self, manifest: Manifest, *, lenient: bool = False) -> tuple[str, ...]:
+        """The skills that an agent uses, as it names them.
+
+        One that is unknown, or that comes from a folder nobody trusts, is an error that names agent and skill; with
+        `lenient` it is a warning, and is left out.
+        """
+        return tuple(self._skills(manifest, lenient))
+
+    def _skills(self, manifest: Manifest, lenient: bool) -> dict[str, Entry]:
+        """The skills that an agent uses, by what it calls them."""
+        library = self.library_for(manifest)
+        found: dict[str, Entry] = {}
+        for name in manifest.uses_skills:
+            try:
+                found[name] = _vouched_for(manifest, name, library)
+            except MetierError as error:
+                if not lenient:
+                    raise
+                log.warning("%s", error.message)
+        return found
+
+    def names_for(self, manifest: Manifest, *, lenient: bool = False) -> frozenset[str] | None:
+        """The only skills that a session of an agent may know of, for its option `names`; None for all of them."""
+        if manifest.catalog == "all":
+            return None
+        return frozenset(entry.name for entry in self._skills(manifest, lenient).values())
+
+    def delegates(self, manifest: Manifest) -> tuple[Manifest, ...]:
+        """The agents that an agent has as tools: those that its `uses_tools` names, or with `agents` all that offer."""
+        named = set(manifest.uses_tools)
+        return tuple(
+            other
+            for other in self
+            if other.id != manifest.id
+            and (other.id in named or (ALL_AGENTS in named and other.integration_mode == "tool"))
+        )
+
+    def tools_for(self, manifest: Manifest) -> tuple[str, ...]:
+        """The names in `uses_tools` that are no agents: built-in tools, and those that the host has."""
+        return tuple(name for name in manifest.uses_tools if name != ALL_AGENTS and name not in self._by_id)
+
+    def instructions(self, manifest: Manifest, /, *, lenient: bool = False, **variables: Any) -> str:
+        """What an agent is told: its prompt file, the bodies of the skills it uses, its inline instructions.
+
+        The prompt knows `agent`, `date`, `user`, `workspace` and `skills`, and what is given here over these.
+        """
+        skills = self.skills_for(manifest, lenient=lenient)
+        return bound_instructions(
+            self.library_for(manifest),
+            skills,
+            agent=manifest.id,
+            prompt=_prompt(manifest, skills, variables),
+            instructions=manifest.instructions,
+            lenient=lenient,
+        )
+
+
+def _prompt(manifest: Manifest, skills: tuple[str, ...], variables: Mapping[str, Any]) -> str:
+    if not manifest.prompt.strip():
+        return ""
+    from metier.agent.prompt import render_prompt
+
+    known = {
+        "agent": {"id": manifest.id, "name": manifest.name},
+        "date": datetime.date.today().isoformat(),
+        "user": current_user() or "",
+        "workspace": "",
+        "skills": skills,
+    }
+    return render_prompt(manifest.prompt, {**known, **variables}, file=os.path.join(manifest.folder, PROMPT_FILE))
+
+
+def _found(start: Path) -> Iterator[Declared]:
+    """What the default places declare, strongest first; a folder is read once, where it is strongest."""
+    seen: set[str] = set()
+
+    def once(folder: Path | str, layer: Layer, *, trusted: bool = True) -> Iterator[Declared]:
+        real = os.path.realpath(folder)
+        if real in seen:
+            return
+        if trusted:
+            seen.add(real)
+            yield from _in_folder(os.fspath(folder), layer)
+        else:
+            # Not seen: a link that a stranger put there must not take a folder away that is trusted elsewhere.
+            yield from _untrusted_in(os.fspath(folder))
+
+    home = home_folder()
+    if home is not None:
+        yield from once(os.path.join(home, ".metier", "agents"), "personal")
+    trust = TrustStore()
+    _, folders = project_folders(start)
+    for step in dict.fromkeys(path.parent.parent for path in folders):
+        for below in AGENT_FOLDERS:
+            yield from once(step / below, "project", trusted=trust.is_trusted(step))
+    yield from once(SHIPPED, "plugin")
+
+
+def _in_folder(folder: str, layer: Layer) -> Iterator[Declared]:
+    """What the folders in a folder declare, in the order of their names."""
+    for path in _folders_in(folder):
+        if isinstance(path, AgentFailure):
+            yield path
+        else:
+            yield from _declared_by(path, layer)
+
+
+def _declared_by(path: str, layer: Layer) -> Iterator[Declared]:
+    try:
+        manifest = read_manifest(path, layer=layer)
+    except AgentInvalid as error:
+        yield AgentFailure(
+            id=os.path.basename(path), reason="invalid", message=error.message, hint=error.hint, folder=path
+        )
+    else:
+        if manifest is not None:
+            yield manifest
+
+
+def _untrusted_in(folder: str) -> Iterator[AgentFailure]:
+    """The agents of a project that nobody vouches for: that they are there is said, but nothing of them is read."""
+    for path in _folders_in(folder):
+        if isinstance(path, AgentFailure):
+            yield path
+        elif os.path.lexists(os.path.join(path, MANIFEST_FILE)):
+            name = os.path.basename(path)
+            yield AgentFailure(
+                id=name,
+                reason="untrusted",
+                message=f"Agent {shown(name)!r} comes from {shown(path, 300)}, which nobody has trusted.",
+                hint="Read it, then `metier trust` the project.",
+                folder=path,
+            )
+
+
+def _folders_in(folder: str) -> list[str | AgentFailure]:
+    """The folders in a folder, by name, or why they are not listed; none in one that is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(itertools.islice(entries, _MOST_ENTRIES + 1))
+            names = sorted(entry.name for entry in listed if entry.is_dir())
+    except OSError:
+        return []
+    if len(listed) > _MOST_ENTRIES:
+        # A folder called `agents` may hold anything; what of it is read must not depend on chance.
+        what = f"{shown(folder, 300)} has more than {_MOST_ENTRIES:,} entries and was not searched for agents."
+        return [AgentFailure(id=folder, reason="invalid", message=what, hint="Move the agents.", folder=folder)]
+    return [os.path.join(folder, name) for name in names]
+
+
+def _vouched_for(manifest: Manifest, name: str, library: Library) -> Entry:
+    """A skill that may become part of an agent's own instructions: no text of strangers does."""
+    who = f"Agent {manifest.id!r} uses skill {shown(name)!r}"
+    about = {"agent": manifest.id, "name": name}
+    try:
+        entry = library.get(name)
+    except SkillNotFound as error:
+        raise SkillNotFound(f"{who}, which was not found.", hint=error.hint, **about) from None
+    except MetierError as error:
+        raise AgentInvalid(f"{who}: {error.message}", hint=error.hint, **about) from None
+    if entry.trusted:
+        return entry
+    raise AgentInvalid(
+        f"{who} of {shown(entry.location, 300)}, which nobody has trusted.",
+        hint="Read it, then `metier trust` the project.",
+        **about,
+    )

@@ -1,0 +1,62 @@
+"""What an agent came to: its answer, and what that took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.usage import RunUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a run took of its models, with everything that the agents took which it started.
+
+    >>> Usage(requests=1, input_tokens=10) + Usage(requests=2, output_tokens=5)
+    Usage(requests=3, input_tokens=10, output_tokens=5)
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @classmethod
+    def of(cls, usage: RunUsage) -> Usage:
+        """What pydantic-ai counted."""
+        return cls(
+            requests=usage.requests,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+        )
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an agent answered.
+
+    >>> str(Answer(text="Four.", agent="clerk", turns=1))
+    'Four.'
+    """
+
+    text: str
+    agent: str
+    """Whose answer it is."""
+    turns: int
+    """How often its model was asked; the agents that it started are not counted."""
+    usage: Usage = field(default_factory=Usage)
+    session: str = ""
+    """The id of the session it was given in, as audit records have it."""
+    history: tuple[ModelMessage, ...] = field(default=(), repr=False)
+    """The conversation up to and with it, for the next `run`."""
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,218 @@
+"""The tools by which an agent writes a new skill and checks it.
+
+What an agent writes is a draft: it lies where no library looks, so that nobody uses it before a person has read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import FileMissing, FileRefused, InvalidArgument, SkillExists
+from metier.session.content import contained
+from metier.skill import MAX_SKILL_BYTES, FolderPackage, MemoryPackage, estimate_tokens, shown
+from metier.skill import write_skill as written
+from metier.skill.files import checked_path
+from metier.skill.lint import check
+from metier.tools import FunctionTool, ToolResult, Workspace
+from metier.tools.descent import descend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from metier.skill import Diagnostic, Document
+    from metier.tools import Tool
+
+    MayCall = Callable[[str, Mapping[str, Any]], bool]
+
+DRAFTS = "skill-drafts"
+"""The folder of the workspace that new skills are written to."""
+_FOLDERS = ("scripts", "references", "assets")
+_MOST_FILES = 64
+_MOST_BYTES = 512 * 1024
+
+
+def building_tools(workspace: Workspace | str, *, may_call: MayCall | None = None) -> tuple[Tool, ...]:
+    """The tools `write_skill` and `validate_skill`, for a workspace.
+
+    With `may_call` of a session, rules for Write and Read hold for what these two write and read as well.
+
+    >>> import tempfile
+    >>> [tool.name for tool in building_tools(tempfile.mkdtemp())]
+    ['write_skill', 'validate_skill']
+    """
+    place = _Place(workspace if isinstance(workspace, Workspace) else Workspace(workspace), may_call)
+
+    def write_skill(
+        name: str,
+        description: str,
+        body: str,
+        allowed_tools: list[str] | None = None,
+        supporting_files: dict[str, str] | None = None,
+    ) -> ToolResult:
+        """Write a new skill as a draft, once it is valid under the strictest rules; never over one that exists.
+
+        Args:
+            name: What it is called: a-z, 0-9 and single hyphens, at most 64.
+            description: What it does and when to use it, at most 1,024 characters.
+            body: The instructions, in Markdown, without frontmatter.
+            allowed_tools: The only tools it may use, such as Read or Bash(git:*); leave out for no limit of its own.
+            supporting_files: Texts of further files by path, below scripts/, references/ or assets/.
+        """
+        return _write(place, name, description, body, allowed_tools, supporting_files or {})
+
+    def validate_skill(folder: str) -> ToolResult:
+        """Check a skill in the workspace under the strictest rules. Nothing of it is run, nothing is changed.
+
+        Args:
+            folder: The folder with its SKILL.md, relative to the workspace.
+        """
+        return _validate(place, folder)
+
+    return FunctionTool(write_skill), FunctionTool(validate_skill)
+
+
+class _Place:
+    """A workspace, and what may be done in it."""
+
+    def __init__(self, workspace: Workspace, may_call: MayCall | None) -> None:
+        self.workspace = workspace
+        self._may_call = may_call
+
+    def require(self, tool: str, path: str) -> None:
+        """Raise unless a built-in tool could be used on a path."""
+        if self._may_call is not None and not self._may_call(tool, {"file_path": path}):
+            raise FileRefused(
+                f"{tool} may not be used on {shown(path, 300)!r}, and so neither may this tool.",
+                hint="Ask the user to allow it.",
+                path=path,
+            )
+
+
+def _write(
+    place: _Place,
+    name: str,
+    description: str,
+    body: str,
+    allowed_tools: list[str] | None,
+    supporting: Mapping[str, str],
+) -> ToolResult:
+    fields = {"name": name, "description": " ".join(description.split())}
+    if allowed_tools is not None:
+        # As one text: clients that serve skills over MCP take no list.
+        fields["allowed-tools"] = " ".join(tool.strip() for tool in allowed_tools)
+    data = written(fields, body)
+    files = {**_supporting(supporting), "SKILL.md": data}
+    package = MemoryPackage(files)
+    document, found = check(data, package, folder=name, strict=True)
+    wrong = [note for note in found if note.severity != "info"]
+    if wrong:
+        return ToolResult.failure(
+            "skill-invalid",
+            f"Nothing was written. {_listed(wrong)}",
+            hint="Correct this and call write_skill again.",
+            data={"findings": [note.as_json() for note in wrong]},
+        )
+    folder = _new_folder(place, name)
+    try:
+        for path, content in files.items():  # SKILL.md last: before it is there, nobody takes the folder for a skill
+            place.workspace.write(f"{DRAFTS}/{name}/{path}", content)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    text = f"Wrote {DRAFTS}/{name}: {', '.join(sorted(files))}.\n{_summary(document, package)}"
+    return ToolResult(success=True, result=text, data={"folder": folder, "digest": package.digest()})
+
+
+def _supporting(given: Mapping[str, str]) -> dict[str, bytes]:
+    """The files beside the SKILL.md, by paths that stay where such files belong."""
+    files: dict[str, bytes] = {}
+    for path, text in given.items():
+        segments = checked_path(path)
+        if len(segments) < 2 or segments[0] not in _FOLDERS:
+            raise FileRefused(
+                f"{shown(path)!r} is no place for a file of a skill.",
+                hint="Put files below scripts/, references/ or assets/.",
+                path=path,
+            )
+        try:
+            files["/".join(segments)] = text.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument(f"{shown(path)!r} is not valid Unicode text.", hint="Correct the text.") from None
+    if len(given) > _MOST_FILES or sum(map(len, files.values())) > _MOST_BYTES:
+        raise InvalidArgument(
+            f"A draft has at most {_MOST_FILES} files with {_MOST_BYTES:,} bytes.", hint="Leave some out."
+        )
+    if len(files) < len(given):
+        raise InvalidArgument("Two paths mean the same file.", hint="Give each file once.")
+    return files
+
+
+def _new_folder(place: _Place, name: str) -> str:
+    """A folder that was not there before, for a draft."""
+    folder = os.path.join(place.workspace.root, DRAFTS, name)
+    place.require("Write", os.path.join(folder, "SKILL.md"))
+    try:
+        with descend(place.workspace.root, (DRAFTS, name), create=True) as spot:
+            if spot.path != folder:
+                # A link could lead to where skills are used from.
+                raise FileRefused(f"{DRAFTS}/{name} leads through a link.", hint="Remove the link.", path=folder)
+            os.mkdir(spot.at(), dir_fd=spot.parent)
+    except FileExistsError:
+        raise SkillExists(
+            f"{DRAFTS}/{name} exists already.", hint="Choose another name; nothing is overwritten.", path=folder
+        ) from None
+    except OSError as error:
+        raise FileRefused(
+            f"{DRAFTS}/{name} cannot be made: {error.strerror}.",
+            hint="Ask the user to look at the folder.",
+            path=folder,
+        ) from None
+    return folder
+
+
+def _summary(document: Document, package: MemoryPackage) -> str:
+    """What a skill may do, for the person who decides about it."""
+    tools = document.skill.allowed_tools
+    scripts = [file.path for file in package.listing().scripts()]
+    said = "any that the agent has" if tools is None else ", ".join(tools) or "none"
+    return "\n".join(
+        (
+            f"Tools it may use: {shown(said, 500)}.",
+            f"Scripts it brings: {', '.join(scripts) or 'none'}.",
+            f"Instructions: about {estimate_tokens(document.body):,} tokens.",
+            "It is a draft: nobody uses it until a person has read it and moved it to where skills are.",
+        )
+    )
+
+
+def _validate(place: _Place, folder: str) -> ToolResult:
+    named = folder.removesuffix("SKILL.md").rstrip("/") or "."
+    real = place.workspace.folder(named, tool="Read")
+    place.require("Read", os.path.join(real, "SKILL.md"))
+    package = FolderPackage(real, contain=real)
+    try:
+        data = package.read("SKILL.md", limit=MAX_SKILL_BYTES)
+    except FileMissing:
+        raise FileMissing(
+            f"There is no SKILL.md in {shown(named)!r}.", hint="Name the folder of a skill.", path=named
+        ) from None
+    document, found = check(data, package, folder=os.path.basename(real), strict=True)
+    errors = sum(note.severity == "error" for note in found)
+    verdict = "is valid" if not errors else f"has {errors:,} {'error' if errors == 1 else 'errors'}"
+    text = f"{shown(named)} {verdict}.\n{_listed(found)}".rstrip()
+    findings = [note.as_json() for note in found]
+    return ToolResult(
+        success=True,
+        result=contained(text),
+        data={"ok": not errors, "name": document.skill.name, "findings": findings},
+    )
+
+
+def _listed(found: list[Diagnostic]) -> str:
+    lines = (
+        f"- {f'line {note.line}: ' if note.line else ''}{note.severity} {note.code}: {note.message} {note.hint}"
+        for note in found
+    )
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""A conversation with an agent: turn after turn in one session, kept, and gone on with later."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from metier.agent.agent import answer_event
+from metier.agent.answer import Answer
+from metier.agent.forking import forks
+from metier.agent.streaming import streamed
+from metier.agent.turn import exchange
+from metier.errors import InvalidArgument
+from metier.session.invocation import parse_invocation
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+    from typing import Self
+
+    from pydantic_ai.messages import ModelMessage
+
+    from metier import Event
+    from metier.agent.agent import Agent
+    from metier.agent.turn import Turn
+    from metier.session.events import View
+
+
+class Conversation:
+    """What a person and an agent say to each other; skills stay loaded from one turn to the next.
+
+    >>> from metier import Library
+    >>> from metier.agent import Agent, Agents
+    >>> agents = Agents.discover(Library.from_files())
+    >>> conversation = Agent(agents.get("reviewer"), agents, model="test").conversation()
+    >>> import anyio
+    >>> async def main():
+    ...     return [event.kind async for event in conversation.send("Hello!") if event.kind != "text"]
+    >>> anyio.run(main)
+    ['iteration', 'answer']
+    >>> conversation.close()
+    """
+
+    def __init__(self, agent: Agent, state: Mapping[str, Any] | str | bytes | None = None) -> None:
+        from metier.agent.saving import Saved
+
+        self.agent = agent
+        saved = None if state is None else Saved(state, agent.manifest.id)
+        self.session = agent.session(state=None if saved is None else saved.session)
+        """What it has loaded."""
+        self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
+        self._is_busy = False
+
+    @property
+    def history(self) -> tuple[ModelMessage, ...]:
+        """All that was said, in pydantic-ai's messages; it only ever gets longer."""
+        return self._history
+
+    async def send(self, text: str, *, view: View = "full") -> AsyncGenerator[Event]:
+        """Say something, and be told what happens: text as it comes, skills, tool calls, and last the answer.
+
+        `/name arguments` uses a skill by name. Whoever stops iterating ends the turn.
+        """
+        if self._is_busy:
+            raise InvalidArgument("The agent has not answered yet.", hint="Wait for its answer, or end the turn.")
+        self._is_busy = True
+        try:
+            await anyio.to_thread.run_sync(self.session.library.refresh)
+            turn = await self.agent.turn(self.session)
+
+            async def work(pace: Any) -> None:
+                answer = await self._answered(turn, text, pace)
+                self.session.emit(answer_event(answer))
+
+            async with contextlib.aclosing(streamed(self.session, work, view)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._is_busy = False
+
+    async def _answered(self, turn: Turn, text: str, pace: Any) -> Answer:
+        invoked = parse_invocation(text)
+        if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
+            return await self._forked(turn, text, *invoked)
+        prompt = text if invoked is None else await anyio.to_thread.run_sync(self._invoked, text)
+        before = self._history
+        try:
+            return await turn.answer(await self.agent.enriched(self.session, prompt), before, pace=pace)
+        finally:
+            # Also what came to no answer was said, and what it loaded stands in it.
+            if turn.messages:
+                self._history = (*before, *turn.messages[len(before) :])
+
+    def _invoked(self, text: str) -> str:
+        """What a skill that was used by name says to the model."""
+        invocation = self.session.invoke(text, words=self.agent.dialect.words)
+        if invocation is None or invocation.is_user_message:
+            return invocation.text if invocation else text
+        return f"{text}\n\n{invocation.text}"
+
+    async def _forked(self, turn: Turn, text: str, name: str, arguments: str) -> Answer:
+        """The output of a skill with an agent of its own; all that this conversation keeps of it."""
+
+        def fork() -> Any:
+            return self.session.fork(name, args=arguments, by="user")
+
+        child = await anyio.to_thread.run_sync(fork)
+        try:
+            output = await forks(turn)(child.one(), arguments, child)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(child.close)
+        self._history = (*self._history, *exchange(text, output))
+        return Answer(text=output, agent=self.agent.manifest.id, turns=0, usage=turn.spent, session=self.session.id)
+
+    # --- keeping ------------------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        """Its state as JSON holds it, for `Agent.conversation`."""
+        from metier.agent.saving import saved
+
+        if self._is_busy:
+            raise InvalidArgument("The agent has not answered yet.", hint="Save it between two turns.")
+        return saved(self)
+
+    def close(self) -> None:
+        """Unload everything and end."""
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,287 @@
+"""Agents as they are declared: a folder with an `agent.yaml`, and beside it perhaps a prompt.
+
+```yaml
+# agents/clerk/agent.yaml
+name: Clerk
+description: Answers questions about invoices.
+model: openai:gpt-5
+uses_skills: [invoices, tone]
+uses_tools: [Read, Grep]
+limits:
+  max_turns: 12
+instructions: Be brief.
+```
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from metier.errors import AgentInvalid, FileMissing, FileRefused, FileTooLarge, MetierError
+from metier.skill import FolderPackage, is_valid_name, shown, slug
+from metier.skill.block import BlockError, parse_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from metier.library.layers import Layer
+
+CatalogScope: TypeAlias = Literal["own", "all"]
+IntegrationMode: TypeAlias = Literal["none", "tool"]
+
+MANIFEST_FILE = "agent.yaml"
+PROMPT_FILE = "prompt.jinja2"
+ALL_AGENTS = "agents"
+"""In `uses_tools`: every agent with `integration_mode: tool`."""
+MAX_BYTES = 64 * 1024
+"""How large each of an agent's files may be."""
+MAX_TURNS = 20
+"""How many turns a run has where nobody says otherwise."""
+_MOST_TURNS = 1_000
+_MOST_ITEMS = 64
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ABSENT = ("", "~", "null")
+_FIELDS = (
+    *("id", "name", "description", "model", "instructions", "uses_tools", "uses_skills", "catalog", "depends_on"),
+    *("limits", "integration_mode"),
+)
+_LIMITS = ("max_turns",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What an agent is: its text, its model, and what it may use.
+
+    >>> manifest = parse_manifest("description: Answers.\\nuses_skills: [invoices]", folder="agents/clerk")
+    >>> manifest.id, manifest.uses_skills, manifest.catalog, manifest.max_turns
+    ('clerk', ('invoices',), 'own', 20)
+    """
+
+    id: str
+    """What it is called by, and what other agents name it by."""
+    name: str
+    description: str = ""
+    model: str | None = None
+    """The model it runs on, such as `openai:gpt-5`; None for the one that the host has."""
+    instructions: str = ""
+    prompt: str = ""
+    """The text of its `prompt.jinja2`; empty without one."""
+    uses_tools: tuple[str, ...] = ()
+    """Built-in tools, tools that the host has, ids of other agents, and `agents` for all that are offered as tools."""
+    uses_skills: tuple[str, ...] = ()
+    """Skills whose instructions are part of its own."""
+    catalog: CatalogScope = "all"
+    """Whether it sees the whole library, or only the skills that it uses."""
+    depends_on: tuple[str, ...] = ()
+    """Agents that must be there before it."""
+    max_turns: int = MAX_TURNS
+    integration_mode: IntegrationMode = "none"
+    """`tool`: offered as a tool to agents that delegate."""
+    folder: str = ""
+    """Where it was declared."""
+    layer: Layer = "project"
+    """Who put it there."""
+
+
+def read_manifest(folder: Path | str, *, layer: Layer = "project") -> Manifest | None:
+    """The agent that a folder declares; None when it declares none. Raises `AgentInvalid`.
+
+    No link in the folder leads out of it.
+    """
+    path = os.fspath(folder)
+    package = FolderPackage(path)
+    text = _read(package, MANIFEST_FILE)
+    if text is None:
+        return None
+    prompt = _read(package, PROMPT_FILE) or ""
+    return parse_manifest(text, prompt=prompt, folder=path, layer=layer)
+
+
+def parse_manifest(text: str, *, folder: str, prompt: str = "", layer: Layer = "project") -> Manifest:
+    """The agent that the text of an `agent.yaml` declares; raises `AgentInvalid` with what to write instead."""
+    fields = _Fields(text, os.path.join(folder, MANIFEST_FILE))
+    fields.refuse_unknown(fields.mapping, _FIELDS)
+    uses_skills = fields.names("uses_skills", is_a=_is_skill, such_as="pdf-forms")
+    mode = cast("IntegrationMode", fields.choice("integration_mode", ("none", "tool"), "none"))
+    known_as = fields.id(os.path.basename(os.path.abspath(folder)))
+    catalog: CatalogScope = "own" if uses_skills else "all"
+    manifest = Manifest(
+        id=known_as,
+        name=fields.line("name", most=100) or known_as,
+        description=fields.line("description", most=1_024),
+        model=fields.line("model", most=200) or None,
+        instructions=fields.text("instructions").strip(),
+        prompt=prompt,
+        uses_tools=fields.names("uses_tools", is_a=_is_tool, such_as="Read"),
+        uses_skills=uses_skills,
+        catalog=cast("CatalogScope", fields.choice("catalog", ("own", "all"), catalog)),
+        depends_on=fields.names("depends_on", is_a=is_valid_name, such_as="orchestrator"),
+        max_turns=fields.max_turns(),
+        integration_mode=mode,
+        folder=folder,
+        layer=layer,
+    )
+    if mode == "tool" and not manifest.description:
+        raise fields.invalid(
+            "integration_mode",
+            "An agent that is offered as a tool needs a description",
+            "Add `description:` and say what it does and when to ask it.",
+        )
+    return manifest
+
+
+class _Fields:
+    """The fields of an `agent.yaml`, taken one by one."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.path = path
+        try:
+            parsed = parse_yaml(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+        except BlockError as error:
+            raise self._refused(
+                error.line + 1,
+                f"The YAML cannot be read: {shown(error.problem)}",
+                "Write plain `key: value` lines and indent with spaces.",
+            ) from None
+        if parsed.duplicates:
+            key, line = parsed.duplicates[0]
+            raise self._refused(line + 1, f"{shown(key)!r} is given twice", "Keep one.")
+        if parsed.value is not None and not isinstance(parsed.value, dict):
+            raise self._refused(
+                1, "It is not a list of `key: value` fields", "Begin with `name: ` and `description: `."
+            )
+        self.mapping: dict[str, Any] = parsed.value or {}
+        self._lines = {key: line + 1 for key, line in zip(self.mapping, parsed.lines, strict=True)}
+
+    def refuse_unknown(self, mapping: dict[str, Any], known: tuple[str, ...], below: str = "") -> None:
+        """Raise for a key that means nothing: most likely a typing error, and what it says would be ignored."""
+        for key in mapping:
+            if key in known:
+                continue
+            meant = difflib.get_close_matches(key.lower().replace("-", "_")[:100], known, n=1, cutoff=0.6)
+            raise self.invalid(
+                below or key,
+                f"There is no field {shown(f'{below}.{key}' if below else key)!r}",
+                f"Did you mean `{meant[0]}`?" if meant else f"Fields are {', '.join(known)}.",
+            )
+
+    def id(self, folder: str) -> str:
+        """What it is called by: the field, or the name of its folder."""
+        written = self.text("id")
+        name = written or folder
+        if not is_valid_name(name):
+            better = slug(name)
+            what = f"{shown(name)!r} is no id" if written else f"The folder's name {shown(name)!r} is no id"
+            example = better if is_valid_name(better) else "my-agent"
+            raise self.invalid("id", what, f"Write `id: {example}`: a-z, 0-9 and single hyphens, at most 64.")
+        if name == ALL_AGENTS:
+            raise self.invalid("id", f"{name!r} stands for all agents and is no id", "Write another `id:`.")
+        return name
+
+    def text(self, key: str) -> str:
+        """Text, empty when it is not given."""
+        value = self.mapping.get(key, "")
+        if not isinstance(value, str):
+            raise self.invalid(key, f"`{key}` is {_kind(value)} where text is expected", f"Write `{key}: some text`.")
+        return "" if value.strip() in _ABSENT else value
+
+    def line(self, key: str, *, most: int) -> str:
+        """Text of one line; that it was folded over several does not matter."""
+        text = " ".join(self.text(key).split())
+        if len(text) > most:
+            raise self.invalid(key, f"`{key}` has {len(text):,} characters", f"Use at most {most:,}.")
+        if not text.isprintable():
+            raise self.invalid(key, f"`{key}` has control characters", "Remove them.")
+        return text
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
+        """One of a few words."""
+        value = self.text(key) or default
+        if value not in choices:
+            raise self.invalid(key, f"`{key}` cannot be {shown(value)!r}", f"Write {' or '.join(choices)}.")
+        return value
+
+    def names(self, key: str, *, is_a: Any, such_as: str) -> tuple[str, ...]:
+        """A list of names, each given once."""
+        value = self.mapping.get(key, [])
+        if isinstance(value, str) and value.strip() in _ABSENT:
+            return ()
+        if not isinstance(value, list):
+            example = shown(value) if isinstance(value, str) else such_as
+            raise self.invalid(
+                key, f"`{key}` is {_kind(value)} where a list is expected", f"Write `{key}: [{example}]`."
+            )
+        if len(value) > _MOST_ITEMS:
+            raise self.invalid(key, f"`{key}` has {len(value):,} items", f"Use at most {_MOST_ITEMS}.")
+        seen: set[str] = set()
+        for item in value:
+            if not isinstance(item, str) or not is_a(item):
+                what = repr(shown(item)) if isinstance(item, str) else _kind(item)
+                raise self.invalid(key, f"`{key}` has {what}, which is no name here", f"Write names such as {such_as}.")
+            if item in seen:
+                raise self.invalid(key, f"`{key}` has {shown(item)!r} twice", "Keep one.")
+            seen.add(item)
+        return tuple(value)
+
+    def max_turns(self) -> int:
+        """How many turns a run may have."""
+        limits = self.mapping.get("limits", "")
+        if isinstance(limits, str) and limits.strip() in _ABSENT:
+            return MAX_TURNS
+        if not isinstance(limits, dict):
+            raise self.invalid("limits", f"`limits` is {_kind(limits)}", f"Write `limits: {{max_turns: {MAX_TURNS}}}`.")
+        self.refuse_unknown(limits, _LIMITS, below="limits")
+        written = limits.get("max_turns", "")
+        if isinstance(written, str) and written.strip() in _ABSENT:
+            return MAX_TURNS
+        if (
+            not isinstance(written, str)
+            or not re.fullmatch(r"[0-9]{1,6}", written)
+            or not 1 <= int(written) <= _MOST_TURNS
+        ):
+            what = shown(written) if isinstance(written, str) else _kind(written)
+            raise self.invalid(
+                "limits", f"`limits.max_turns` cannot be {what}", f"Write a whole number from 1 to {_MOST_TURNS:,}."
+            )
+        return int(written)
+
+    def invalid(self, key: str, what: str, hint: str) -> AgentInvalid:
+        """The error for a field."""
+        return self._refused(self._lines.get(key, 1), what, hint)
+
+    def _refused(self, line: int, what: str, hint: str) -> AgentInvalid:
+        return AgentInvalid(f"{shown(self.path, 300)}, line {line}: {what}.", hint=hint, path=self.path, line=line)
+
+
+def _read(package: FolderPackage, name: str) -> str | None:
+    """The text of one of an agent's files; None when there is none."""
+    path = os.path.join(package.root, name)
+    try:
+        return package.read(name, limit=MAX_BYTES).decode()
+    except FileMissing:
+        return None
+    except UnicodeDecodeError as error:
+        what, hint = f"byte {error.start:,} is not UTF-8", "Save it as UTF-8."
+    except FileTooLarge:
+        what, hint = f"it has more than {MAX_BYTES:,} bytes", "Move detail into skills."
+    except FileRefused:
+        what, hint = "it is no plain file inside its folder", "Replace it by a copy of the file."
+    except MetierError as error:
+        what, hint = error.message.rstrip("."), "Check its permissions."
+    raise AgentInvalid(f"{shown(path, 300)} cannot be used: {what}.", hint=hint, path=path) from None
+
+
+def _is_skill(name: str) -> bool:
+    return 0 < len(name) <= 200 and name == name.strip() and name.isprintable()
+
+
+def _is_tool(name: str) -> bool:
+    return _TOOL.fullmatch(name) is not None
+
+
+def _kind(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "a map" if isinstance(value, dict) else "text"

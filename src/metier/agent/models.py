@@ -1,0 +1,194 @@
+"""Which model an agent runs on, what is missing where it cannot, and a model that needs no key to show the wiring."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from metier._log import logger
+from metier.errors import ModelMissing, PartMissing
+from metier.session import MARKER
+from metier.skill import shown
+
+try:
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+    from pydantic_ai.models import Model, infer_model
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+except ImportError as error:  # pragma: no cover - the extra is installed where tests run
+    raise PartMissing(
+        f"Agents need pydantic-ai: {error}.", hint="Install `metier[agent]`: pip install 'metier[agent]'."
+    ) from None
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models.function import AgentInfo
+
+    from metier.dialect.pydantic_ai import Models
+
+log = logger("metier.agent")
+
+VARIABLE = "METIER_MODEL"
+"""The variable that names the model of agents that declare none."""
+TEST = "test"
+"""The name of the model that answers without one."""
+
+_WAYS = (
+    "Say which: `--model openai:gpt-5`, or METIER_MODEL=openai:gpt-5, or `model: openai:gpt-5` in agent.yaml. "
+    "`--model test` shows the wiring without a model."
+)
+_MAX_QUERY = 400
+_MAX_SHOWN = 160
+
+_Step: TypeAlias = "str | tuple[str, dict[str, Any]]"
+
+
+def choose_model(given: Model | str | None = None, declared: str | None = None) -> Model:
+    """The model to run on: the one that was given, else declared, else named by METIER_MODEL.
+
+    >>> choose_model("test", "openai:gpt-5").model_name
+    'test'
+    """
+    chosen = given or declared or os.environ.get(VARIABLE, "").strip()
+    if not chosen:
+        raise ModelMissing("No model is configured.", hint=_WAYS)
+    return model_of(chosen)
+
+
+def model_of(name: Model | str) -> Model:
+    """The model of a name such as `openai:gpt-5`; raises `ModelMissing` with what to install or to set."""
+    if isinstance(name, Model):
+        return name
+    if name == TEST:
+        return trial_model()
+    try:
+        return infer_model(name)
+    except ImportError as error:
+        found = re.search(r"pydantic-ai-slim\[[a-z0-9-]+\]", str(error))
+        hint = f"Install it: pip install '{found[0]}'." if found else "Install what the message names."
+        raise _missing(name, error, hint) from None
+    except Exception as error:
+        # Providers raise errors of their own where credentials are missing.
+        found = re.search(r"`([A-Z][A-Z0-9_]+)`", str(error))
+        hint = f"Set {found[1]}, or choose another model." if found else _WAYS
+        raise _missing(name, error, hint) from None
+
+
+def _missing(name: str, error: Exception, hint: str) -> ModelMissing:
+    # What comes after the first sentence is for programs that call pydantic-ai themselves.
+    why = re.split(r"(?<=[\w)`'])\.\s| or pass it via ", str(error), maxsplit=1)[0].rstrip(".")
+    return ModelMissing(f"The model {shown(name, 100)!r} cannot be used: {shown(why, 300)}.", hint=hint, model=name)
+
+
+class SkillModels:
+    """The models that skills ask for by name (`model: openai:gpt-5`), each made once.
+
+    One that is not here is named in a warning, once, and the agent goes on with its own.
+    """
+
+    def __init__(self, known: Models | None = None) -> None:
+        self._known = known
+        self._made: dict[str, Model | None] = {}
+
+    def __call__(self, name: str) -> Model | None:
+        """The model of a name; None where there is none."""
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def _make(self, name: str) -> Model | None:
+        known = self._known
+        found = name if known is None else known(name) if callable(known) else known.get(name)
+        try:
+            if found is not None:
+                return model_of(found)
+            log.warning("the model %r that a skill asks for is not among those of this agent", shown(name, 100))
+        except ModelMissing as error:
+            log.warning("a skill asks for another model, and goes on without: %s %s", error, error.hint)
+        return None
+
+
+# --- a model that needs no key ------------------------------------------------------------------------------------
+
+
+def trial_model() -> Model:
+    """A model that understands nothing: it finds the best skill for a task, loads it, and says what it saw.
+
+    The same task gives the same answer, so it shows that skills, tools and rules are wired as they should be.
+    """
+    return FunctionModel(_answered, stream_function=_streamed, model_name=TEST)
+
+
+async def _answered(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    step = _step(messages, info)
+    return ModelResponse(parts=[TextPart(step) if isinstance(step, str) else ToolCallPart(*step)])
+
+
+async def _streamed(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+    step = _step(messages, info)
+    if isinstance(step, str):
+        for word in re.findall(r"\s*\S+", step):
+            yield word
+    else:
+        yield {0: DeltaToolCall(name=step[0], json_args=json.dumps(step[1]))}
+
+
+def _step(messages: Sequence[ModelMessage], info: AgentInfo) -> _Step:
+    """What it does next: search, load what was found first, answer."""
+    task, results = _since_asked(messages)
+    tools = [tool.name for tool in info.function_tools]
+    there = _skills_in(info.instructions or "") + _skills_in(task)
+    if there:
+        return _said(tools, f"It was given {_quoted(there)}.")
+    if not results:
+        if "skills_search" not in tools:
+            return _said(tools, "There are no skills for it.")
+        return "skills_search", {"query": task[:_MAX_QUERY], "k": 1}
+    tool, text = results[-1]
+    if tool == "skills_search":
+        names = _found(text)
+        if names:
+            return "skills_load", {"skills": names[:1]}
+        return _said(tools, f"It searched the skills, and none fits: {shown(text, _MAX_SHOWN)}")
+    loaded = _skills_in(text)
+    if not loaded:
+        return _said(tools, f"It loaded the skill that fits best, and was told: {shown(text, _MAX_SHOWN)}")
+    begin = shown(" ".join(re.sub(r"<[^>]*>", " ", text).split()), _MAX_SHOWN)
+    return _said(tools, f"It loaded {_quoted(loaded)}, whose content begins: {begin}")
+
+
+def _said(tools: Sequence[str], seen: str) -> str:
+    offered = f"It was offered {len(tools)} tools: {', '.join(tools)}." if tools else "It was offered no tools."
+    return f"This is the test model, which shows the wiring and does not do the task. {seen} {offered}"
+
+
+def _since_asked(messages: Sequence[ModelMessage]) -> tuple[str, list[tuple[str, str]]]:
+    """What the user asked last, and the results of tools since."""
+    task = ""
+    results: list[tuple[str, str]] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                task, results = part.content if isinstance(part.content, str) else "", []
+            elif isinstance(part, ToolReturnPart):
+                results.append((part.tool_name, part.model_response_str()))
+    return task, results
+
+
+def _skills_in(text: str) -> list[str]:
+    """The skills whose content is in a text."""
+    return re.findall(rf'{re.escape(MARKER)}[^>]{{0,200}}?name="([^"]{{1,200}})"', text)
+
+
+def _found(text: str) -> list[str]:
+    try:
+        return [item["name"] for item in json.loads(text)]
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in dict.fromkeys(names))

@@ -1,0 +1,91 @@
+"""A conversation as data: saved, and gone on with later or elsewhere.
+
+What is saved may come back from anywhere, so only messages are taken that a conversation could have made: no system
+prompts, and nothing that would be fetched from a network.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    RetryFeedbackPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from metier.agent.turn import plain
+from metier.errors import InvalidArgument
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_ai.messages import ModelMessage
+
+    from metier.agent.conversation import Conversation
+
+FORMAT = 1
+MAX_BYTES = 64 * 1024 * 1024
+MAX_MESSAGES = 100_000
+_ASKED = (UserPromptPart, ToolReturnPart, RetryFeedbackPart)
+_SAID = (TextPart, ThinkingPart, ToolCallPart)
+
+
+def saved(conversation: Conversation) -> dict[str, Any]:
+    """The state of a conversation as JSON holds it."""
+    return {
+        "format": FORMAT,
+        "agent": conversation.agent.manifest.id,
+        "session": conversation.session.save(),
+        "history": ModelMessagesTypeAdapter.dump_python(list(conversation.history), mode="json"),
+    }
+
+
+class Saved:
+    """What `saved` made, checked."""
+
+    def __init__(self, data: Mapping[str, Any] | str | bytes, agent: str) -> None:
+        if isinstance(data, str | bytes):
+            if len(data) > MAX_BYTES:
+                raise _unusable(f"it has more than {MAX_BYTES:,} bytes")
+            try:
+                data = json.loads(data)
+            except (ValueError, RecursionError):
+                raise _unusable("it is no JSON") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise _unusable(f"its format is not {FORMAT}")
+        if data.get("agent") != agent:
+            whose = data.get("agent")
+            raise _unusable(f"it is one with agent {shown(str(whose), 80)!r}, and this is {agent!r}")
+        if not isinstance(data.get("session"), dict):
+            raise _unusable("it has no session")
+        self.session: dict[str, Any] = data["session"]
+        self.history = _checked(data.get("history"))
+
+
+def _checked(data: object) -> tuple[ModelMessage, ...]:
+    if not isinstance(data, list) or len(data) > MAX_MESSAGES:
+        raise _unusable("its history is no list, or too long")
+    try:
+        messages = ModelMessagesTypeAdapter.validate_python(data)
+    except (ValidationError, ValueError, RecursionError):
+        raise _unusable("its history cannot be read") from None
+    for message in messages:
+        expected: tuple[type, ...] = _ASKED if isinstance(message, ModelRequest) else _SAID
+        for part in message.parts:
+            is_text = isinstance(part.content, str) if isinstance(part, UserPromptPart | ToolReturnPart) else True
+            if not isinstance(part, expected) or not is_text:
+                raise _unusable(f"its history has a part of kind {part.part_kind!r} that it cannot have")
+    return plain(messages)
+
+
+def _unusable(why: str) -> InvalidArgument:
+    return InvalidArgument(f"The saved conversation cannot be resumed: {why}.", hint="Begin a new one.")

@@ -1,0 +1,82 @@
+"""Agents that other agents have as tools: each in a session of its own, under whatever restricts the one around it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from metier.agent.streaming import tell_of_child
+from metier.session import contained
+from metier.session.lineage import Lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.agent.manifest import Manifest
+    from metier.agent.turn import Turn
+
+_PREFIX = "agent_"
+_MAX_NAME = 64
+_TASK: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "task": {
+            "type": "string",
+            "description": "What it is to do, with all that it needs to know: it sees nothing of this conversation.",
+        }
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+def tool_name(id: str) -> str:  # noqa: A002
+    """What the tool of an agent is called.
+
+    >>> tool_name("skill-builder")
+    'agent_skill-builder'
+    """
+    name = f"{_PREFIX}{id}"
+    if len(name) <= _MAX_NAME:
+        return name
+    return f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(id.encode()).hexdigest()[:8]}"
+
+
+def lineage_name(manifest: Manifest) -> str:
+    """What stands for an agent among those that started one another, where no skill can be taken for it."""
+    return f"agent:{manifest.id}"
+
+
+def root_lineage(manifest: Manifest, max_depth: int) -> Lineage:
+    """Where an agent stands that nobody started."""
+    return Lineage(chain=(lineage_name(manifest),), max_depth=max_depth)
+
+
+def team(turn: Turn) -> list[AgentTool]:
+    """The agents that an agent has as tools, during a turn."""
+    return [AgentTool(turn, manifest) for manifest in turn.agent.agents.delegates(turn.agent.manifest)]
+
+
+class AgentTool:
+    """An agent as a tool of another."""
+
+    parameters = _TASK
+    timeout = None
+    is_control = False
+
+    def __init__(self, turn: Turn, manifest: Manifest) -> None:
+        self._turn = turn
+        self._manifest = manifest
+        self.name = tool_name(manifest.id)
+        self.description = manifest.description or f"Asks the agent {manifest.name}."
+
+    async def call(self, arguments: Mapping[str, Any]) -> str:
+        """Run the agent on a task, and give its answer."""
+        parent = self._turn.session
+        agent = self._turn.agent.other(self._manifest)
+        async with agent.begun(parent=parent) as turn:
+            tell_of_child(parent, turn.session)
+            answer = await turn.answer(arguments["task"])
+        self._turn.spent += answer.usage
+        # It may have read anything, and must not be taken for what stands around it.
+        return contained(answer.text)

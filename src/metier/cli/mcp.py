@@ -1,0 +1,154 @@
+"""`metier mcp`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from metier import Policy
+from metier.cli.library import library_of
+from metier.cli.output import Style
+from metier.errors import InvalidArgument, MetierError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Awaitable, Callable
+
+    from metier.serve.mcp import SkillServer
+
+TOKEN = "METIER_TOKEN"
+_MAX_PORT = 65_535
+_PIECE = 65_536
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.install is not None:
+        from metier.cli.mcp_clients import install
+
+        return install(options)
+    _refuse_what_belongs_to_install(options)
+    host, port = address(options.http) if options.http is not None else ("", 0)
+    token = options.token if options.token is not None else os.environ.get(TOKEN) or None
+    if options.http is None and options.token is not None:
+        raise InvalidArgument("A token is for HTTP.", hint="Add --http, or leave it out.")
+    _log_to_stderr()
+    server = _server(options)
+    try:
+        if options.http is None:
+            return _until_told(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
+        return _until_told(lambda: server.run_http(host=host, port=port, token=token, on_ready=_say_where))
+    finally:
+        server.close()
+
+
+def address(text: str) -> tuple[str, int]:
+    """The host and port of `HOST:PORT`, of a host alone, or of a port alone.
+
+    >>> address("127.0.0.1:8321"), address("[::1]:80"), address("9000"), address("localhost")
+    (('127.0.0.1', 8321), ('::1', 80), ('127.0.0.1', 9000), ('localhost', 8321))
+    """
+    host, colon, port = text.rpartition(":")
+    if text and (not colon or text.endswith("]")):
+        host, port = ("", text) if text.isdecimal() else (text, "8321")
+    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= _MAX_PORT):
+        raise InvalidArgument(f"{text!r} has no port to listen on.", hint="Write HOST:PORT, such as 127.0.0.1:8321.")
+    if not host.isprintable() or any(c in host for c in "/@ ") or len(host) > 255:
+        raise InvalidArgument(f"{text!r} has no host to listen on.", hint="Write HOST:PORT, such as 127.0.0.1:8321.")
+    return host, int(port)
+
+
+def _refuse_what_belongs_to_install(options: argparse.Namespace) -> None:
+    for name, is_given in {"--user": options.user, "--dry-run": options.dry_run}.items():
+        if is_given:
+            raise InvalidArgument(f"{name} goes with --install.", hint=f"Add --install CLIENT, or leave {name} out.")
+
+
+def _log_to_stderr() -> None:
+    """Standard output is the protocol's alone."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s: %(message)s")
+
+
+def _server(options: argparse.Namespace) -> SkillServer:
+    from metier.serve.mcp import SkillServer
+
+    if options.workspace is not None and not os.path.isdir(options.workspace):
+        raise InvalidArgument(f"{options.workspace} is no folder.", hint="A workspace is a folder that exists.")
+    return SkillServer(
+        library_of(options, start=options.workspace),
+        dialect=options.dialect,
+        policy=Policy(ask=options.ask, deny=options.deny, scripts=options.scripts),
+        workspace=options.workspace,
+        budget=options.budget,
+    )
+
+
+def _say_where(url: str) -> None:
+    print(f"Skills are served at {Style.text(url)}; Ctrl-C ends it.", file=sys.stderr, flush=True)
+
+
+def _until_told(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:
+    """Serve until the client is gone, or somebody says to end; either is a good end."""
+    import anyio
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def listen() -> None:
+                with (
+                    contextlib.suppress(NotImplementedError),  # where signals cannot be waited for
+                    anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+                ):
+                    async for _ in signals:
+                        let_go()
+                        tasks.cancel_scope.cancel()
+
+            tasks.start_soon(listen)
+            await serve()
+            tasks.cancel_scope.cancel()
+
+    try:
+        anyio.run(main)
+    except BaseExceptionGroup as group:
+        problem = _first(group)
+        if not isinstance(problem, MetierError | OSError | KeyboardInterrupt):
+            raise
+        raise problem from None
+    return 0
+
+
+class _Input:
+    """Standard input with an end that we can bring about: nothing interrupts a read that waits for the client."""
+
+    def __init__(self) -> None:
+        self._client = os.dup(0)
+        read, self._write = os.pipe()
+        os.dup2(read, 0)
+        os.close(read)
+        self._lock = threading.Lock()
+        self._has_ended = False
+        threading.Thread(target=self._pass_on, daemon=True, name="metier-stdin").start()
+
+    def _pass_on(self) -> None:
+        with contextlib.suppress(OSError):  # the server has ended before its client
+            while data := os.read(self._client, _PIECE):
+                while data:
+                    data = data[os.write(self._write, data) :]
+        self.end()
+
+    def end(self) -> None:
+        with self._lock:
+            if not self._has_ended:
+                self._has_ended = True
+                os.close(self._write)
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,207 @@
+"""Where each MCP client keeps its configuration, and what ours looks like in it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.config_text import with_entry_in_json, with_entry_in_toml
+from metier.cli.output import Style
+from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
+from metier.library.places import project_root
+from metier.library.trust import home_folder
+from metier.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
+_DEFAULTS = {"dialect": "runtime", "budget": 4_096, "ask": "", "deny": "", "scripts": "allow"}
+_WHO = ("agent", "tenant", "environment")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """An MCP client."""
+
+    title: str
+    project: str
+    """Its file in a project."""
+    user: Callable[[str], str]
+    """Its file for all projects of a user, by the user's home."""
+    section: str = "mcpServers"
+    """What servers are listed under."""
+    says_type: bool = True
+    """Whether an entry says that it is started, and spoken to over stdio."""
+    workspace: str = ""
+    """What stands for the project in a shared file; empty where the client starts servers there anyway."""
+    then: str = ""
+    """What is left to do."""
+
+
+def _code_folder(home: str) -> str:
+    """Where VS Code keeps what a user configures."""
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "Code", "User")
+    if sys.platform == "win32":
+        return os.path.join(os.environ.get("APPDATA") or home, "Code", "User")
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "Code", "User")
+
+
+CLIENTS = {
+    "claude-code": Client(
+        title="Claude Code",
+        project=".mcp.json",
+        user=lambda home: os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or home, ".claude.json"),
+        then="Start `claude`, and `/mcp` shows it; a server of a project has to be approved there once.",
+    ),
+    "cursor": Client(
+        title="Cursor",
+        project=".cursor/mcp.json",
+        user=lambda home: os.path.join(home, ".cursor", "mcp.json"),
+        workspace="${workspaceFolder}",
+        then="Restart Cursor, and switch it on in its settings.",
+    ),
+    "vscode": Client(
+        title="VS Code",
+        project=".vscode/mcp.json",
+        user=lambda home: os.path.join(_code_folder(home), "mcp.json"),
+        section="servers",
+        workspace="${workspaceFolder}",
+        then="Run `MCP: List Servers`, and start it there.",
+    ),
+    "codex": Client(
+        title="Codex",
+        project=".codex/config.toml",
+        user=lambda home: os.path.join(os.environ.get("CODEX_HOME") or os.path.join(home, ".codex"), "config.toml"),
+        section="mcp_servers",
+        says_type=False,
+        then="Start `codex`, and `/mcp` shows it; the file of a project counts where Codex trusts the project.",
+    ),
+    "gemini": Client(
+        title="Gemini CLI",
+        project=".gemini/settings.json",
+        user=lambda home: os.path.join(home, ".gemini", "settings.json"),
+        says_type=False,
+        then="Start `gemini`, and `/mcp` shows it.",
+    ),
+}
+
+
+def install(options: argparse.Namespace) -> int:
+    """Write the server into the configuration of a client, and say what is left to do."""
+    client = CLIENTS[options.install]
+    if options.http is not None or options.token is not None:
+        raise InvalidArgument(
+            "A client that starts the server itself needs neither --http nor --token.",
+            hint="Leave them out; for a server that runs already, `docs/how-to/mcp.md` shows what to write.",
+        )
+    if not _NAME(options.name):
+        raise InvalidArgument(
+            f"{options.name!r} cannot be the name of a server.", hint="Use letters, digits, `-` and `_`, at most 64."
+        )
+    root, file = _place(client, is_user=options.user)
+    before, after = _changed(client, root, file, options.name, _entry(client, root, options))
+    style, shown = Style(sys.stdout), Style.text(file, 4_096)
+    if before == after:
+        print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} already.")
+    elif options.dry_run:
+        print("\n".join(_difference(before, after, file)))
+    else:
+        Workspace(root).write(file, after.encode())
+        print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} now.")
+        print(client.then)
+    return 0
+
+
+def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
+    """The folder that nothing is written outside of, and the file in it."""
+    if not is_user:
+        root = str(project_root(Path.cwd()))
+        return root, os.path.join(root, *client.project.split("/"))
+    home = home_folder()
+    if home is None:
+        raise InvalidArgument("You have no home folder here.", hint="Leave out --user.")
+    file = os.path.abspath(client.user(os.path.abspath(home)))
+    root = os.path.realpath(home)
+    for start in (os.path.abspath(home), root):
+        if file.startswith(start + os.sep):
+            return root, root + file[len(start) :]
+    os.makedirs(os.path.dirname(file), exist_ok=True)
+    return os.path.realpath(os.path.dirname(file)), os.path.join(
+        os.path.realpath(os.path.dirname(file)), os.path.basename(file)
+    )
+
+
+def _changed(client: Client, root: str, file: str, name: str, entry: dict[str, Any]) -> tuple[str, str]:
+    """The text of a file as it is, and as it would be."""
+    try:
+        before = Workspace(root).read(file).data.decode()
+    except FileMissing:
+        before = ""
+    except UnicodeDecodeError:
+        raise FileRefused(f"{file} is not UTF-8.", hint="Mend it, and try again.", path=file) from None
+    change = with_entry_in_toml if file.endswith(".toml") else with_entry_in_json
+    try:
+        after = change(before, client.section, name, entry)
+        after.encode()
+    except MetierError as error:
+        raise FileRefused(
+            f"{file} was left as it is. {error.message}", hint=error.hint or "Mend it, and try again.", path=file
+        ) from None
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            "A path with bytes that are no text cannot be written down.", hint="Name it without."
+        ) from None
+    return before, after
+
+
+def _entry(client: Client, root: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What the client is told to start."""
+    entry: dict[str, Any] = {"type": "stdio"} if client.says_type else {}
+    return {**entry, "command": _program(is_user=options.user), "args": ["mcp", *_arguments(client, root, options)]}
+
+
+def _program(*, is_user: bool) -> str:
+    """How to start this program: by its name in a file that others get too, if that is enough to find it."""
+    script = os.path.abspath(sys.argv[0])
+    if os.path.basename(script).partition(".")[0] != "metier" or not os.path.isfile(script):
+        beside = os.path.join(os.path.dirname(sys.executable), "metier")
+        script = shutil.which("metier") or beside
+    return script if is_user or shutil.which("metier") is None else "metier"
+
+
+def _arguments(client: Client, root: str, options: argparse.Namespace) -> Iterator[str]:
+    def path(text: str) -> str:
+        absolute = os.path.realpath(text)
+        if options.user or not (absolute + os.sep).startswith(root + os.sep):
+            return absolute
+        below = os.path.relpath(absolute, root).replace(os.sep, "/")
+        start = client.workspace or "."
+        return start if below == "." else f"{start}/{below}"
+
+    for folder in (*(options.skills_before or ()), *(options.skills_after or ())):
+        yield from ("--skills", path(folder))
+    if options.workspace is not None:
+        yield from ("--workspace", path(options.workspace))
+    elif client.workspace and not options.user:
+        yield from ("--workspace", client.workspace)
+    for word, default in _DEFAULTS.items():
+        if getattr(options, word) != default:
+            yield from (f"--{word}", str(getattr(options, word)))
+    for word in _WHO:
+        if getattr(options, word, None):
+            yield from (f"--{word}", getattr(options, word))
+
+
+def _difference(before: str, after: str, file: str) -> Iterator[str]:
+    shown = Style.text(file, 4_096)
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), shown, shown, lineterm="")
+    return (Style.text(line, 10_000) for line in lines)

@@ -1,0 +1,66 @@
+"""The person at the terminal, asked before something happens that policy says to ask about."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, TextIO
+
+from metier.cli.output import Style
+from metier.cli.screen import harmless
+from metier.guard import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard import Action, Decision
+
+_LOOK_EVERY = 0.2
+"""Seconds between two looks at whether the question still stands."""
+
+
+class Person:
+    """Asks at the terminal, one question at a time; where there is no terminal, the answer is no."""
+
+    def __init__(self) -> None:
+        self._asking = threading.Lock()
+
+    def __call__(self, action: Action, decision: Decision) -> bool:
+        """Whether it may happen. Called from a worker thread."""
+        style = Style(sys.stderr)
+        question = harmless(Question.about(action, decision).text)
+        with self._asking, _terminal() as terminal:
+            if terminal is None:
+                print(f"{style.warn('not asked')}: {question} Nobody is at a terminal here.", file=sys.stderr)
+                return False
+            print(f"{style.warn('?')} {question}\n  Allow it this time? [y/N] ", end="", file=sys.stderr, flush=True)
+            return _line(terminal).strip().lower() in ("y", "yes")
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[TextIO | None]:
+    """Where a person types, also when what this command reads comes from elsewhere."""
+    if sys.stdin.isatty():
+        yield sys.stdin
+        return
+    try:
+        terminal = open("CONIN$" if os.name == "nt" else "/dev/tty", encoding=sys.stdin.encoding)  # noqa: SIM115
+    except OSError:
+        yield None
+        return
+    with terminal:
+        yield terminal
+
+
+def _line(terminal: TextIO) -> str:
+    """What is typed, until the line or the run ends."""
+    if os.name != "nt":
+        import select
+
+        from anyio.from_thread import check_cancelled
+
+        while not select.select([terminal], [], [], _LOOK_EVERY)[0]:
+            check_cancelled()
+    return terminal.readline()

@@ -1,0 +1,68 @@
+"""`metier sync`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_json
+from metier.errors import InvalidArgument
+from metier.hub import sync_to
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from metier.hub import Step, Synced
+
+_MARKS = {"added": "+", "updated": "~", "removed": "-", "conflict": "!", "failed": "!"}
+
+
+def run(options: argparse.Namespace) -> int:
+    folders, only = several(options.to), several(options.only)
+    if not folders:
+        raise InvalidArgument("No folder was named.", hint="Write `--to .claude/skills,.agents/skills`.")
+    library = library_of(options)
+    done = [sync_to(library, folder, only=only, dry_run=options.dry_run) for folder in folders]
+    if options.json:
+        print_json({"dry_run": options.dry_run, "folders": [_shape(one) for one in done]})
+    else:
+        for one in done:
+            _tell(one, is_rehearsal=options.dry_run)
+    return 0 if all(one.is_fine for one in done) else 1
+
+
+def several(texts: Sequence[str] | None) -> list[str]:
+    """Words that stand behind an option, once each: separated by commas, or by giving the option again."""
+    words = [word.strip() for text in texts or () for word in text.split(",")]
+    return list(dict.fromkeys(word for word in words if word))
+
+
+def _shape(done: Synced) -> dict[str, Any]:
+    return {"folder": done.folder, "ok": done.is_fine, "skills": [asdict(step) for step in done.steps]}
+
+
+def _tell(done: Synced, *, is_rehearsal: bool) -> None:
+    style = Style(sys.stdout)
+    paint = {"added": style.good, "updated": style.good, "conflict": style.bad, "failed": style.bad}
+    for step in done.steps:
+        mark = _MARKS.get(step.done)
+        if mark is not None:
+            reason = f"  {style.dim(Style.text(step.reason, 1_000))}" if step.reason and not step.is_problem else ""
+            print(f"{paint.get(step.done, style.warn)(mark)} {Style.text(step.skill)}{reason}")
+    for step in done.steps:
+        if step.is_problem or step.done == "left out":
+            _explain(step)
+    counts = {kind: sum(step.done == kind for step in done.steps) for kind in dict.fromkeys(s.done for s in done.steps)}
+    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "nothing to do"
+    would = " Nothing was written: this was a rehearsal." if is_rehearsal else ""
+    print(style.dim(f"{Style.text(done.folder, 4_096)}: {plural(len(done.steps), 'skill')}, {said}.{would}"))
+
+
+def _explain(step: Step) -> None:
+    style = Style(sys.stderr)
+    paint = style.bad if step.is_problem else style.warn
+    words = f"{Style.text(step.skill)}: {Style.text(step.reason, 1_000)} {Style.text(step.hint, 1_000)}"
+    print(f"{paint(step.done)}: {words.rstrip()}", file=sys.stderr)

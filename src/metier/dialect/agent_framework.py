@@ -1,0 +1,174 @@
+"""Skills for Microsoft's Agent Framework: a context provider with tools, instructions for every call, and a gate."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio.to_thread
+from agent_framework import Agent, ChatMiddleware, ContextProvider, FunctionMiddleware, FunctionTool
+
+from metier.dialect import skills as seam
+from metier.dialect.providers import as_text
+from metier.tools import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from agent_framework import ChatContext, FunctionInvocationContext
+
+    from metier.dialect.operations import Spawn
+    from metier.dialect.skills import Kit, Where
+    from metier.session import ActiveSkill, Session
+
+Models: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
+"""The models of the agent's client that skills may ask for by name (`model: opus`), or a function that knows them."""
+
+
+class Skills(ContextProvider):
+    """Gives an agent skills: `Agent(client, context_providers=[Skills("skills")])`.
+
+    Every conversation has a session of its own, kept by the id of the framework's `AgentSession`. All tools of the
+    agent are under the rules of the active skills.
+    """
+
+    def __init__(
+        self,
+        library: Where | None = None,
+        *,
+        models: Models | None = None,
+        spawn: Spawn | None = None,
+        **options: Any,
+    ) -> None:
+        """`options` are those of `metier.dialect.Skills`: `policy`, `approve`, `workspace` and more.
+
+        `models` says what models of the same client skills may switch to, without it to none. `spawn` runs skills with
+        `context: fork`; by default an agent does that has the client and tools of this one.
+        """
+        super().__init__("metier")
+        self.seam = seam.Skills(library, **options)
+        self._models = models
+        self._spawn = spawn
+
+    async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
+        """Give a run what its conversation has."""
+        run = _Run(agent, self)
+        run.kit = await anyio.to_thread.run_sync(lambda: self.kit(session.session_id, self._spawn or run.spawn))
+        run.prompt = context.input_messages[-1].text if context.input_messages else None
+        context.extend_tools(self.source_id, [_tool(tool, run.kit) for tool in run.kit.tools])
+        context.extend_middleware(self.source_id, [_Calls(run), _Models(run)])
+
+    def kit(self, conversation: str, spawn: Spawn) -> Kit:
+        """What an agent has in a conversation."""
+        return self.seam.kit(conversation, spawn=spawn)
+
+    def model(self, name: str) -> str | None:
+        """The model that a skill asks for by name; None where there is no such model here."""
+        return self._models(name) if callable(self._models) else (self._models or {}).get(name)
+
+
+class _Run:
+    """Skills in one run."""
+
+    kit: Kit
+    prompt: str | None
+
+    def __init__(self, agent: Any, skills: Skills) -> None:
+        self.agent = agent
+        self.skills = skills
+        self.calling: FunctionInvocationContext | None = None
+
+    async def spawn(self, skill: ActiveSkill, task: str, session: Session) -> str:
+        """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
+        assert self.calling is not None
+        own = ("conversation_id", "instructions", "response_format", "tools")
+        options: Any = {name: value for name, value in self.agent.default_options.items() if name not in own}
+        child = Agent(
+            self.agent.client,
+            name=skill.name,
+            tools=[tool for tool in self.calling.tools or [] if not self.kit.owns(getattr(tool, "name", ""))],
+            default_options=options,
+            context_providers=[_Child(self.skills, session)],
+            middleware=[one for one in self.agent.middleware or () if isinstance(one, FunctionMiddleware)],
+        )
+        given = {name: value for name, value in self.calling.kwargs.items() if name != "session"}
+        return (await child.run(task or seam.BEGIN, function_invocation_kwargs=given)).text
+
+
+class _Child(Skills):
+    """Skills in an agent that runs one skill."""
+
+    def __init__(self, parent: Skills, session: Session) -> None:
+        vars(self).update(vars(parent))
+        self._session = session
+
+    def kit(self, conversation: str, spawn: Spawn) -> Kit:
+        return self.seam.kit_in(self._session, spawn=spawn)
+
+
+class _Models(ChatMiddleware):
+    """Gives every model call the instructions, and the model that an active skill asks for."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        kit = self._run.kit
+        # A copy: the same options come again with the next call.
+        options = dict(context.options or {})
+        options["instructions"] = _with(options.get("instructions"), kit.instructions(self._run.prompt))
+        model = self._run.skills.model(kit.model) if kit.model else None
+        if model:
+            options["model"] = model
+        # What the provider runs on its own side cannot be refused afterwards, so it is left out where it is forbidden.
+        options["tools"] = [tool for tool in options.get("tools") or () if _may_use(kit, tool)]
+        context.options = options
+        await call_next()
+
+
+class _Calls(FunctionMiddleware):
+    """Lets calls through, or refuses them, whoever the tool comes from."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        self._run.calling = context
+        kit, name, given = self._run.kit, context.function.name, context.arguments
+        arguments = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+
+        async def call() -> Any:
+            await call_next()
+            return context.result
+
+        if kit.owns(name):
+            made: Any = await kit.execute(name, arguments)
+        else:
+            made = await kit.around(name, arguments, call)
+        if isinstance(made, ToolResult):
+            context.result = as_text(made)
+
+
+def _tool(tool: Any, kit: Kit) -> FunctionTool:
+    async def call(**arguments: Any) -> str:
+        return as_text(await kit.execute(tool.name, arguments))
+
+    schema = copy.deepcopy(dict(tool.parameters))
+    return FunctionTool(name=tool.name, description=tool.description, input_model=schema, func=call)
+
+
+def _may_use(kit: Kit, tool: Any) -> bool:
+    if isinstance(tool, FunctionTool):
+        return True
+    named = tool if isinstance(tool, Mapping) else vars(tool) if hasattr(tool, "__dict__") else {}
+    return kit.session.may_call(str(named.get("name") or named.get("type") or type(tool).__name__), {})
+
+
+def _with(own: Any, text: str) -> Any:
+    """The agent's own instructions, whatever form they have, and a text after them."""
+    if not text or not own:
+        return own or text
+    if isinstance(own, str):
+        return f"{own}\n\n{text}"
+    return [*([own] if isinstance(own, Mapping) else own), text]

@@ -1,0 +1,246 @@
+"""Skills for LangChain and LangGraph: a middleware with tools, instructions for every model call, and a gate."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeAlias
+from weakref import WeakKeyDictionary
+
+import anyio.to_thread
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain.chat_models import init_chat_model
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from langgraph.types import interrupt
+
+from metier._log import logger
+from metier.dialect import skills as seam
+from metier.dialect.providers import as_text, definitions
+from metier.guard import Answers
+from metier.tools import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from langchain.agents.middleware.types import ModelRequest, ModelResponse
+    from langchain.tools.tool_node import ToolCallRequest
+    from langgraph.types import Command
+
+    from metier.dialect.operations import Spawn
+    from metier.dialect.skills import Kit, Where
+    from metier.session import ActiveSkill, Session
+
+log = logger("metier.dialect")
+
+Models: TypeAlias = Mapping[str, BaseChatModel | str] | Callable[[str], BaseChatModel | str | None]
+"""The models that skills may ask for by name (`model: opus`), or a function that knows them."""
+
+
+class _State(AgentState[Any]):
+    metier_conversation: NotRequired[Annotated[str, PrivateStateAttr]]
+
+
+class Skills(AgentMiddleware[Any, Any, Any]):
+    """Gives an agent skills: `create_agent(model, tools, middleware=[Skills("skills")])`. Put it last in the list.
+
+    Every thread has a session of its own, kept by LangGraph's `thread_id`; a run without one has a session that ends
+    with it. All tools of the agent are under the rules of the active skills.
+    """
+
+    state_schema = _State
+
+    def __init__(
+        self,
+        library: Where | None = None,
+        *,
+        models: Models | None = None,
+        defer: bool = False,
+        spawn: Spawn | None = None,
+        **options: Any,
+    ) -> None:
+        """`options` are those of `metier.dialect.Skills`: `policy`, `dialect`, `workspace` and more.
+
+        `models` says what models skills may switch to; by default any that `init_chat_model` knows. With `defer`, a
+        call that somebody must agree to interrupts the graph, and `Command(resume=True)` agrees. `spawn` runs skills
+        with `context: fork`; by default an agent does that has the model and tools of this one.
+        """
+        super().__init__()
+        self.seam = seam.Skills(library, **options)
+        self._models = models
+        self._defer = defer
+        self._spawn = spawn
+        self._agents: WeakKeyDictionary[Session, ModelRequest[Any]] = WeakKeyDictionary()
+
+    # --- conversations ------------------------------------------------------------------------------------------
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Begin a conversation for a run that belongs to no thread."""
+        return None if runtime.execution_info.thread_id else {"metier_conversation": uuid.uuid4().hex}
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        """End the conversation of a run that belongs to no thread."""
+        if not runtime.execution_info.thread_id:
+            self.seam.end(state["metier_conversation"])
+
+    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool) -> Kit:
+        async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
+            return await self._spawned(kit, in_loop, skill, task, session)
+
+        where: Any = request.runtime
+        state: Any = request.state
+        # The last part of the name space is this node's; what stands before it is the agent's inside a larger graph.
+        inside = where.execution_info.checkpoint_ns.rpartition("|")[0]
+        thread = where.execution_info.thread_id
+        conversation = f"{thread}|{inside}".rstrip("|") if thread else state["metier_conversation"]
+        kit = self.seam.kit(conversation, spawn=self._spawn or spawn)
+        return kit
+
+    # --- model calls --------------------------------------------------------------------------------------------
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Give the model the tools, the instructions, and the place of another model that an active skill asks for."""
+        return handler(self._prepared(request, in_loop=False))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """The same, asynchronously."""
+        return await handler(await anyio.to_thread.run_sync(lambda: self._prepared(request, in_loop=True)))
+
+    def _prepared(self, request: ModelRequest[Any], in_loop: bool) -> ModelRequest[Any]:
+        kit = self._kit(request, in_loop)
+        self._agents[kit.session] = request
+        asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
+        # What the provider runs on its own side cannot be refused afterwards, so it is left out where it is forbidden.
+        others = [tool for tool in request.tools if not isinstance(tool, dict) or _may_use(kit, tool)]
+        return request.override(
+            model=_model(kit.model, self._models) or request.model,
+            tools=[*others, *definitions(kit.tools, "openai")],
+            system_message=_with(request.system_message, kit.instructions(asked[-1] if asked else None)),
+        )
+
+    # --- tool calls ---------------------------------------------------------------------------------------------
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Let a call through, or refuse it, whoever the tool comes from."""
+
+        async def call() -> ToolMessage | Command[Any]:
+            return await anyio.to_thread.run_sync(handler, request)
+
+        # Not `anyio.run`, which takes this thread for that of an event loop further out.
+        return asyncio.run(self._passed(request, call, False))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """The same, asynchronously."""
+        return await self._passed(request, lambda: handler(request), True)
+
+    async def _passed(
+        self, request: ToolCallRequest, call: Callable[[], Awaitable[ToolMessage | Command[Any]]], in_loop: bool
+    ) -> ToolMessage | Command[Any]:
+        kit = await anyio.to_thread.run_sync(self._kit, request, in_loop)
+        name, arguments = request.tool_call["name"], request.tool_call["args"]
+        given: dict[str, bool] = {}
+        while True:
+            answers = Answers(given) if self._defer else None
+            if kit.owns(name):
+                made: Any = await kit.execute(name, arguments, answers=answers)
+            else:
+                made = await self._around(kit, request, call, answers)
+            if answers is None or not answers.open:
+                break
+            # Raises until the graph is resumed, and then gives the answer.
+            agreed = interrupt({"tool": name, "questions": [one.text for one in answers.open]})
+            given |= {one.id: agreed is True for one in answers.open}
+        if not isinstance(made, ToolResult):
+            return made  # type: ignore[no-any-return]
+        status: Any = "success" if made.success else "error"
+        return ToolMessage(as_text(made), name=name, tool_call_id=request.tool_call["id"], status=status)
+
+    @staticmethod
+    async def _around(
+        kit: Kit, request: ToolCallRequest, call: Callable[[], Awaitable[Any]], answers: Answers | None
+    ) -> Any:
+        async def made() -> Any:
+            message = await call()
+            if getattr(message, "status", None) == "error":
+                raise _ToolFailed(message)
+            return message
+
+        try:
+            return await kit.around(request.tool_call["name"], request.tool_call["args"], made, answers=answers)
+        except _ToolFailed as failed:
+            return failed.message
+
+    # --- skills that run in an agent of their own ---------------------------------------------------------------
+
+    async def _spawned(self, parent: Kit, in_loop: bool, skill: ActiveSkill, task: str, session: Session) -> str:
+        """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
+        has = self._agents[parent.session]
+        child = create_agent(has.model, has.tools, middleware=[_Child(self, session)], checkpointer=False)
+        asked: Any = {"messages": [HumanMessage(task or seam.BEGIN)]}
+        context = has.runtime.context
+        if in_loop:
+            done = await child.ainvoke(asked, context=context)
+        else:
+            done = await anyio.to_thread.run_sync(lambda: child.invoke(asked, context=context))
+        return str(done["messages"][-1].text)
+
+
+class _ToolFailed(Exception):
+    """A tool that says of itself that it failed, so that its record says so too."""
+
+    def __init__(self, message: Any) -> None:
+        super().__init__(str(getattr(message, "content", "")))
+        self.message = message
+
+
+class _Child(Skills):
+    """Skills in an agent that runs one skill."""
+
+    def __init__(self, parent: Skills, session: Session) -> None:
+        vars(self).update(vars(parent))
+        # Whoever would have to be asked waits for the parent's call, which cannot be interrupted in the middle.
+        self._defer = False
+        self._session = session
+
+    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool) -> Kit:
+        async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
+            return await self._spawned(kit, in_loop, skill, task, session)
+
+        kit = self.seam.kit_in(self._session, spawn=self._spawn or spawn)
+        return kit
+
+
+def _may_use(kit: Kit, tool: dict[str, Any]) -> bool:
+    return kit.session.may_call(str(tool.get("name") or tool.get("type")), {})
+
+
+def _with(message: SystemMessage | None, text: str) -> SystemMessage | None:
+    """The agent's own system message, and a text after it."""
+    if not text or message is None:
+        return SystemMessage(text) if text else message
+    if isinstance(message.content, str):
+        return SystemMessage(f"{message.content}\n\n{text}")
+    return SystemMessage([*message.content, {"type": "text", "text": text}])
+
+
+def _model(name: str | None, models: Models | None) -> BaseChatModel | None:
+    """The model that a skill asks for; None, with a warning, where there is no such model here."""
+    if name is None:
+        return None
+    try:
+        known = models(name) if callable(models) else name if models is None else models.get(name)
+        return init_chat_model(known) if isinstance(known, str) else known
+    except (ValueError, ImportError) as error:
+        log.warning("the model %r that a skill asks for is not available: %s", name, error)
+        return None

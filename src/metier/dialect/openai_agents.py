@@ -1,0 +1,225 @@
+"""Skills for the OpenAI Agents SDK: an agent with tools, instructions for every turn, and a gate before all tools."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import uuid
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+import anyio.to_thread
+from agents import Agent, ApplyPatchTool, CustomTool, FunctionTool, LocalShellTool, Model, Runner, ShellTool
+from agents.editor import ApplyPatchResult
+from agents.tracing import get_current_trace
+
+from metier.dialect import skills as seam
+from metier.dialect.providers import as_text
+from metier.tools import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from agents import RunContextWrapper, Tool
+    from agents.tool_context import ToolContext
+
+    from metier.dialect.operations import Spawn
+    from metier.dialect.skills import Kit, Where
+    from metier.session import ActiveSkill, Session
+
+Models: TypeAlias = Mapping[str, Model | str] | Callable[[str], Model | str | None]
+"""The models that skills may ask for by name (`model: opus`), or a function that knows them."""
+
+AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
+AnyTool = TypeVar("AnyTool")
+
+_turn: ContextVar[tuple[Agent[Any], Kit] | None] = ContextVar("metier_turn", default=None)
+_calling: ContextVar[ToolContext[Any]] = ContextVar("metier_calling")
+
+
+class Skills:
+    """Gives an agent skills: `agent = Skills("skills").equip(Agent(...))`.
+
+    Every conversation has a session of its own for each agent, kept by `RunConfig(group_id=...)` or by what
+    `conversation` says of a run; a run without either has a session that ends with it. All tools of the agent are under
+    the rules of the active skills.
+    """
+
+    def __init__(
+        self,
+        library: Where | None = None,
+        *,
+        conversation: Callable[[RunContextWrapper[Any]], str | None] | None = None,
+        models: Models | None = None,
+        spawn: Spawn | None = None,
+        **options: Any,
+    ) -> None:
+        """`options` are those of `metier.dialect.Skills`: `policy`, `approve`, `workspace` and more.
+
+        `models` says what models skills may switch to, without it to none; a model in the `RunConfig` is always kept.
+        `spawn` runs skills with `context: fork`; by default an agent does that has the model and tools of this one.
+        """
+        self.seam = seam.Skills(library, **options)
+        self._conversation = conversation
+        self._models = models
+        self._spawn = spawn
+        self._runs: weakref.WeakKeyDictionary[RunContextWrapper[Any], str] = weakref.WeakKeyDictionary()
+        self._over: deque[str] = deque()
+
+    def equip(self, agent: AnyAgent) -> AnyAgent:
+        """The same agent with skills; the given one stays as it is."""
+        return _equipped(agent, self)
+
+    def kit(self, agent: Agent[Any], run: RunContextWrapper[Any], spawn: Spawn) -> Kit:
+        """What an agent has in the conversation that a run belongs to."""
+        while self._over:
+            self.seam.end(self._over.popleft())
+        return self.seam.kit(self._id(agent, run), spawn=self._spawn or spawn)
+
+    def _id(self, agent: Agent[Any], run: RunContextWrapper[Any]) -> str:
+        named = self._conversation(run) if self._conversation else getattr(get_current_trace(), "group_id", None)
+        if named:
+            # Agents that work for one another in a conversation do not share what they have loaded.
+            return f"{named}|{agent.name}"
+        if run not in self._runs:
+            self._runs[run] = uuid.uuid4().hex
+            # Only noted: this is called wherever the run happens to be forgotten.
+            weakref.finalize(run, self._over.append, self._runs[run]).atexit = False
+        return self._runs[run]
+
+    def model(self, name: str) -> Model | str | None:
+        """The model that a skill asks for by name; None where there is no such model here."""
+        return self._models(name) if callable(self._models) else (self._models or {}).get(name)
+
+
+class _Equipped(Agent[Any]):
+    """An agent with skills. It is asked for its tools before each model call, and for its model afterwards."""
+
+    metier: ClassVar[Skills]
+    metier_session: ClassVar[Session | None] = None
+
+    async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        kit = await self._metier_kit(run_context)
+        _turn.set((self, kit))
+        others = [_gated(tool, kit) for tool in await super().get_all_tools(run_context)]
+        return [*(tool for tool in others if tool is not None), *(_own(tool, kit) for tool in kit.tools)]
+
+    async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
+        own = await super().get_system_prompt(run_context)
+        kit = await self._metier_kit(run_context)
+        return "\n\n".join(text for text in (own, kit.instructions(_asked(run_context))) if text) or None
+
+    @property
+    def model(self) -> Model | str | None:
+        own: Model | str | None = vars(self).get("model")
+        turn = _turn.get()
+        wanted = turn[1].model if turn is not None and turn[0] is self else None
+        return (self.metier.model(wanted) if wanted else None) or own
+
+    @model.setter
+    def model(self, model: Model | str | None) -> None:
+        vars(self)["model"] = model
+
+    async def _metier_kit(self, run: RunContextWrapper[Any]) -> Kit:
+        if self.metier_session is not None:
+            return self.metier.seam.kit_in(self.metier_session, spawn=self._metier_spawn)
+        return await anyio.to_thread.run_sync(self.metier.kit, self, run, self._metier_spawn)
+
+    async def _metier_spawn(self, skill: ActiveSkill, task: str, session: Session) -> str:
+        """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
+        calling = _calling.get()
+        alone: Any = {"instructions": None, "prompt": None, "handoffs": [], "output_type": None}
+        child = _equipped(self.clone(name=skill.name, tool_use_behavior="run_llm_again", **alone), self.metier, session)
+        done = await Runner.run(
+            child, task or seam.BEGIN, context=calling.context, run_config=calling.run_config, max_turns=None
+        )
+        return str(done.final_output)
+
+
+def _equipped(agent: AnyAgent, skills: Skills, session: Session | None = None) -> AnyAgent:
+    # Class variables, as they outlast `clone` and are no part of the agent's data.
+    kind = type(agent)
+    plain = kind.__mro__[2] if issubclass(kind, _Equipped) else kind
+    equipped = copy.copy(agent)
+    equipped.__class__ = type(plain.__name__, (_Equipped, plain), {"metier": skills, "metier_session": session})
+    return equipped
+
+
+def _own(tool: Any, kit: Kit) -> FunctionTool:
+    async def invoke(context: ToolContext[Any], arguments: str) -> str:
+        _calling.set(context)
+        return as_text(await kit.execute(tool.name, arguments))
+
+    return FunctionTool(
+        tool.name, tool.description, copy.deepcopy(dict(tool.parameters)), invoke, strict_json_schema=False
+    )
+
+
+def _gated(tool: Tool, kit: Kit) -> Tool | None:
+    """A tool of the agent behind the gate; None for one that cannot be put there and must not be used now."""
+    if isinstance(tool, FunctionTool):
+        return _changed(tool, on_invoke_tool=_around(kit, tool.name, tool.on_invoke_tool, lambda _, given: given))
+    if isinstance(tool, CustomTool):
+        invoke = _around(kit, tool.name, tool.on_invoke_tool, lambda _, given: {"input": given})
+        return _changed(tool, on_invoke_tool=invoke)
+    if isinstance(tool, ShellTool) and tool.executor is not None:
+        run = _around(kit, tool.name, tool.executor, lambda call: {"command": "\n".join(call.data.action.commands)})
+        return _changed(tool, executor=run)
+    if isinstance(tool, LocalShellTool):
+        run = _around(kit, tool.name, tool.executor, lambda call: {"command": _joined(call.data.action.command)})
+        return _changed(tool, executor=run)
+    if isinstance(tool, ApplyPatchTool):
+        return _changed(tool, editor=_Editor(tool.editor, kit))
+    # What the provider runs on its own side cannot be refused afterwards.
+    return tool if kit.session.may_call(tool.name, {}) else None
+
+
+def _around(
+    kit: Kit, name: str, call: Callable[..., Any], arguments: Callable[..., Any], refused: Any = as_text
+) -> Callable[..., Awaitable[Any]]:
+    async def gated(*given: Any) -> Any:
+        async def made() -> Any:
+            found = call(*given)
+            return await found if inspect.isawaitable(found) else found
+
+        result = await kit.around(name, arguments(*given), made)
+        return refused(result) if isinstance(result, ToolResult) else result
+
+    return gated
+
+
+class _Editor:
+    """An editor of files behind the gate."""
+
+    def __init__(self, editor: Any, kit: Kit) -> None:
+        def gated(name: str, call: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+            return _around(kit, name, call, lambda operation: {"path": operation.path}, _failed)
+
+        self.create_file = gated("Write", editor.create_file)
+        self.update_file = gated("Edit", editor.update_file)
+        self.delete_file = gated("Write", editor.delete_file)
+
+
+def _failed(result: ToolResult) -> ApplyPatchResult:
+    return ApplyPatchResult(status="failed", output=as_text(result))
+
+
+def _changed(tool: AnyTool, **changes: Any) -> AnyTool:
+    changed = copy.copy(tool)
+    vars(changed).update(changes)
+    return changed
+
+
+def _joined(command: list[str]) -> str:
+    import shlex
+
+    return shlex.join(command)
+
+
+def _asked(run: RunContextWrapper[Any]) -> str | None:
+    """What the user asked for last, where it is plain text."""
+    said = [item.get("content") for item in run.turn_input if isinstance(item, dict) and item.get("role") == "user"]
+    return said[-1] if said and isinstance(said[-1], str) else None

@@ -1,0 +1,285 @@
+"""The skills of a library as plain folders, for clients that read nothing but disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import posixpath
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier.errors import FileRefused, MetierError, PackageTooLarge, SkillChanged
+from metier.guard import Action, Actor, Guard, Subject, current_user
+from metier.hub.target import Copy, File, Target, is_folder_name
+from metier.session.active import subject_of
+from metier.skill import FolderPackage
+from metier.skill.files import DigestEntry, digest_of
+from metier.skill.folder import is_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metier.find.library import Library
+    from metier.library import Entry
+    from metier.skill import Package
+    from metier.skill.files import PackageFile
+
+Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "conflict", "failed"]
+
+_MAX_LINKS = 16
+_CHANGED = "It was changed here since it was written, and stays as it is."
+_THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
+_MOVE = "Move it away, or take it into the library, and sync again."
+_TRUST = "`metier trust` trusts the skills of this project."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one skill."""
+
+    skill: str
+    done: Done
+    reason: str = ""
+    """Why it was left out, or not written."""
+    hint: str = ""
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether somebody has to do something about it."""
+        return self.done in ("conflict", "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """What became of all skills in one folder."""
+
+    folder: str
+    steps: tuple[Step, ...]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether everything is as it should be."""
+        return not any(step.is_problem for step in self.steps)
+
+
+def sync_to(
+    library: Library,
+    to: str | os.PathLike[str],
+    *,
+    only: Sequence[str] = (),
+    guard: Guard | None = None,
+    dry_run: bool = False,
+) -> Synced:
+    """Write the skills of a library into a folder, each as a folder of its own, and keep them as the library has them.
+
+    Only what sync itself wrote is changed or removed, and only while nobody changed it since. What the policy of
+    `guard` blocks is not written, nor are skills that nobody vouches for. With `only`, other skills stay as they are.
+
+    >>> import tempfile
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
+    >>> folder = os.path.realpath(tempfile.mkdtemp())
+    >>> [(step.skill, step.done) for step in sync_to(library, folder).steps]
+    [('greet', 'added')]
+    """
+    target = Target(to)
+    wanted = _wanted(library, target, only)
+    run = _Run(library, target, guard or Guard(), wanted, is_partial=bool(only), dry_run=dry_run)
+    with contextlib.nullcontext() if dry_run else target.locked():
+        return Synced(folder=target.path, steps=run.steps())
+
+
+def _wanted(library: Library, target: Target, only: Sequence[str]) -> dict[str, Entry | None]:
+    """The skills to be there, by name; None for one that was asked for and is gone."""
+    found = dict(_originals(library))
+    if not only:
+        return dict(found)
+    wanted: dict[str, Entry | None] = {}
+    for name in only:
+        if name in found:
+            wanted[name] = found[name]
+        elif name in target.copies():
+            wanted[name] = None
+        else:
+            entry = library.get(name)
+            wanted[entry.name] = entry
+    return wanted
+
+
+def _originals(library: Library) -> Iterator[tuple[str, Entry]]:
+    """The skills as they would answer to their names if nothing had ever been synced.
+
+    A copy lies where the library looks for skills too, and may well outrank what it was made from.
+    """
+    seen: set[str] = set()
+    written: dict[str, Mapping[str, Copy]] = {}
+    for entry in library.snapshot.entries:
+        if entry.name in seen or entry.is_broken or entry.is_skipped or not entry.is_visible_to(library.caller):
+            continue
+        folder, name = os.path.split(os.path.dirname(entry.location))
+        if os.path.isabs(folder) and folder not in written:
+            try:
+                written[folder] = Target(folder).copies()
+            except MetierError:
+                written[folder] = {}
+        if name in written.get(folder, {}):
+            continue
+        seen.add(entry.name)
+        yield entry.name, entry
+
+
+class _Run:
+    """One look at everything that is to be in a folder, and at everything that is."""
+
+    def __init__(
+        self,
+        library: Library,
+        target: Target,
+        guard: Guard,
+        wanted: Mapping[str, Entry | None],
+        *,
+        is_partial: bool,
+        dry_run: bool,
+    ) -> None:
+        self._library, self._target, self._guard, self._wanted = library, target, guard, wanted
+        self._is_partial, self._dry_run = is_partial, dry_run
+        self._copies = target.copies()
+        self._actor = Actor(user=current_user())
+
+    def steps(self) -> tuple[Step, ...]:
+        names = {*self._wanted} if self._is_partial else {*self._wanted, *self._copies}
+        return tuple(self._step(name) for name in sorted(names))
+
+    def _step(self, name: str) -> Step:
+        try:
+            return self._settled(name, self._wanted.get(name))
+        except SkillChanged as error:
+            return Step(skill=name, done="conflict", reason=error.message, hint=error.hint)
+        except MetierError as error:
+            return Step(skill=name, done="failed", reason=error.message, hint=error.hint)
+        except OSError as error:
+            reason = f"It cannot be written: {error.strerror or error}."
+            return Step(skill=name, done="failed", reason=reason, hint="Check the disk and the permissions.")
+
+    def _settled(self, name: str, entry: Entry | None) -> Step:
+        if entry is None:
+            return self._removed(name, Step(skill=name, done="removed", reason="It is gone from the library."))
+        home = os.path.realpath(os.path.dirname(entry.location))
+        if is_inside(home, self._target.path):
+            return Step(skill=name, done="unchanged", reason="It lies there itself.")
+        if is_inside(self._target.path, home):
+            return Step(skill=name, done="left out", reason="The folder to write to is a part of it.")
+        if not is_folder_name(name):
+            return Step(skill=name, done="left out", reason="No folder can have its name.", hint="Give it a plain one.")
+        if entry.is_stale:
+            return Step(skill=name, done="left out", reason="Its file cannot be read now.", hint="`metier doctor`")
+        digest = self._library.digest(entry)
+        subject = subject_of(entry, digest)
+        against = self._against(name, subject)
+        return self._removed(name, against) if against is not None else self._written(name, entry, subject)
+
+    def _against(self, name: str, subject: Subject) -> Step | None:
+        decision = self._guard.decide(Action(point="install", skill=subject, by="user"))
+        if not decision.is_allowed:
+            return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
+        if not subject.trusted and self._guard.policy.untrusted != "allow":
+            reason = "It comes from a place that nobody vouches for."
+            return Step(skill=name, done="left out", reason=reason, hint=_TRUST)
+        return None
+
+    def _removed(self, name: str, step: Step) -> Step:
+        """Take away what was written of a skill that must not be there any more."""
+        copy = self._copies.get(name)
+        if copy is None:
+            return step
+        there = self._target.digest(name)
+        if there not in (None, copy.written):
+            return Step(skill=name, done="conflict", reason=f"{step.reason} {_CHANGED}", hint=_MOVE)
+        if not self._dry_run:
+            if there is not None:
+                # What is blocked may always be taken away, as it may be unloaded.
+                with self._passing("unload", Subject(name=name, digest=copy.digest)):
+                    self._target.remove(name, copy.written)
+            self._keep(name, None)
+        return replace(step, done="removed")
+
+    def _written(self, name: str, entry: Entry, subject: Subject) -> Step:
+        copy, there = self._copies.get(name), self._target.digest(name)
+        if there is not None and (copy is None or there != copy.written):
+            if there == subject.digest:
+                return Step(skill=name, done="unchanged")
+            return Step(skill=name, done="conflict", reason=_THEIRS if copy is None else _CHANGED, hint=_MOVE)
+        if copy is not None and there is not None and copy.digest == subject.digest:
+            return Step(skill=name, done="unchanged")
+        if not self._dry_run:
+            with self._passing("install", subject):
+                files = _files_of(entry, subject.digest)
+                written = self._target.put(name, files, over=there)
+                self._keep(name, Copy(digest=subject.digest, written=written))
+        return Step(skill=name, done="added" if there is None else "updated")
+
+    @contextlib.contextmanager
+    def _passing(self, point: Literal["install", "unload"], subject: Subject) -> Iterator[None]:
+        path = os.path.join(self._target.path, subject.name)
+        with self._guard.enter(Action(point=point, skill=subject, by="user", path=path), self._actor) as passage:
+            passage.require()
+            yield
+
+    def _keep(self, name: str, copy: Copy | None) -> None:
+        # After each step, so that a run that is cut short knows what it wrote.
+        if copy is None:
+            self._copies.pop(name, None)
+        else:
+            self._copies[name] = copy
+        self._target.keep(self._copies)
+
+
+def _files_of(entry: Entry, digest: str) -> dict[str, File]:
+    """The files of a skill, which together are what was decided about; links become copies of what they lead to."""
+    package = entry.package
+    listing = package.listing()
+    if listing.stopped_at is not None:
+        raise PackageTooLarge(
+            f"Skill {entry.name!r} has more than {listing.stopped_at}.", hint="Remove files that it does not need."
+        )
+    files: dict[str, File] = {}
+    links: dict[str, str] = {}
+    entries: list[DigestEntry] = []
+    for file in listing.files:
+        if file.kind == "link":
+            links[file.path] = _link_of(package, file.path)
+            entries.append(DigestEntry(file.path, "link", hashlib.sha256(os.fsencode(links[file.path])).digest()))
+        else:
+            files[file.path] = _read(package, file)
+            content = hashlib.sha256(files[file.path].data).digest()
+            entries.append(DigestEntry(file.path, "exec" if file.executable else "file", content))
+    if digest_of(entries) != digest:
+        raise SkillChanged(f"The files of skill {entry.name!r} changed while they were read.", hint="Try again.")
+    files |= {link: _led_to(link, links, files) for link in links}
+    # Clients look for this very name, and a skill may have it in small letters.
+    return {"SKILL.md" if path == entry.key.rpartition("/")[2] else path: file for path, file in files.items()}
+
+
+def _read(package: Package, file: PackageFile) -> File:
+    return File(data=package.read(file.path, limit=file.size), executable=file.executable)
+
+
+def _link_of(package: Package, path: str) -> str:
+    if not isinstance(package, FolderPackage):
+        raise FileRefused(f"{path!r} is a link.", hint="Replace it by a copy of the file.", path=path)
+    return os.readlink(os.path.join(package.root, *path.split("/")))
+
+
+def _led_to(link: str, links: Mapping[str, str], files: Mapping[str, File]) -> File:
+    """The file of the same skill that a link leads to."""
+    path = link
+    for _ in range(_MAX_LINKS):
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(path), links[path]))
+        if path in files:
+            return files[path]
+        if path not in links:
+            break
+    raise FileRefused(
+        f"{link!r} is a link that leads to no file of the skill.", hint="Replace it by a copy of the file.", path=link
+    )

@@ -1,0 +1,160 @@
+"""Approval by the person at the client: the question goes there, and the action happens after a yes.
+
+A client of the handshake protocols is asked while its request waits. A client of 2026-07-28 is sent the question in
+place of a result and makes the request again with an answer. In both, the action is decided about anew when the answer
+is there, and an answer counts for the question whose id that decision has, and for no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+
+from metier._log import logger
+from metier.errors import MetierError
+from metier.guard.approval import Answers
+from metier.serve.mcp.lines import is_modern
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp_types import InputResponseRequestParams
+
+    from metier.guard.approval import Question
+    from metier.serve.mcp.lines import Context
+
+log = logger("metier.serve")
+
+T = TypeVar("T")
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Allow it", "description": "Whether this may happen now."}},
+    "required": ["approve"],
+}
+MAX_ROUNDS = 8
+"""How often one request may ask; a call that has more to ask is refused."""
+MAX_OPEN = 1_000
+SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Questions that a client was sent, and what was answered in the same request before."""
+
+    about: str
+    questions: Mapping[str, str]
+    """The ids of the questions, by what the client calls them."""
+    given: Mapping[str, bool]
+    until: float
+
+
+class Questions:
+    """What clients were asked and have not answered yet. Each may be answered once, and for some minutes."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._asked: OrderedDict[str, _Asked] = OrderedDict()
+        self._clock = clock
+
+    async def settle(
+        self,
+        ctx: Context,
+        request: InputResponseRequestParams,
+        about: object,
+        attempt: Callable[[Answers | None], Awaitable[T]],
+    ) -> T | InputRequiredResult:
+        """Do what a request asks for, with the approval of the person at the client where it needs that.
+
+        `about` is what the request is for: an answer to a question of another request does not count. `attempt` must
+        change nothing while it has open questions. Where the client cannot ask anybody, it is told the refusal.
+        """
+        if not _can_ask(ctx):
+            return await attempt(None)
+        whole = [ctx.method, about]
+        given = self._answers(request, whole)
+        for _ in range(MAX_ROUNDS):
+            answers = Answers(given)
+            try:
+                made = await attempt(answers)
+            except MetierError:
+                if not answers.open:
+                    raise
+            else:
+                if not answers.open:
+                    return made
+            if is_modern(ctx):
+                return self._later(whole, answers.open, given)
+            given |= {question.id: await _answer(ctx, question) for question in answers.open}
+        return await attempt(None)
+
+    def _later(self, about: object, open_: list[Question], given: Mapping[str, bool]) -> InputRequiredResult:
+        state = secrets.token_urlsafe(24)
+        questions = {f"approve-{number}": question for number, question in enumerate(open_, 1)}
+        self._asked[state] = _Asked(
+            about=_digest(about),
+            questions={name: question.id for name, question in questions.items()},
+            given=dict(given),
+            until=self._clock() + SECONDS,
+        )
+        while len(self._asked) > MAX_OPEN:
+            self._asked.popitem(last=False)
+        requests = {name: ElicitRequest(params=_form(question)) for name, question in questions.items()}
+        return InputRequiredResult(input_requests=dict(requests), request_state=state)
+
+    def _answers(self, request: InputResponseRequestParams, about: object) -> dict[str, bool]:
+        """What a request answers; nothing where it answers no question that was asked about the same."""
+        asked = self._asked.pop(request.request_state or "", None)
+        if asked is None or asked.about != _digest(about) or asked.until < self._clock():
+            return {}
+        responses = request.input_responses or {}
+        found = {id_: _is_yes(responses[name]) for name, id_ in asked.questions.items() if name in responses}
+        return {**asked.given, **found}
+
+
+def _can_ask(ctx: Context) -> bool:
+    capabilities = ctx.session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    if elicitation is None or (elicitation.form is None and elicitation.url is not None):
+        return False
+    return is_modern(ctx) or ctx.session.can_send_request
+
+
+async def _answer(ctx: Context, question: Question) -> bool:
+    try:
+        with anyio.move_on_after(SECONDS):
+            return _is_yes(await ctx.session.elicit_form(_message(question), FORM, ctx.request_id))
+        return False
+    except (MCPError, ValueError) as error:
+        log.warning("asking the client failed: %s", type(error).__name__)
+        return False
+
+
+def _is_yes(response: object) -> bool:
+    """Whatever is not a plain yes is a no."""
+    return (
+        isinstance(response, ElicitResult)
+        and response.action == "accept"
+        and response.content is not None
+        and response.content.get("approve") is True
+    )
+
+
+def _form(question: Question) -> ElicitRequestFormParams:
+    return ElicitRequestFormParams(message=_message(question), requested_schema=FORM)
+
+
+def _message(question: Question) -> str:
+    return f"Métier asks before this happens: {question.text}"
+
+
+def _digest(about: object) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()

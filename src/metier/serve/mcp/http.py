@@ -1,0 +1,227 @@
+"""Over HTTP: an app that checks who asks and for what host, and a server that runs it."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import JSONResponse
+
+from metier.errors import InvalidArgument, PartMissing, SourceUnavailable
+from metier.serve.mcp.conversations import MAX_CONVERSATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mcp.server.lowlevel import Server
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from metier.serve.mcp.lines import Line
+    from metier.serve.mcp.server import SkillServer
+
+PATH = "/mcp"
+MAX_BODY = 4 * 1024 * 1024
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+ANY_HOST = "*"
+_GRACE_SECONDS = 2
+
+
+def app_of(
+    protocol: Server[Line],
+    *,
+    token: str | None,
+    allowed_hosts: Sequence[str] | None,
+    on_end: Callable[[str], object],
+) -> Starlette:
+    """The app. Requests may be for this machine and `allowed_hosts`; `*` is every host, where there is a token.
+
+    `on_end` is told the id of a session of the older protocols that its client has ended.
+    """
+    _check_token(token)
+    app = protocol.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MAX_BODY,
+        max_sessions=MAX_CONVERSATIONS,
+        transport_security=_security(token, allowed_hosts or ()),
+    )
+    app.add_middleware(_Ending, on_end=on_end)
+    if token is not None:
+        app.add_middleware(_Bearer, token=token)
+    return app
+
+
+def _check_token(token: str | None) -> None:
+    if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
+        raise InvalidArgument(
+            "The token is empty, or has characters that no header can have.",
+            hint="Make one with `python -c 'import secrets; print(secrets.token_urlsafe(32))'`.",
+        )
+
+
+def _security(token: str | None, allowed: Sequence[str]) -> TransportSecuritySettings:
+    if isinstance(allowed, str):
+        raise InvalidArgument("allowed_hosts is a list of names.", hint=f"Write allowed_hosts=[{allowed!r}].")
+    if ANY_HOST in allowed:
+        if token is None:
+            raise InvalidArgument(
+                "A server for every host name needs a token.", hint="Give a token, or name the hosts."
+            )
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    hosts = (*LOOPBACK, *allowed)
+    return TransportSecuritySettings(
+        allowed_hosts=[shape for host in hosts for shape in (host, f"{host}:*")],
+        allowed_origins=[
+            f"{scheme}://{shape}" for scheme in ("http", "https") for host in hosts for shape in (host, f"{host}:*")
+        ],
+    )
+
+
+class _Bearer:
+    """Lets through what has the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._has_token(scope):
+            answer = JSONResponse(
+                {"error": "unauthorized", "hint": "Send the header `Authorization: Bearer TOKEN`."},
+                status_code=401,
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _has_token(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._expected)
+
+
+class _Ending:
+    """Ends the conversation of a client that says it is done."""
+
+    def __init__(self, app: ASGIApp, on_end: Callable[[str], object]) -> None:
+        self._app = app
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "DELETE":
+            await self._app(scope, receive, send)
+            return
+        answered: list[int] = []
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answered.append(message["status"])
+            await send(message)
+
+        await self._app(scope, receive, noting)
+        ids = [value.decode("latin-1") for name, value in scope["headers"] if name == b"mcp-session-id"]
+        if ids and answered and answered[0] < 300:
+            await anyio.to_thread.run_sync(self._on_end, ids[0])
+
+
+async def serve(
+    server: SkillServer,
+    host: str,
+    port: int,
+    *,
+    token: str | None,
+    allowed_hosts: Sequence[str] | None,
+    on_ready: Callable[[str], object] | None,
+) -> None:
+    """Listen until cancelled, or until a signal says to stop."""
+    try:
+        import uvicorn
+    except ModuleNotFoundError:
+        raise PartMissing("Serving HTTP needs uvicorn.", hint="pip install 'metier[mcp]'") from None
+
+    if not _is_loopback(host) and token is None:
+        raise InvalidArgument(
+            f"{host!r} can be reached by other machines, and there is no token.",
+            hint="Give a token, or listen on 127.0.0.1.",
+        )
+    if allowed_hosts is None and not _is_loopback(host):
+        # Whoever has the token may call it by any name that leads here.
+        allowed_hosts = [ANY_HOST]
+    app = server.http_app(token=token, allowed_hosts=allowed_hosts)
+    with _listening(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        url = f"http://{shown}:{listener.getsockname()[1]}{PATH}"
+
+        class Ready(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                if self.started and on_ready is not None:
+                    on_ready(url)
+
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                server.end_streams()
+                await super().shutdown(sockets)
+
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            lifespan="on",
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        await _run(Ready(config), listener)
+
+
+async def _run(running: Any, listener: socket.socket) -> None:
+    """Run it to its end, also when that comes by cancellation: connections are closed in either case."""
+
+    async def stop_when_cancelled() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            running.should_exit = True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop_when_cancelled)
+        with anyio.CancelScope(shield=True):
+            await running.serve(sockets=[listener])
+        tasks.cancel_scope.cancel()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":  # on Windows it would let another program take the port over
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+    except (OSError, OverflowError) as error:
+        raise SourceUnavailable(
+            f"Nothing can listen on {host}:{port}: {getattr(error, 'strerror', None) or error}.",
+            hint="Choose another address or port; port 0 is any that is free.",
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

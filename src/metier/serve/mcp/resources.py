@@ -1,0 +1,267 @@
+"""Skills as resources, and the skills extension over them (`io.modelcontextprotocol/skills`).
+
+What is read here is read by a host, which shows it to a model or not. The guard decides about each file and records it.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio.to_thread
+from mcp_types import (
+    BlobResourceContents,
+    EmptyResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceResult,
+    RequestParams,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+from metier.errors import FileMissing, InvalidArgument, MetierError, SkillNotFound
+from metier.guard import Action
+from metier.guard.approval import asking
+from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS, conversation_of, kit_of
+from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
+from metier.serve.mcp.pages import page_of, place_of
+from metier.serve.mcp.uris import address_of, uri_of
+from metier.session.active import subject_of
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_types import (
+        InputRequiredResult,
+        ReadResourceRequestParams,
+        SubscribeRequestParams,
+        UnsubscribeRequestParams,
+    )
+
+    from metier import Session
+    from metier.dialect import Kit
+    from metier.guard import Subject
+    from metier.guard.approval import Answers
+    from metier.library import Entry
+    from metier.serve.mcp.asking import Questions
+    from metier.serve.mcp.conversations import Conversations
+    from metier.serve.mcp.lines import Context, Line
+
+    Contents: TypeAlias = TextResourceContents | BlobResourceContents
+
+EXTENSION = "io.modelcontextprotocol/skills"
+FOLDER = "inode/directory"
+_MAX_AGREED = 10_000
+_FRESHNESS = {"ttlMs": 0, "cacheScope": "private"}
+"""Whatever is listed may be blocked or edited a moment later."""
+
+
+class ByUri(RequestParams):
+    """The parameters of a request about one skill."""
+
+    uri: str
+
+
+class FolderParams(PaginatedRequestParams):
+    """The parameters of a request for what is in a folder."""
+
+    uri: str
+
+
+class Resources:
+    """The files of skills, by URI."""
+
+    def __init__(self, conversations: Conversations, questions: Questions) -> None:
+        self._conversations = conversations
+        self._questions = questions
+        self._manifests = Manifests()
+        self._agreed: set[tuple[str, str]] = set()
+
+    # --- the extension ------------------------------------------------------------------------------------------------
+
+    async def list_skills(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        """`skills/list`."""
+
+        def listed() -> dict[str, Any]:
+            skills, cursor = page_of(self._skills(place_of(params.cursor)), weight=_weight)
+            return {"skills": skills, **({"nextCursor": cursor} if cursor else {}), **_FRESHNESS}
+
+        return await anyio.to_thread.run_sync(listed)
+
+    async def get_skill(self, ctx: Context, params: ByUri) -> dict[str, Any]:
+        """`skills/get`."""
+
+        def found() -> dict[str, Any]:
+            address = address_of(params.uri)
+            if address.path != FILE:
+                raise SkillNotFound(
+                    f"{shown(params.uri, 200)!r} is no address of a skill.", hint="It ends in /SKILL.md."
+                )
+            return {"skill": self._manifests.of(self._entry(address.skill)).as_dict(), **_FRESHNESS}
+
+        return await anyio.to_thread.run_sync(found)
+
+    def _skills(self, after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        for entry in self._shown(after):
+            try:
+                yield entry.name, self._manifests.of(entry).as_dict()
+            except MetierError:
+                continue  # it is in the log, and a bad skill hides no good one
+
+    async def read_folder(self, ctx: Context, params: FolderParams) -> dict[str, Any]:
+        """`resources/directory/read`."""
+
+        def found() -> dict[str, Any]:
+            address, after = address_of(params.uri), place_of(params.cursor)
+            entry = self._entry(address.skill)
+            children = _children(entry, address.path)
+            if not children:
+                raise FileMissing(f"{shown(params.uri, 200)!r} is no folder of a skill.", hint="Name a folder of one.")
+            behind = ((name, child) for name, child in sorted(children.items()) if name > after)
+            listed, cursor = page_of(behind)
+            resources = [child.model_dump(by_alias=True, mode="json", exclude_none=True) for child in listed]
+            return {"resources": resources, **({"nextCursor": cursor} if cursor else {})}
+
+        return await anyio.to_thread.run_sync(found)
+
+    # --- resources ----------------------------------------------------------------------------------------------------
+
+    async def list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """The instructions of each skill; its other files are found from there."""
+
+        def listed() -> ListResourcesResult:
+            after = place_of(params.cursor if params is not None else None)
+            resources, cursor = page_of((entry.name, _resource(entry)) for entry in self._shown(after))
+            return ListResourcesResult(resources=resources, next_cursor=cursor)
+
+        return await anyio.to_thread.run_sync(listed)
+
+    async def templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        """How the URI of any file is written."""
+        place_of(params.cursor if params is not None else None)
+        template = ResourceTemplate(
+            name="skill-file",
+            title="A file of a skill",
+            uri_template="skill://{skill}/{+path}",
+            description="A file of a skill: its name, and the path as its instructions have it.",
+        )
+        return ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult | InputRequiredResult:
+        """The content of a file, byte for byte."""
+        kit = await kit_of(ctx)
+
+        async def attempt(answers: Answers | None) -> ReadResourceResult:
+            def read() -> Contents:
+                return self._read(kit, params.uri)
+
+            if answers is None:
+                return ReadResourceResult(contents=[await anyio.to_thread.run_sync(read)])
+            with asking(answers):
+                return ReadResourceResult(contents=[await anyio.to_thread.run_sync(read)])
+
+        return await self._questions.settle(ctx, params, [conversation_of(ctx), params.uri], attempt)
+
+    def _read(self, kit: Kit | None, uri: str) -> Contents:
+        session = (kit or self._conversations.window).session
+        address = address_of(uri)
+        entry = self._entry(address.skill)
+        path = address.path
+        subject = subject_of(entry, self._conversations.library.digest(entry))
+        if not entry.trusted:
+            self._require_trust(session, subject, is_conversation=kit is not None)
+        with session.passing(Action(point="read", skill=subject, path=path, by="host")):
+            if not path:
+                raise FileMissing(f"{shown(uri, 200)!r} is a folder.", hint="Name a file in it, such as SKILL.md.")
+            data = entry.package.read(path, limit=MAX_BYTES)
+        return _contents(uri, path, data)
+
+    def _require_trust(self, session: Session, subject: Subject, *, is_conversation: bool) -> None:
+        """Ask about a skill that nobody vouches for, as where a model loads it: some hosts let models read resources.
+
+        Once for its content in a conversation; where there is none, each time.
+        """
+        agreed = (session.id, subject.digest)
+        if agreed in self._agreed:
+            return
+        with session.passing(Action(point="load", skill=subject, by="model")):
+            if is_conversation:
+                if len(self._agreed) >= _MAX_AGREED:
+                    self._agreed.clear()
+                self._agreed.add(agreed)
+
+    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+        """Tell a client of the handshake protocols when a file changes."""
+        await anyio.to_thread.run_sync(self._entry, address_of(params.uri).skill)
+        line: Line = ctx.lifespan_context
+        peer = line.peer(ctx)
+        if len(peer.subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise InvalidArgument("There are too many subscriptions.", hint=f"At most {MAX_SUBSCRIPTIONS:,} are kept.")
+        peer.subscriptions.add(params.uri)
+        return EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        """Stop telling it."""
+        line: Line = ctx.lifespan_context
+        line.peer(ctx).subscriptions.discard(params.uri)
+        return EmptyResult()
+
+    def _shown(self, after: str) -> Iterator[Entry]:
+        """The skills that a model may know of: what a host reads may be shown to one."""
+        for entry in self._conversations.entries(after):
+            if not entry.is_hidden_from_models:
+                yield entry
+
+    def _entry(self, name: str) -> Entry:
+        entry = self._conversations.library.snapshot.view(self._conversations.library.caller).active.get(name)
+        if entry is None or not self._conversations.may_know(entry) or entry.is_hidden_from_models:
+            raise SkillNotFound(f"Skill {shown(name)!r} was not found.", hint="resources/list has all that there are.")
+        return entry
+
+
+def _weight(skill: dict[str, Any]) -> int:
+    """How much of a page a skill takes, by its files."""
+    return 1 + len(skill["resources"]) // 20
+
+
+def _resource(entry: Entry) -> Resource:
+    return Resource(
+        uri=uri_of(entry.name, FILE), name=entry.name, description=entry.description, mime_type="text/markdown"
+    )
+
+
+def _children(entry: Entry, folder: str) -> dict[str, Resource]:
+    """What lies directly in a folder of a skill, by name."""
+    prefix = f"{folder}/" if folder else ""
+    found: dict[str, Resource] = {}
+    for file in entry.package.listing().files:
+        if not file.path.startswith(prefix):
+            continue
+        name, _, below = file.path.removeprefix(prefix).partition("/")
+        uri = uri_of(entry.name, f"{prefix}{name}")
+        if below:
+            found[name] = Resource(uri=uri, name=name, mime_type=FOLDER)
+        else:
+            found[name] = Resource(uri=uri, name=name, mime_type=_mime_type(name), size=file.size)
+    return found
+
+
+def _contents(uri: str, path: str, data: bytes) -> Contents:
+    if b"\0" not in data:
+        try:
+            return TextResourceContents(uri=uri, mime_type=_mime_type(path), text=data.decode())
+        except UnicodeDecodeError:
+            pass
+    blob = base64.b64encode(data).decode("ascii")
+    return BlobResourceContents(uri=uri, mime_type=_mime_type(path, "application/octet-stream"), blob=blob)
+
+
+def _mime_type(path: str, otherwise: str = "text/plain") -> str:
+    if path.lower().endswith(".md"):
+        return "text/markdown"
+    return mimetypes.guess_type(path)[0] or otherwise

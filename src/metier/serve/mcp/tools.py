@@ -1,0 +1,147 @@
+"""Skills as tools: those of a dialect, called through the guard, in the session of the conversation."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
+
+from metier.dialect import as_text
+from metier.errors import InvalidArgument, MetierError
+from metier.guard.approval import asking
+from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
+from metier.serve.mcp.progress import with_progress
+from metier.tools.results import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_types import CallToolRequestParams, InputRequiredResult, PaginatedRequestParams
+
+    from metier.dialect import Kit
+    from metier.guard.approval import Answers
+    from metier.serve.mcp.asking import Questions
+    from metier.serve.mcp.conversations import Conversations
+    from metier.serve.mcp.lines import Context
+    from metier.tools import Tool as AnyTool
+    from metier.tools import ToolResult
+
+CONVERSATION = {
+    "type": "string",
+    "description": "The conversation, as named by the result that loaded a skill; left out to begin a new one.",
+}
+READ_ONLY = frozenset(["skills_read", "skills_search", "list_skills", "read_skill_resource", "Read", "Glob", "Grep"])
+_SKILL_ARGUMENTS = ("skill", "skill_name", "skill_id")
+_MAX_KEY = 200
+_NO_CONVERSATION = InvalidArgument(
+    "This tool works inside of a conversation, and none was named.",
+    hint="Load a skill; the result names the conversation to pass on.",
+)
+
+
+class Tools:
+    """What clients see of the tools, and the calls that they make."""
+
+    def __init__(self, conversations: Conversations, questions: Questions) -> None:
+        self._conversations = conversations
+        self._questions = questions
+
+    async def list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """The tools of the dialect, the same whatever is loaded."""
+        stateless = is_stateless(ctx)
+        tools = await anyio.to_thread.run_sync(lambda: self._conversations.window.tools)
+        return ListToolsResult(tools=[_definition(tool, stateless) for tool in tools])
+
+    async def call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        """Make a call; a failure and a refusal are results too."""
+        arguments = dict(params.arguments or {})
+        about = [conversation_of(ctx), params.name, params.arguments]
+        key = arguments.pop("conversation", None) if is_stateless(ctx) else None
+
+        async def attempt(answers: Answers | None) -> CallToolResult:
+            try:
+                kit = await kit_of(ctx) if key is None else await self._named(key)
+            except MetierError as error:
+                return _result(failure_of(params.name, error))
+            if kit is None:
+                return await self._alone(ctx, params.name, arguments, answers)
+            return _result(await _executed(ctx, kit, params.name, arguments, answers))
+
+        return await self._questions.settle(ctx, params, about, attempt)
+
+    async def _named(self, key: object) -> Kit:
+        if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
+            raise InvalidArgument(
+                "conversation is no name of a conversation.", hint="Write it as the result that loaded a skill has it."
+            )
+        return await anyio.to_thread.run_sync(self._conversations.get, key)
+
+    async def _alone(
+        self, ctx: Context, name: str, arguments: Mapping[str, Any], answers: Answers | None
+    ) -> CallToolResult:
+        """A call outside of any conversation: it has the skill that it names, and begins one if it loads a skill."""
+        async with self._conversations.beginning() as begun:
+            tool = begun.kit.executor.registry.get(name)
+            if tool is not None and not tool.is_control:
+                # What active skills forbid must not be had by not saying which conversation they are active in.
+                return _result(failure_of(name, _NO_CONVERSATION))
+            needed = _needed_skill(self._conversations.dialect.words.load, name, arguments)
+            failure = None if needed is None else await _loaded(begun.kit, needed, answers)
+            if failure is not None:
+                return _result(failure)
+            result = await _executed(ctx, begun.kit, name, arguments, answers)
+            begun.goes_on = needed is None and result.success and bool(begun.kit.session.active)
+            return _result(result, begun.key if begun.goes_on else "")
+
+
+def _definition(tool: AnyTool, stateless: bool) -> Tool:
+    # A copy: arguments are checked against the original.
+    schema = copy.deepcopy(dict(tool.parameters))
+    if stateless:
+        schema["properties"] = {**schema.get("properties", {}), "conversation": CONVERSATION}
+    hints = ToolAnnotations(read_only_hint=True) if tool.name in READ_ONLY else None
+    return Tool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints)
+
+
+async def _executed(
+    ctx: Context, kit: Kit, name: str, arguments: Mapping[str, Any], answers: Answers | None
+) -> ToolResult:
+    # The client keeps the history and says nothing when it drops some of it, so content is always sent whole.
+    kit.session.history_was_cut()
+    tool = kit.executor.registry.get(name)
+    if tool is None or "exec" not in getattr(tool, "tags", ()):
+        return await kit.execute(name, dict(arguments), answers=answers)
+    return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
+
+
+def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | None:
+    """The skill whose file or script a call is about, where the call does not load it itself."""
+    if name == load and arguments.get("action", "load") not in ("read", "run"):
+        return None
+    return next((value for key in _SKILL_ARGUMENTS if isinstance(value := arguments.get(key), str) and value), None)
+
+
+async def _loaded(kit: Kit, skill: str, answers: Answers | None) -> ToolResult | None:
+    """Load a skill as a model does; a failure, or None."""
+    with asking(answers) if answers is not None else contextlib.nullcontext():
+        try:
+            await anyio.to_thread.run_sync(lambda: kit.session.load([skill], by="model"))
+        except MetierError as error:
+            return failure_of(skill, error)
+    return None
+
+
+def naming(conversation: str) -> str:
+    """How a model is told which conversation it is in."""
+    return f'Pass conversation="{conversation}" to further calls of these tools.'
+
+
+def _result(result: ToolResult, conversation: str = "") -> CallToolResult:
+    text = as_text(result)
+    if conversation:
+        text = f"{text}\n\n{naming(conversation)}"
+    return CallToolResult(content=[TextContent(text=text)], is_error=not result.success)

@@ -1,0 +1,162 @@
+"""For tests of skills, and of agents that have them: libraries in a line, a model that follows a script, and a log.
+
+None of it talks to a network or waits for time to pass. `ScriptedModel` needs `metier[agent]`; the rest needs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metier._lazy import lazy_names
+from metier.errors import InvalidArgument
+from metier.guard.audit import MemoryLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier import Library
+    from metier._scripted import Call, Request, ScriptedModel, Step
+    from metier.guard import AuditRecord
+
+__all__ = ["AuditProbe", "Call", "FakeClock", "Request", "ScriptedModel", "Step", "library", "skill"]
+
+_SCRIPTED = dict.fromkeys(("Call", "Request", "ScriptedModel", "Step"), "metier._scripted")
+__getattr__, __dir__ = lazy_names(__name__, _SCRIPTED)
+
+
+def skill(
+    name: str,
+    body: str = "",
+    *,
+    description: str = "",
+    files: Mapping[str, str | bytes] | None = None,
+    **fields: Any,
+) -> dict[str, str | bytes]:
+    """The files of a skill: its SKILL.md with these fields (`allowed_tools` is `allowed-tools`), and others.
+
+    >>> print(skill("release", "Tag $ARGUMENTS.", allowed_tools="Read")["SKILL.md"].decode())
+    ---
+    name: release
+    description: Does release.
+    allowed-tools: Read
+    ---
+    <BLANKLINE>
+    Tag $ARGUMENTS.
+    <BLANKLINE>
+    """
+    from metier.skill.writing import write_skill
+
+    written = {key.replace("_", "-"): value for key, value in fields.items()}
+    described = {"name": name, "description": description or f"Does {name}."}
+    return {"SKILL.md": write_skill(described | written, body or f"Do {name}.")} | dict(files or {})
+
+
+def library(*skills: str | Mapping[str, str | bytes], into: Path | str | None = None, **options: Any) -> Library:
+    """A library of skills in memory, each a text `name` or `name: description`, or the files that `skill` gives.
+
+    With `into`, they are written to that folder, and the library reads them there: for tests that change files.
+    Other options are those of `Library.from_files` or `Library.from_folder`.
+
+    >>> [(entry.name, entry.description) for entry in library("greet: Says hello.", skill("release"))]
+    [('greet', 'Says hello.'), ('release', 'Does release.')]
+    """
+    from metier import Library
+
+    packages = [_from_text(one) if isinstance(one, str) else one for one in skills]
+    if into is None:
+        return Library.from_files(*packages, **options)
+    os.makedirs(into, exist_ok=True)
+    for number, files in enumerate(packages):
+        folder = Path(into) / _folder_of(files, f"skill-{number}")
+        for path, content in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Library.from_folder(into, **({"cache": False} | options))
+
+
+def _from_text(text: str) -> dict[str, str | bytes]:
+    name, _, description = text.partition(":")
+    return skill(name.strip(), description=description.strip())
+
+
+def _folder_of(files: Mapping[str, str | bytes], otherwise: str) -> str:
+    """The name of a skill's folder: the skill's own, where that can be one."""
+    from metier.skill import is_valid_name
+    from metier.skill.document import parse
+
+    content = files.get("SKILL.md", b"")
+    name = parse(content.encode() if isinstance(content, str) else content, folder=otherwise).skill.name
+    return name if is_valid_name(name) else otherwise
+
+
+class FakeClock:
+    """A clock that stands still until it is told to go on, for whatever takes a `clock`.
+
+    >>> clock = FakeClock()
+    >>> sessions = library("greet").sessions(clock=clock, seconds=60)
+    >>> kept = sessions.begin(id="one")
+    >>> clock.advance(61)
+    >>> len(sessions)
+    0
+    """
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        if seconds < 0:
+            raise InvalidArgument("Time does not go back.", hint="Advance by 0 seconds or more.")
+        self.now += seconds
+
+
+class AuditProbe(MemoryLog):
+    """An audit log to look at: what was asked for, in order, and what came of it.
+
+    >>> probe = AuditProbe()
+    >>> from metier import Guard
+    >>> session = library(skill("greet", allowed_tools="Grep")).session(guard=Guard(audit=probe))
+    >>> executor = session.executor(builtin=["Read"])
+    >>> _ = executor.execute_blocking("skills_load", {"skills": ["greet"]})
+    >>> _ = executor.execute_blocking("Read", {"file_path": "notes.md"})
+    >>> probe.trail()
+    [('load', 'greet', 'ok'), ('call', 'skills_load', 'ok'), ('call', 'Read', 'tool-not-allowed')]
+    >>> probe.refused()[0].rule
+    'greet: allowed-tools'
+    """
+
+    def trail(self, *events: str) -> list[tuple[str, str, str]]:
+        """What happened: the event, the tool or skill it was about, and `ok` or the code of what went wrong.
+
+        Records end with what they are about, so a load stands before the call that asked for it. With `events`, only
+        those: `trail("load", "unload")`.
+        """
+        return [
+            (one.event, one.tool or one.skill, "ok" if one.success else one.code or one.decision)
+            for one in self.records
+            if not events or one.event in events
+        ]
+
+    def find(self, **values: object) -> list[AuditRecord]:
+        """The records with these values: `find(event="run", skill="forms")`."""
+        return [one for one in self.records if all(getattr(one, name) == value for name, value in values.items())]
+
+    def one(self, **values: object) -> AuditRecord:
+        """The only record with these values; fails, and shows the trail, when there is none or another."""
+        found = self.find(**values)
+        assert len(found) == 1, f"{len(found)} records have {values}; the trail is {self.trail()}"
+        return found[0]
+
+    def refused(self) -> list[AuditRecord]:
+        """What was not allowed."""
+        return [one for one in self.records if one.decision != "allow"]
+
+    def clear(self) -> None:
+        """Forget what happened up to now."""
+        self.records.clear()

@@ -1,0 +1,155 @@
+"""`metier ask` and `metier agents`: an agent at work, told to a person or to a program."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def skills(write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "skills"
+    write_skill(root / "tables", description="Reads tables and spreadsheets.", body="Look at the header first.")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("METIER_MODEL", raising=False)
+    return root
+
+
+def test_the_answer_is_on_standard_output_and_what_is_loaded_beside_it(metier: Call, skills: Path) -> None:
+    code, out, err = metier("ask", "Which spreadsheets and tables?", "--model", "test", "--skills", skills)
+    assert code == 0
+    assert "It loaded 'tables'" in out
+    assert "Look at the header first." in out
+    assert err.splitlines() == ["↳ Loaded tables.", "↰ Unloaded tables: unloaded."]
+
+
+def test_without_a_model_it_says_the_three_ways_to_have_one(metier: Call, skills: Path) -> None:
+    code, out, err = metier("ask", "Hello", "--skills", skills)
+    assert (code, out) == (2, "")
+    assert "[model-missing]" in err
+    for way in ("--model", "METIER_MODEL=", "agent.yaml", "--model test"):
+        assert way in err
+
+
+def test_a_model_that_cannot_be_used_is_wrong_usage_with_what_to_set(
+    metier: Call, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, _, err = metier("ask", "Hello", "--skills", skills, "--model", "openai:gpt-5")
+    assert code == 2
+    assert "OPENAI_API_KEY" in err
+    assert "Traceback" not in err
+
+
+def test_the_model_can_come_from_the_environment(metier: Call, skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METIER_MODEL", "test")
+    assert metier("ask", "Hello", "--skills", skills)[0] == 0
+
+
+def test_a_program_gets_one_object(metier: Call, skills: Path) -> None:
+    code, out, err = metier("ask", "Which spreadsheets?", "--model", "test", "--skills", skills, "--json")
+    found = json.loads(out)
+    assert (code, err, found["agent"]) == (0, "", "orchestrator")
+    assert "tables" in found["answer"]
+    kinds = [event["kind"] for event in found["events"]]
+    assert "loaded" in kinds
+    assert "text" not in kinds
+
+
+def test_a_program_gets_what_went_wrong_as_an_object(metier: Call, skills: Path) -> None:
+    code, out, _ = metier("ask", "Hello", "--agent", "nobody", "--model", "test", "--skills", skills, "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "agent-not-found")
+
+
+def test_the_task_can_come_through_a_pipe(metier: Call, skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Which spreadsheets?"))
+    assert "tables" in metier("ask", "-", "--model", "test", "--skills", skills)[1]
+
+
+@pytest.mark.parametrize("task", ["", "  ", "\n"])
+def test_nothing_asked_is_wrong_usage(metier: Call, skills: Path, task: str) -> None:
+    assert metier("ask", task, "--model", "test", "--skills", skills)[0] == 2
+
+
+@pytest.fixture
+def project(skills: Path, write_skill: Write) -> Path:
+    """A repository with a skill in it that nobody vouches for."""
+    work = Path.cwd()
+    (work / ".git").mkdir()
+    write_skill(work / ".agents" / "skills" / "tables", description="Reads tables and spreadsheets.")
+    return work
+
+
+def test_where_nobody_can_be_asked_the_answer_is_no(command: list[str], project: Path) -> None:
+    done = subprocess.run(
+        [*command, "ask", "Which spreadsheets and tables?", "--model", "test"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not asked: load tables" in done.stderr
+    assert "Loaded tables" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals here")
+def test_the_person_at_the_terminal_is_asked(command: list[str], project: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [*command, "ask", "Which spreadsheets and tables?", "--model", "test"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    os.close(theirs)
+    received, is_answered = "", False
+    while True:
+        try:
+            chunk = os.read(ours, 65_536)
+        except OSError:
+            break
+        received += chunk.decode(errors="replace")
+        if not is_answered and "[y/N]" in received:
+            os.write(ours, b"y\n")
+            is_answered = True
+    os.close(ours)
+    assert child.wait(timeout=60) == 0
+    assert is_answered
+    assert "nobody vouches" in received
+    assert "Loaded tables" in received
+
+
+def test_the_agents_are_listed(metier: Call, skills: Path) -> None:
+    code, out, _ = metier("agents", "--skills", skills)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["orchestrator", "reviewer", "skill-builder"]
+    shape = json.loads(metier("agents", "--skills", skills, "--json")[1])
+    assert {one["id"] for one in shape["agents"]} == {"orchestrator", "reviewer", "skill-builder"}
+
+
+def test_an_agent_that_cannot_be_used_is_named_with_what_to_do(metier: Call, skills: Path) -> None:
+    home = Path(os.environ["HOME"]) / ".metier" / "agents" / "broken"
+    home.mkdir(parents=True)
+    (home / "agent.yaml").write_text("limits: many\n")
+    code, out, _ = metier("agents", "--skills", skills)
+    assert code == 1
+    assert "broken" in out
+    assert "→" in out

@@ -1,0 +1,144 @@
+"""Changes to configuration files that leave the rest as it was."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+
+from metier.cli.config_text import with_entry_in_json, with_entry_in_toml
+from metier.errors import FileRefused
+
+ENTRY = {"command": "metier", "args": ["mcp"]}
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers": {}}', "// nothing yet\n"])
+def test_an_entry_is_added_to_what_is_empty(text: str) -> None:
+    changed = with_entry_in_json(text, "mcpServers", "metier", ENTRY)
+    said = "\n".join(line for line in changed.splitlines() if not line.startswith("//"))
+    assert json.loads(said) == {"mcpServers": {"metier": ENTRY}}
+    assert with_entry_in_json(changed, "mcpServers", "metier", ENTRY) == changed
+
+
+def test_comments_and_commas_stay_where_they_are() -> None:
+    text = """{
+    // what we use
+    "servers": {
+        "other": { "command": "x", /* why */ "args": ["a", "b",], }, // mine
+    },
+    "inputs": [], // none
+}
+"""
+    changed = with_entry_in_json(text, "servers", "metier", ENTRY)
+    assert changed == text.replace(
+        "// mine\n",
+        '// mine\n        "metier": {\n            "command": "metier",\n            "args": [\n'
+        '                "mcp"\n            ]\n        }\n',
+    )
+    assert with_entry_in_json(changed, "servers", "metier", ENTRY) == changed
+
+
+def test_an_entry_that_is_there_is_changed_and_keeps_what_else_it_has() -> None:
+    text = '{"mcpServers": {"metier": {"command": "old", "env": {"A": "1"}}, "z": {"command": "{"}}, "b": 1}'
+    changed = json.loads(with_entry_in_json(text, "mcpServers", "metier", ENTRY))
+    assert changed["mcpServers"]["metier"] == {"command": "metier", "env": {"A": "1"}, "args": ["mcp"]}
+    assert (changed["mcpServers"]["z"], changed["b"]) == ({"command": "{"}, 1)
+
+
+def test_lines_end_as_they_did() -> None:
+    changed = with_entry_in_json('{\r\n\t"a": "ü"\r\n}\r\n', "mcpServers", "metier", ENTRY)
+    assert changed.count("\n") == changed.count("\r\n")
+    assert '\r\n\t"mcpServers": {\r\n\t\t"metier"' in changed
+    assert '"a": "ü"' in changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '"text"',
+        "{'a': 1}",
+        '{"mcpServers": []}',
+        '{"mcpServers": null}',
+        '{"a": 1} {"b": 2}',
+        '{"a": "not closed}',
+        "/* not closed",
+        "[" * 100_000,
+        '{"a":' * 300 + "1" + "}" * 300,
+        "key = 1",
+    ],
+)
+def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
+    with pytest.raises(FileRefused) as caught:
+        with_entry_in_json(text, "mcpServers", "metier", ENTRY)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "model = 'x' # mine\n",
+        "model = 'x'",
+        '[mcp_servers.other]\ncommand = "x"\n\n[tui]\ntheme = "dark"\n',
+        'text = """\n[mcp_servers.metier]\n"""\n'.replace("[mcp_servers.metier]", "[other]"),
+    ],
+)
+def test_a_table_is_added_to_toml(text: str) -> None:
+    changed = with_entry_in_toml(text, "mcp_servers", "metier", ENTRY)
+    assert changed.startswith(text)
+    before = tomllib.loads(text)
+    assert tomllib.loads(changed) == {
+        **before,
+        "mcp_servers": {**before.get("mcp_servers", {}), "metier": ENTRY},
+    }
+    assert with_entry_in_toml(changed, "mcp_servers", "metier", ENTRY) == changed
+
+
+def test_a_table_that_is_there_is_changed_line_by_line() -> None:
+    text = """# all of it
+[mcp_servers.metier] # ours
+# how it is started
+command = "old"
+args = [
+  "a", # first
+  "b",
+]
+startup_timeout_sec = 20
+
+[mcp_servers.metier.env]
+A = "1"
+
+[tui]
+command = "not this"
+"""
+    changed = with_entry_in_toml(text, "mcp_servers", "metier", ENTRY)
+    assert changed == text.replace('command = "old"', 'command = "metier"').replace(
+        'args = [\n  "a", # first\n  "b",\n]', 'args = ["mcp"]'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers = { other = { command = 'x' } }\n",
+        "[mcp_servers]\nmetier = { command = 'x' }\n",
+        "mcp_servers = 1\n",
+        "= broken",
+        '[[mcp_servers]]\ncommand = "x"\n',
+        "x = '''\n[mcp_servers.metier]\n'''\n",
+    ],
+)
+def test_toml_that_is_written_otherwise_is_refused(text: str) -> None:
+    with pytest.raises(FileRefused) as caught:
+        with_entry_in_toml(text, "mcp_servers", "metier", ENTRY)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("word", ['"', "\\", "\n", "\x7f", "ü", "🙂", "a'b", "\t"])
+def test_every_argument_survives(word: str) -> None:
+    entry = {"command": "metier", "args": ["--skills", word]}
+    assert tomllib.loads(with_entry_in_toml("", "mcp_servers", "metier", entry))["mcp_servers"]["metier"] == entry
+    assert json.loads(with_entry_in_json("", "mcpServers", "metier", entry))["mcpServers"]["metier"] == entry

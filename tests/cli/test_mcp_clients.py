@@ -1,0 +1,177 @@
+"""`metier mcp --install`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+
+PROJECT = {
+    "claude-code": ".mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".vscode/mcp.json",
+    "codex": ".codex/config.toml",
+    "gemini": ".gemini/settings.json",
+}
+USER = {
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": "config/Code/User/mcp.json",
+    "codex": ".codex/config.toml",
+    "gemini": ".gemini/settings.json",
+}
+SECTION = {"vscode": "servers", "codex": "mcp_servers"}
+IN_FOLDER = ["--workspace", "${workspaceFolder}"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, with the working folder somewhere inside, and the command on the path."""
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    (tmp_path / "project" / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "project" / "deep")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / ("metier.exe" if sys.platform == "win32" else "metier")
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    for variable in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path / "project"
+
+
+def server(file: Path, client: str, name: str = "metier") -> dict[str, Any]:
+    text = file.read_text()
+    data = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+    found: dict[str, Any] = data[SECTION.get(client, "mcpServers")][name]
+    return found
+
+
+@pytest.mark.parametrize("client", PROJECT)
+def test_a_project_gets_a_server_that_everybody_can_start(metier: Call, project: Path, client: str) -> None:
+    code, out, err = metier("mcp", "--install", client)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"✓ {project / PROJECT[client]} has the server 'metier'")
+    more = IN_FOLDER if client in ("cursor", "vscode") else []
+    kind = {"type": "stdio"} if client in ("claude-code", "cursor", "vscode") else {}
+    assert server(project / PROJECT[client], client) == {**kind, "command": "metier", "args": ["mcp", *more]}
+
+
+@pytest.mark.parametrize("client", USER)
+@pytest.mark.skipif(sys.platform != "linux", reason="the places of Linux")
+def test_a_user_gets_a_server_by_its_full_path(metier: Call, project: Path, own_home: Path, client: str) -> None:
+    assert metier("mcp", "--install", client, "--user")[0] == 0
+    found = server(own_home / USER[client], client)
+    assert (os.path.isabs(found["command"]), found["args"]) == (True, ["mcp"])
+    assert sorted(os.listdir(project)) == [".git", "deep"]
+
+
+@pytest.mark.parametrize("client", PROJECT)
+def test_a_second_time_changes_nothing(metier: Call, project: Path, client: str) -> None:
+    metier("mcp", "--install", client)
+    before = (project / PROJECT[client]).read_bytes()
+    code, out, _ = metier("mcp", "--install", client)
+    assert (code, out.endswith("already.\n")) == (0, True)
+    assert (project / PROJECT[client]).read_bytes() == before
+
+
+def test_what_else_is_in_the_file_stays(metier: Call, project: Path) -> None:
+    file = project / ".vscode" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{\n  // ours\n  "servers": {"other": {"command": "x"}}, "inputs": []\n}\n')
+    file.chmod(0o600)
+    assert metier("mcp", "--install", "vscode")[0] == 0
+    text = file.read_text()
+    assert "// ours" in text
+    assert json.loads(text.replace("// ours", ""))["servers"].keys() == {"other", "metier"}
+    if sys.platform != "win32":
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(file.parent) == ["mcp.json"]
+
+
+@pytest.mark.parametrize("client", PROJECT)
+@pytest.mark.parametrize("content", [b"{ broken", b"\xff\xfe", b'{"mcpServers": 1, "servers": 1, "mcp_servers": 1}'])
+def test_a_file_that_cannot_be_read_is_left_as_it_is(metier: Call, project: Path, client: str, content: bytes) -> None:
+    file = project / PROJECT[client]
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    code, out, err = metier("mcp", "--install", client)
+    assert (code, out) == (1, "")
+    assert err.startswith("error [file-refused]: ")
+    assert PROJECT[client] in err
+    assert "\nhint: " in err
+    assert file.read_bytes() == content
+
+
+def test_a_rehearsal_shows_the_change(metier: Call, project: Path) -> None:
+    (project / ".mcp.json").write_text('{\n  "mcpServers": {\n    "other": {}\n  }\n}\n')
+    code, out, _ = metier("mcp", "--install", "claude-code", "--dry-run")
+    assert code == 0
+    assert '-    "other": {}' in out
+    assert '+    "other": {},' in out
+    assert '+      "command": "metier",' in out
+    assert "metier" not in (project / ".mcp.json").read_text()
+
+
+def test_the_other_options_are_written_down(metier: Call, project: Path, tmp_path: Path) -> None:
+    (project / "skills").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    options = ("--skills", "../skills", "--skills", tmp_path / "elsewhere", "--workspace", "..", "--dialect", "tool")
+    more = ("--scripts", "ask", "--deny", "Bash(curl:*)", "--agent", "builder", "--name", "house")
+    assert metier("mcp", *options, *more, "--install", "cursor")[0] == 0
+    assert server(project / ".cursor/mcp.json", "cursor", "house")["args"] == [
+        *("mcp", "--skills", "${workspaceFolder}/skills", "--skills", str(tmp_path / "elsewhere")),
+        *("--workspace", "${workspaceFolder}", "--dialect", "tool", "--deny", "Bash(curl:*)", "--scripts", "ask"),
+        *("--agent", "builder"),
+    ]
+    assert metier("mcp", *options, "--install", "gemini")[0] == 0
+    assert server(project / ".gemini/settings.json", "gemini")["args"][1:3] == ["--skills", "./skills"]
+    assert metier("mcp", *options, "--install", "gemini", "--user")[0] == 0
+
+
+def test_places_that_a_client_was_told_of_are_used(
+    metier: Call, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    for client, file in {"codex": "codex/config.toml", "claude-code": "claude/.claude.json"}.items():
+        assert metier("mcp", "--install", client, "--user")[0] == 0
+        assert server(tmp_path / file, client)["args"] == ["mcp"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege here")
+def test_nothing_is_written_outside_of_a_project(metier: Call, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (project / ".vscode").symlink_to(tmp_path / "outside")
+    (project / ".mcp.json").symlink_to(tmp_path / "outside" / "file.json")
+    for client in ("vscode", "claude-code"):
+        code, _, err = metier("mcp", "--install", client)
+        assert (code, "\nhint: " in err) == (1, True)
+    assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--install", "emacs"),
+        ("--install", "codex", "--http"),
+        ("--install", "codex", "--token", "secret"),
+        ("--install", "codex", "--name", "../x"),
+        ("--install", "codex", "--name", ""),
+        ("--user",),
+        ("--dry-run",),
+    ],
+)
+def test_wrong_usage_writes_nothing(metier: Call, project: Path, arguments: tuple[str, ...]) -> None:
+    code, out, err = metier("mcp", *arguments)
+    assert (code, out) == (2, "")
+    assert err
+    assert sorted(os.listdir(project)) == [".git", "deep"]

@@ -1,0 +1,87 @@
+"""`metier sync`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+Write = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def skills(tmp_path: Path, write_skill: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with two skills below `skills`."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("deploy", "review"):
+        write_skill(tmp_path / "skills" / name)
+    return tmp_path / "skills"
+
+
+def test_skills_are_written_to_every_folder_that_is_named(metier: Call, tmp_path: Path) -> None:
+    code, out, err = metier("--skills", "skills", "sync", "--to", ".claude/skills,.agents/skills")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "+ deploy",
+        "+ review",
+        f"{tmp_path / '.claude/skills'}: 2 skills, 2 added.",
+        "+ deploy",
+        "+ review",
+        f"{tmp_path / '.agents/skills'}: 2 skills, 2 added.",
+    ]
+    code, out, _ = metier("sync", "--skills", "skills", "--to", ".claude/skills", "--to", ".agents/skills")
+    assert (code, out.count("2 unchanged.")) == (0, 2)
+
+
+def test_a_conflict_is_a_problem_that_is_explained(metier: Call, write_skill: Write) -> None:
+    write_skill(Path("out/deploy"), body="Mine.")
+    code, out, err = metier("--skills", "skills", "sync", "--to", "out")
+    assert code == 1
+    assert "! deploy" in out
+    assert err.startswith("conflict: deploy: Something of that name is there")
+    assert "Move it away" in err
+
+
+def test_what_is_left_out_is_said_and_is_no_problem(metier: Call, write_skill: Write) -> None:
+    write_skill(Path(".agents/skills/strange"))
+    code, _, err = metier("sync", "--to", "out", "--only", "strange")
+    assert code == 0
+    assert err.startswith("left out: strange: It comes from a place that nobody vouches for. `metier trust`")
+
+
+def test_a_rehearsal_says_so(metier: Call) -> None:
+    code, out, _ = metier("--skills", "skills", "sync", "--to", "out", "--only", "deploy", "--dry-run")
+    assert (code, out.splitlines()[0]) == (0, "+ deploy")
+    assert out.endswith("1 skill, 1 added. Nothing was written: this was a rehearsal.\n")
+    assert not Path("out").exists()
+
+
+def test_a_program_gets_json(metier: Call, tmp_path: Path) -> None:
+    code, out, _ = metier("--skills", "skills", "sync", "--to", "out", "--only", "deploy,review", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "dry_run": False,
+        "folders": [
+            {
+                "folder": str(tmp_path / "out"),
+                "ok": True,
+                "skills": [
+                    {"skill": "deploy", "done": "added", "reason": "", "hint": ""},
+                    {"skill": "review", "done": "added", "reason": "", "hint": ""},
+                ],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [((), 2), (("--to", ","), 2), (("--to", "skills/deploy/SKILL.md/x"), 2), (("--to", "out", "--only", "nothing"), 1)],
+)
+def test_wrong_usage_is_told_from_problems(metier: Call, arguments: tuple[str, ...], code: int) -> None:
+    found, _, err = metier("--skills", "skills", "sync", *arguments)
+    assert found == code
+    assert err

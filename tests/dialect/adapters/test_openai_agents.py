@@ -1,0 +1,209 @@
+"""What is specific to the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from agents import (
+    Agent,
+    ApplyPatchTool,
+    CustomTool,
+    LocalShellTool,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    ShellTool,
+    WebSearchTool,
+    function_tool,
+)
+from agents.editor import ApplyPatchOperation
+
+from metier.dialect.openai_agents import Skills
+from metier.guard import MemoryLog, Policy
+from tests.dialect.adapters.playing_openai_agents import scripted
+from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
+
+FETCH = Call("web_fetch", {"url": "https://example.com"})
+
+
+def agent_of(skills: Skills, script: Script, *tools: Any, **options: Any) -> Agent[Any]:
+    return skills.equip(Agent(name="assistant", model=scripted(script, "own"), tools=list(tools), **options))
+
+
+def ran(agent: Agent[Any], text: str = "Begin.", **options: Any) -> Any:
+    return anyio.run(lambda: Runner.run(agent, text, **options))
+
+
+def test_a_run_without_a_group_has_a_session_of_its_own_that_ends_with_it(
+    folder: Path, outside: Outside, log: MemoryLog
+) -> None:
+    script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
+    agent = agent_of(Skills(folder, audit=log), script, function_tool(outside.web_fetch))
+    ran(agent)
+    gc.collect()
+    ran(agent)
+    assert outside.calls == ["https://example.com"]
+    assert ("unload", "", "report", "allow", "", True) in trail(log)
+
+
+def test_the_host_can_say_what_conversation_a_run_belongs_to(folder: Path, outside: Outside) -> None:
+    def conversation(run: RunContextWrapper[Any]) -> str:
+        return str(run.context["thread"])
+
+    script = Script([load("report"), "Loaded.", FETCH, "Refused.", FETCH, "Fetched."])
+    agent = agent_of(Skills(folder, conversation=conversation), script, function_tool(outside.web_fetch))
+    for thread in ("a", "a", "b"):
+        ran(agent, context={"thread": thread})
+    assert outside.calls == ["https://example.com"]
+
+
+def test_an_equipped_agent_is_a_copy_and_its_clones_have_skills_too(folder: Path) -> None:
+    script = Script(["Done.", "Done."])
+    plain = Agent(name="assistant", model=scripted(script, "own"))
+    equipped = Skills(folder).equip(plain)
+    assert isinstance(equipped, Agent)
+    ran(plain)
+    ran(equipped.clone(instructions="Be kind."))
+    assert script.requests[0].tools == {}
+    assert "skills_load" in script.requests[1].tools
+    assert script.requests[1].system.startswith("Be kind.\n\n")
+
+
+def test_an_agent_that_works_for_another_has_its_own_session(folder: Path) -> None:
+    skills = Skills(folder)
+    script = Script([load("letters"), Call("helper", {"input": "x"}), "Helped.", "Done."])
+    helper = skills.equip(Agent(name="helper", model=scripted(script, "own")))
+    ran(agent_of(skills, script, helper.as_tool("helper", "Helps.")), run_config=RunConfig(group_id="one"))
+    mine, helpers, mine_again = (request.system for request in script.requests[1:])
+    assert 'name="letters"' in mine
+    assert 'name="letters"' not in helpers
+    assert 'name="letters"' in mine_again
+
+
+def test_after_a_handoff_the_other_agent_has_its_own_session(folder: Path, outside: Outside) -> None:
+    skills = Skills(folder)
+    script = Script([load("report"), Call("transfer_to_other", {}), FETCH, "Fetched."])
+    other = skills.equip(
+        Agent(name="other", model=scripted(script, "own"), tools=[function_tool(outside.web_fetch)])
+    )
+    ran(agent_of(skills, script, handoffs=[other]), run_config=RunConfig(group_id="one"))
+    assert outside.calls == ["https://example.com"]
+
+
+def test_a_tool_that_needs_approval_still_does(folder: Path, outside: Outside) -> None:
+    script = Script([FETCH, "Done."])
+    agent = agent_of(Skills(folder), script, function_tool(outside.web_fetch, needs_approval=True))
+
+    async def main() -> str:
+        first = await Runner.run(agent, "Fetch it.")
+        [asked] = first.interruptions
+        state = first.to_state()
+        state.approve(asked)
+        assert outside.calls == []
+        return str((await Runner.run(agent, state)).final_output)
+
+    assert anyio.run(main) == "Done."
+    assert outside.calls == ["https://example.com"]
+
+
+def test_the_model_of_a_run_config_is_kept(folder: Path) -> None:
+    script = Script([load("think"), "Done."])
+    agent = agent_of(Skills(folder, models={"big": scripted(script, "big")}), script)
+    ran(agent, run_config=RunConfig(model=scripted(script, "fixed")))
+    assert [request.model for request in script.requests] == ["fixed", "fixed"]
+
+
+def gated(folder: Path, log: MemoryLog, policy: Policy, *tools: Any) -> list[Any]:
+    """What an agent with skills shows of its tools."""
+    agent = Skills(folder, audit=log, policy=policy).equip(Agent(name="assistant", tools=list(tools)))
+    found = anyio.run(agent.get_all_tools, RunContextWrapper(None))
+    return [tool for tool in found if not tool.name.startswith("skills_")]
+
+
+class Shell:
+    """Executors and an editor that note what they were asked for."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def __call__(self, request: Any) -> str:
+        self.done.append("ran")
+        return "ran"
+
+    async def create_file(self, operation: Any) -> str:
+        self.done.append(operation.path)
+        return "made"
+
+    update_file = delete_file = create_file
+
+
+def asked(**action: Any) -> Any:
+    """A request as the SDK makes one."""
+    found = type("Request", (), {})()
+    found.data = type("Data", (), {"action": type("Action", (), action)()})()
+    return found
+
+
+def test_commands_for_a_shell_are_decided_about(folder: Path, log: MemoryLog) -> None:
+    shell = Shell()
+    policy = Policy(deny="Bash(rm:*)")
+    new, old = gated(folder, log, policy, ShellTool(executor=shell), LocalShellTool(executor=shell))
+
+    async def main() -> list[str]:
+        return [
+            await new.executor(asked(commands=["ls", "rm -rf x"])),
+            await new.executor(asked(commands=["ls"])),
+            await old.executor(asked(command=["rm", "-rf", "x"])),
+            await old.executor(asked(command=["ls"])),
+        ]
+
+    results = anyio.run(main)
+    assert [result.startswith("Error [") for result in results] == [True, False, True, False]
+    assert shell.done == ["ran", "ran"]
+    assert [one.decision for one in log.records] == ["deny", "allow", "deny", "allow"]
+
+
+def test_patches_are_decided_about(folder: Path, log: MemoryLog) -> None:
+    editor = Shell()
+    [patch] = gated(folder, log, Policy(deny="Write"), ApplyPatchTool(editor=editor))
+
+    async def main() -> None:
+        create = await patch.editor.create_file(ApplyPatchOperation("create_file", "a.txt", "x"))
+        assert (create.status, create.output[:7]) == ("failed", "Error [")
+        await patch.editor.update_file(ApplyPatchOperation("update_file", "b.txt", "x"))
+
+    anyio.run(main)
+    assert editor.done == ["b.txt"]
+
+
+def test_a_tool_with_free_text_is_decided_about(folder: Path, log: MemoryLog) -> None:
+    done: list[str] = []
+
+    async def invoke(context: Any, text: str) -> str:
+        done.append(text)
+        return "ok"
+
+    free = CustomTool(name="sql", description="Runs SQL.", on_invoke_tool=invoke)
+    [refused] = gated(folder, log, Policy(deny="sql"), free)
+    [allowed] = gated(folder, log, Policy(), free)
+    assert anyio.run(refused.on_invoke_tool, None, "drop").startswith("Error [")
+    assert anyio.run(allowed.on_invoke_tool, None, "select") == "ok"
+    assert done == ["select"]
+
+
+def test_a_tool_of_the_provider_is_left_out_where_it_is_forbidden(folder: Path, log: MemoryLog) -> None:
+    assert gated(folder, log, Policy(deny="WebSearch"), WebSearchTool()) == []
+    assert len(gated(folder, log, Policy(), WebSearchTool())) == 1
+
+
+def test_a_skill_of_its_own_agent_has_the_model_that_it_asks_for(
+    folder: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(folder / "deep", body="Think deep.", more="context: fork\nmodel: big\n")
+    script = Script([load("deep"), "Thought.", "Done."])
+    ran(agent_of(Skills(folder, models={"big": scripted(script, "big")}), script))
+    assert [request.model for request in script.requests] == ["own", "big", "own"]

@@ -1,0 +1,360 @@
+"""Skills written as plain folders, and kept as the library has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier import Guard, Library, Policy
+from metier.errors import FileRefused, SkillNotFound
+from metier.guard import MemoryLog
+from metier.hub import Synced, sync_to
+from metier.hub.target import MANIFEST, Target
+
+Write = Callable[..., Path]
+
+needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege here")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def skills(tmp_path: Path, write_skill: Write) -> Path:
+    """A folder with two skills, one of which has more than instructions."""
+    write_skill(tmp_path / "skills/deploy")
+    write_skill(tmp_path / "skills/review")
+    (tmp_path / "skills/deploy/scripts").mkdir()
+    script = tmp_path / "skills/deploy/scripts/run.sh"
+    script.write_text("echo done\n")
+    script.chmod(0o755)
+    return tmp_path / "skills"
+
+
+def library(folder: Path) -> Library:
+    return Library.from_folder(folder, cache=False)
+
+
+def became(done: Synced) -> dict[str, str]:
+    return {step.skill: step.done for step in done.steps}
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() and path.name != MANIFEST}
+
+
+def test_skills_are_written_as_they_are(skills: Path) -> None:
+    done = sync_to(library(skills), ".claude/skills")
+    assert (became(done), done.is_fine) == ({"deploy": "added", "review": "added"}, True)
+    assert files(Path(".claude/skills")) == files(skills)
+    for path in files(skills):
+        assert Path(".claude/skills", path).read_bytes() == (skills / path).read_bytes()
+    assert os.access(".claude/skills/deploy/scripts/run.sh", os.X_OK)
+
+
+def test_a_second_time_nothing_is_done(skills: Path) -> None:
+    sync_to(library(skills), "out")
+    before = os.stat("out/deploy").st_ino, os.stat(f"out/{MANIFEST}").st_mtime_ns
+    assert set(became(sync_to(library(skills), "out")).values()) == {"unchanged"}
+    assert (os.stat("out/deploy").st_ino, os.stat(f"out/{MANIFEST}").st_mtime_ns) == before
+
+
+def test_a_skill_that_changed_is_replaced_as_a_whole(skills: Path, write_skill: Write) -> None:
+    sync_to(library(skills), "out")
+    write_skill(skills / "deploy", body="Do it better.")
+    (skills / "deploy/scripts/run.sh").unlink()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "unchanged"}
+    assert files(Path("out")) == {"deploy/SKILL.md", "review/SKILL.md"}
+    assert "Do it better." in Path("out/deploy/SKILL.md").read_text()
+    assert sorted(os.listdir("out")) == [MANIFEST, "deploy", "review"]
+
+
+def test_a_skill_that_is_gone_is_removed(skills: Path) -> None:
+    sync_to(library(skills), "out")
+    (skills / "review/SKILL.md").unlink()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "unchanged", "review": "removed"}
+    assert not Path("out/review").exists()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "unchanged"}
+
+
+def test_what_somebody_put_there_is_never_touched(skills: Path, write_skill: Write) -> None:
+    theirs = write_skill(Path("out/deploy"), body="Mine.")
+    Path("out/review").write_text("a file")
+    done = sync_to(library(skills), "out")
+    assert (became(done), done.is_fine) == ({"deploy": "conflict", "review": "conflict"}, False)
+    assert all(step.reason and step.hint for step in done.steps)
+    assert "Mine." in theirs.read_text()
+    assert Path("out/review").read_text() == "a file"
+
+
+def test_what_somebody_put_there_stays_when_it_leaves_the_library(skills: Path, write_skill: Write) -> None:
+    write_skill(Path("out/extra"))
+    assert became(sync_to(library(skills), "out")) == {"deploy": "added", "review": "added"}
+    assert Path("out/extra/SKILL.md").exists()
+
+
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "version control"])
+def test_a_copy_that_somebody_changed_is_left_alone(skills: Path, write_skill: Write, change: str) -> None:
+    sync_to(library(skills), "out")
+    if change == "edit":
+        Path("out/deploy/SKILL.md").write_text("changed")
+    elif change == "add":
+        Path("out/deploy/mine.md").write_text("mine")
+    elif change == "remove":
+        Path("out/deploy/scripts/run.sh").unlink()
+    else:
+        Path("out/deploy/.git").mkdir()
+    before = files(Path("out/deploy"))
+    write_skill(skills / "deploy", body="Do it better.")
+    assert became(sync_to(library(skills), "out"))["deploy"] == "conflict"
+    (skills / "deploy/SKILL.md").unlink()
+    assert became(sync_to(library(skills), "out"))["deploy"] == "conflict"
+    assert files(Path("out/deploy")) == before
+
+
+def test_bytecode_of_scripts_that_ran_is_no_change(skills: Path, write_skill: Write) -> None:
+    sync_to(library(skills), "out")
+    Path("out/deploy/scripts/__pycache__").mkdir()
+    Path("out/deploy/scripts/__pycache__/run.pyc").write_bytes(b"x")
+    write_skill(skills / "deploy", body="Do it better.")
+    assert became(sync_to(library(skills), "out"))["deploy"] == "updated"
+
+
+def test_a_copy_that_somebody_removed_comes_back(skills: Path) -> None:
+    sync_to(library(skills), "out")
+    for path in ("scripts/run.sh", "SKILL.md"):
+        Path("out/deploy", path).unlink()
+    Path("out/deploy/scripts").rmdir()
+    Path("out/deploy").rmdir()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "added", "review": "unchanged"}
+
+
+def test_a_rehearsal_writes_nothing(skills: Path, write_skill: Write) -> None:
+    assert became(sync_to(library(skills), "out", dry_run=True)) == {"deploy": "added", "review": "added"}
+    assert not Path("out").exists()
+    sync_to(library(skills), "out")
+    write_skill(skills / "deploy", body="Do it better.")
+    (skills / "review/SKILL.md").unlink()
+    assert became(sync_to(library(skills), "out", dry_run=True)) == {"deploy": "updated", "review": "removed"}
+    assert Path("out/review").exists()
+    assert "better" not in Path("out/deploy/SKILL.md").read_text()
+
+
+def test_only_what_is_named_is_written_and_removed(skills: Path) -> None:
+    assert became(sync_to(library(skills), "out", only=["deploy"])) == {"deploy": "added"}
+    assert became(sync_to(library(skills), "out", only=["review"])) == {"review": "added"}
+    (skills / "review/SKILL.md").unlink()
+    assert became(sync_to(library(skills), "out", only=["deploy"])) == {"deploy": "unchanged"}
+    assert became(sync_to(library(skills), "out", only=["review"])) == {"review": "removed"}
+    with pytest.raises(SkillNotFound):
+        sync_to(library(skills), "out", only=["nothing"])
+
+
+def test_a_library_is_not_copied_onto_itself(skills: Path) -> None:
+    before = files(skills)
+    assert set(became(sync_to(library(skills), skills)).values()) == {"unchanged"}
+    assert became(sync_to(library(skills), skills / "deploy" / "out")) == {"deploy": "left out", "review": "added"}
+    assert files(skills) == {*before, "deploy/out/review/SKILL.md"}
+
+
+def test_copies_are_not_taken_for_skills_of_their_own(write_skill: Write, own_home: Path) -> None:
+    """A copy in a project outranks a plugin's skill of the same name, and must still follow it."""
+    places = Library.discover(cache=False)
+    bundled = {entry.name for entry in places if entry.layer == "plugin"}
+    assert bundled
+    for folder in (".claude/skills", ".agents/skills"):
+        assert set(became(sync_to(Library.discover(cache=False), folder)).values()) == {"added"}
+    for folder in (".claude/skills", ".agents/skills"):
+        done = sync_to(Library.discover(cache=False), folder)
+        assert (became(done), done.is_fine) == (dict.fromkeys(bundled, "unchanged"), True)
+
+
+def test_what_nobody_vouches_for_is_left_out(write_skill: Write, here: Path) -> None:
+    write_skill(here / ".agents/skills/strange")
+    found = Library.discover(cache=False)
+    done = {step.skill: step for step in sync_to(found, ".claude/skills").steps}
+    assert done["strange"].done == "left out"
+    assert "vouches" in done["strange"].reason
+    assert "metier trust" in done["strange"].hint
+    assert not Path(".claude/skills/strange").exists()
+    there = {step.skill: step for step in sync_to(found, ".agents/skills").steps}
+    assert (there["strange"].done, there["strange"].reason) == ("unchanged", "It lies there itself.")
+
+
+def test_what_is_blocked_is_not_written_and_what_was_written_goes(skills: Path) -> None:
+    guard = Guard(audit=MemoryLog())
+    sync_to(library(skills), "out", guard=guard)
+    guard.block("deploy")
+    assert became(sync_to(library(skills), "out", guard=guard)) == {"deploy": "removed", "review": "unchanged"}
+    assert not Path("out/deploy").exists()
+    blocked = Guard(Policy(blocked=["review"]), audit=MemoryLog())
+    assert became(sync_to(library(skills), "elsewhere", guard=blocked)) == {"deploy": "added", "review": "left out"}
+
+
+def test_what_a_scope_hides_is_not_written(skills: Path, write_skill: Write) -> None:
+    write_skill(skills / "scoped", more="scope:\n  agents: [builder]\n")
+    assert "scoped" not in became(sync_to(library(skills), "out"))
+    assert became(sync_to(library(skills).as_caller(agent="builder"), "out"))["scoped"] == "added"
+
+
+def test_everything_that_is_written_and_removed_is_recorded(skills: Path) -> None:
+    log = MemoryLog()
+    guard = Guard(audit=log)
+    sync_to(library(skills), "out", guard=guard)
+    (skills / "review/SKILL.md").unlink()
+    sync_to(library(skills), "out", guard=guard)
+    sync_to(library(skills), "out", guard=guard, dry_run=True)
+    assert [(one.event, one.skill, one.success) for one in log.records] == [
+        ("install", "deploy", True),
+        ("install", "review", True),
+        ("unload", "review", True),
+    ]
+
+
+def test_a_skill_in_small_letters_gets_the_name_that_clients_look_for(here: Path, write_skill: Write) -> None:
+    write_skill(here / "skills/odd", file="skill.md")
+    sync_to(library(here / "skills"), "out")
+    assert os.listdir("out/odd") == ["SKILL.md"]
+    assert became(sync_to(library(here / "skills"), "out")) == {"odd": "unchanged"}
+
+
+@needs_links
+def test_links_inside_a_skill_become_copies(skills: Path) -> None:
+    (skills / "deploy/again.sh").symlink_to("scripts/run.sh")
+    (skills / "deploy/thrice.sh").symlink_to("again.sh")
+    assert became(sync_to(library(skills), "out"))["deploy"] == "added"
+    assert not Path("out/deploy/thrice.sh").is_symlink()
+    assert Path("out/deploy/thrice.sh").read_text() == "echo done\n"
+    assert became(sync_to(library(skills), "out"))["deploy"] == "unchanged"
+
+
+@needs_links
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../secret", "loop", "scripts"])
+def test_a_skill_with_a_link_that_leads_elsewhere_is_not_written(skills: Path, target: str, here: Path) -> None:
+    (here / "secret").write_text("secret")
+    (skills / "deploy/loop").symlink_to(target)
+    done = sync_to(library(skills), "out")
+    assert (became(done), done.is_fine) == ({"deploy": "failed", "review": "added"}, False)
+    assert not Path("out/deploy").exists()
+    assert sorted(os.listdir("out")) == [MANIFEST, "review"]
+
+
+@needs_links
+@pytest.mark.parametrize("link", [".claude", ".claude/skills", ".claude/skills/deploy"])
+def test_nothing_is_written_through_a_link(skills: Path, here: Path, link: str) -> None:
+    (here / "elsewhere" / "skills").mkdir(parents=True)
+    (here / link).parent.mkdir(parents=True, exist_ok=True)
+    (here / link).symlink_to(here / "elsewhere")
+    if link.endswith("deploy"):
+        assert became(sync_to(library(skills), ".claude/skills"))["deploy"] == "conflict"
+    else:
+        for dry_run in (True, False):
+            with pytest.raises(FileRefused) as caught:
+                sync_to(library(skills), ".claude/skills", dry_run=dry_run)
+            assert "link" in caught.value.message
+            assert caught.value.hint
+    assert files(here / "elsewhere") == set()
+
+
+@needs_links
+def test_a_copy_that_became_a_link_is_a_conflict(skills: Path, here: Path, write_skill: Write) -> None:
+    sync_to(library(skills), "out")
+    (here / "out/review").rename(here / "moved")
+    (here / "out/review").symlink_to(here / "moved")
+    write_skill(skills / "review", body="Do it better.")
+    assert became(sync_to(library(skills), "out"))["review"] == "conflict"
+    assert "better" not in (here / "moved/SKILL.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[]",
+        "{}",
+        '{"skills": []}',
+        '{"skills": {"../../etc": {"digest": "sha256:", "written": "x"}}}',
+        json.dumps({"skills": {"../x": {"digest": "sha256:" + "0" * 64, "written": "sha256:" + "0" * 64}}}),
+        json.dumps({"skills": {"x": {"digest": "sha256:" + "0" * 64}}}),
+        "[" * 100_000,
+    ],
+)
+def test_a_list_of_copies_that_cannot_be_read_stops_everything(skills: Path, text: str) -> None:
+    Path("out").mkdir()
+    Path("out", MANIFEST).write_text(text)
+    with pytest.raises(FileRefused) as caught:
+        sync_to(library(skills), "out")
+    assert MANIFEST in caught.value.message
+    assert os.listdir("out") == [MANIFEST]
+
+
+def test_a_list_that_claims_what_others_wrote_removes_nothing(skills: Path, write_skill: Write) -> None:
+    write_skill(Path("out/mine"))
+    claimed = {"mine": {"digest": "sha256:" + "0" * 64, "written": "sha256:" + "0" * 64}}
+    Path("out", MANIFEST).write_text(json.dumps({"version": 1, "skills": claimed}))
+    assert became(sync_to(library(skills), "out"))["mine"] == "conflict"
+    assert Path("out/mine/SKILL.md").exists()
+
+
+def test_what_a_run_that_was_cut_short_left_is_cleared_away(skills: Path) -> None:
+    sync_to(library(skills), "out")
+    Path("out/.metier-sync-0123456789abcdef/half").mkdir(parents=True)
+    sync_to(library(skills), "out")
+    assert sorted(os.listdir("out")) == [MANIFEST, "deploy", "review"]
+
+
+def test_a_change_at_the_last_moment_is_not_lost(skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync_to(library(skills), "out")
+    (skills / "review/SKILL.md").unlink()
+    remove = Target.remove
+
+    def late(target: Target, name: str, digest: str) -> None:
+        Path("out/review/mine.md").write_text("mine")
+        remove(target, name, digest)
+
+    monkeypatch.setattr(Target, "remove", late)
+    done = sync_to(library(skills), "out")
+    assert became(done)["review"] == "conflict"
+    assert Path("out/review/mine.md").read_text() == "mine"
+
+
+def test_a_disk_that_is_full_leaves_the_old_copy(
+    skills: Path, write_skill: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_to(library(skills), "out")
+    write_skill(skills / "deploy", body="Do it better.")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Target, "_write", full)
+    done = {step.skill: step for step in sync_to(library(skills), "out").steps}
+    assert done["deploy"].done == "failed"
+    assert "No space left" in done["deploy"].reason
+    assert "Do it." in Path("out/deploy/SKILL.md").read_text()
+    assert sorted(os.listdir("out")) == [MANIFEST, "deploy", "review"]
+
+
+def test_skills_in_memory_can_be_written_too() -> None:
+    found = Library.from_files(
+        {"SKILL.md": "---\nname: greet\ndescription: Greets.\n---\nSay hello.", "references/words.md": "hello"}
+    )
+    sync_to(found, "out")
+    assert files(Path("out")) == {"greet/SKILL.md", "greet/references/words.md"}
+
+
+def test_a_folder_that_is_in_the_way_says_so(skills: Path) -> None:
+    from metier.errors import SourceUnavailable
+
+    Path("file").write_text("a file")
+    with pytest.raises(SourceUnavailable) as caught:
+        sync_to(library(skills), "file/skills")
+    assert caught.value.hint

@@ -1,0 +1,226 @@
+"""Approval by the person at the client, in the way of each generation of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequest, ElicitResult, InputRequiredResult
+from tests.serve.clients import MODES, NO, YES, answering, ask, talk, text_of
+
+from metier import Library, Place
+from metier.guard import MemoryLog, Policy
+from metier.serve.mcp import SkillServer
+from metier.source import FolderSource
+
+ASKING = Policy(unsandboxed="allow", scripts="ask")
+RUN = {"script": "scripts/echo.py", "args": ["1"]}
+
+
+async def run(client: mcp.Client) -> CallToolResult:
+    await client.call_tool("skills_load", {"skills": ["forms"]})
+    return await client.call_tool("skills_run", RUN)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_asked_about_happens_after_a_yes(serve: Callable[..., SkillServer], log: MemoryLog, mode: str) -> None:
+    asked, answer = answering(YES)
+    result = talk(serve(ASKING), run, mode, elicitation_callback=answer)
+    assert not result.is_error
+    assert "arguments: 1" in text_of(result)
+    (question,) = asked
+    assert "scripts/echo.py 1" in question
+    decided = [(record.decision, record.code) for record in log.records if record.event == "run"]
+    assert decided == [("deny", "approval-pending"), ("allow", "")]
+
+
+NOES = [
+    NO,
+    ElicitResult(action="cancel"),
+    ElicitResult(action="accept"),
+    ElicitResult(action="accept", content={"approve": False}),
+    ElicitResult(action="accept", content={"approve": "true"}),
+    ElicitResult(action="decline", content={"approve": True}),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_whatever_is_not_a_plain_yes_is_a_no(serve: Callable[..., SkillServer], mode: str) -> None:
+    asked, answer = answering(*NOES)
+
+    async def use(client: mcp.Client) -> list[str]:
+        return [text_of(await run(client)) for _ in NOES]
+
+    results = talk(serve(ASKING), use, mode, elicitation_callback=answer)
+    assert all(text.startswith("Error [approval-denied]") for text in results)
+    assert len(asked) == len(NOES)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_that_cannot_ask_is_told_the_refusal(serve: Callable[..., SkillServer], mode: str) -> None:
+    result = talk(serve(ASKING), run, mode)
+    assert result.is_error
+    assert text_of(result).startswith("Error [approval-needed]")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_call_is_asked_about_anew(serve: Callable[..., SkillServer], mode: str) -> None:
+    asked, answer = answering(YES, NO)
+
+    async def use(client: mcp.Client) -> list[bool]:
+        return [(await run(client)).is_error, (await run(client)).is_error]
+
+    assert talk(serve(ASKING), use, mode, elicitation_callback=answer) == [False, True]
+    assert len(asked) == 2
+
+
+def test_the_host_of_the_server_is_asked_first(serve: Callable[..., SkillServer]) -> None:
+    asked, answer = answering()
+    server = serve(ASKING, approve=lambda action, decision: True)
+    assert not talk(server, run, elicitation_callback=answer).is_error
+    assert asked == []
+
+
+class TestAnswersThatComeWithAnotherRequest:
+    """A client of 2026-07-28 sends its answers itself, and may send whatever it likes."""
+
+    @staticmethod
+    async def asked(client: mcp.Client, arguments: dict[str, Any]) -> InputRequiredResult:
+        result = await client.session.call_tool("skills_run", arguments, allow_input_required=True)
+        assert isinstance(result, InputRequiredResult)
+        assert result.request_state
+        return result
+
+    @staticmethod
+    async def again(client: mcp.Client, arguments: dict[str, Any], state: str | None, **answers: ElicitResult) -> Any:
+        return await client.session.call_tool(
+            "skills_run",
+            arguments,
+            allow_input_required=True,
+            request_state=state,
+            input_responses={name.replace("_", "-"): answer for name, answer in answers.items()},
+        )
+
+    def talk(self, server: SkillServer, use: Callable[[mcp.Client], Any]) -> Any:
+        async def loaded(client: mcp.Client) -> Any:
+            await client.call_tool("skills_load", {"skills": ["forms"]})
+            return await use(client)
+
+        _, answer = answering()
+        return talk(server, loaded, elicitation_callback=answer)
+
+    def test_a_yes_lets_the_call_that_was_asked_about_happen(self, serve: Callable[..., SkillServer]) -> None:
+        async def use(client: mcp.Client) -> Any:
+            first = await self.asked(client, RUN)
+            (request,) = (first.input_requests or {}).values()
+            assert isinstance(request, ElicitRequest)
+            return await self.again(client, RUN, first.request_state, approve_1=YES)
+
+        assert not self.talk(serve(ASKING), use).is_error
+
+    def test_a_yes_for_one_call_is_none_for_another(self, serve: Callable[..., SkillServer], log: MemoryLog) -> None:
+        async def use(client: mcp.Client) -> Any:
+            first = await self.asked(client, RUN)
+            return await self.again(client, RUN | {"args": ["2"]}, first.request_state, approve_1=YES)
+
+        assert isinstance(self.talk(serve(ASKING), use), InputRequiredResult)
+        assert not [record for record in log.records if record.event == "run" and record.decision == "allow"]
+
+    def test_a_yes_counts_once(self, serve: Callable[..., SkillServer]) -> None:
+        async def use(client: mcp.Client) -> Any:
+            first = await self.asked(client, RUN)
+            assert not (await self.again(client, RUN, first.request_state, approve_1=YES)).is_error
+            return await self.again(client, RUN, first.request_state, approve_1=YES)
+
+        assert isinstance(self.talk(serve(ASKING), use), InputRequiredResult)
+
+    def test_a_yes_to_a_question_that_nobody_asked_is_none(self, serve: Callable[..., SkillServer]) -> None:
+        async def use(client: mcp.Client) -> None:
+            for state in (None, "", "x", "A" * 32):
+                result = await self.again(client, RUN, state, approve_1=YES)
+                assert isinstance(result, InputRequiredResult)
+
+        self.talk(serve(ASKING), use)
+
+    def test_a_yes_by_another_name_is_none(self, serve: Callable[..., SkillServer]) -> None:
+        async def use(client: mcp.Client) -> Any:
+            first = await self.asked(client, RUN)
+            return await self.again(client, RUN, first.request_state, approve_2=YES)
+
+        assert isinstance(self.talk(serve(ASKING), use), InputRequiredResult)
+
+    def test_a_yes_on_one_connection_is_none_on_another(self, serve: Callable[..., SkillServer]) -> None:
+        server = serve(ASKING)
+
+        async def use(client: mcp.Client) -> str | None:
+            return (await self.asked(client, RUN)).request_state
+
+        state = self.talk(server, use)
+
+        async def other(client: mcp.Client) -> Any:
+            return await self.again(client, RUN, state, approve_1=YES)
+
+        assert isinstance(self.talk(server, other), InputRequiredResult)
+
+    def test_a_skill_that_was_changed_after_the_question_is_asked_about_again(
+        self, serve: Callable[..., SkillServer], skills: Path
+    ) -> None:
+        async def use(client: mcp.Client) -> Any:
+            first = await self.asked(client, RUN)
+            (skills / "forms" / "scripts" / "echo.py").write_text("print('other')")
+            await client.call_tool("skills_load", {"skills": ["forms"]})
+            return await self.again(client, RUN, first.request_state, approve_1=YES)
+
+        assert isinstance(self.talk(serve(ASKING), use), InputRequiredResult)
+
+
+@pytest.fixture
+def untrusted(skills: Path) -> Library:
+    """The same skills, from a place that nobody vouches for."""
+    return Library([Place(layer="project", source=FolderSource(skills), trusted=False)], cache=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_skill_that_nobody_vouches_for_is_asked_about_before_it_is_read_as_a_resource(
+    serve: Callable[..., SkillServer], untrusted: Library, mode: str
+) -> None:
+    asked, answer = answering(YES, NO, NO)
+
+    async def use(client: mcp.Client) -> None:
+        for path in ("SKILL.md", "references/fields.md", "SKILL.md"):
+            assert (await client.read_resource(f"skill://forms/{path}")).contents
+        for path in ("SKILL.md", "SKILL.md"):
+            with pytest.raises(MCPError, match="did not agree"):
+                await client.read_resource(f"skill://quiet/{path}")
+
+    talk(serve(library=untrusted), use, mode, elicitation_callback=answer)
+    assert len(asked) == 3
+
+
+def test_a_skill_that_nobody_vouches_for_is_not_read_where_nobody_can_be_asked(
+    serve: Callable[..., SkillServer], untrusted: Library
+) -> None:
+    async def use(client: mcp.Client) -> None:
+        for path in ("SKILL.md", "references/fields.md"):
+            with pytest.raises(MCPError, match="nobody vouches for"):
+                await client.read_resource(f"skill://forms/{path}")
+
+    talk(serve(library=untrusted), use)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_skill_that_nobody_vouches_for_is_loaded_after_a_yes(
+    serve: Callable[..., SkillServer], untrusted: Library, mode: str
+) -> None:
+    asked, answer = answering(YES)
+
+    async def use(client: mcp.Client) -> Any:
+        assert len((await ask(client, "skills/list"))["skills"]) == 3
+        return await client.call_tool("skills_load", {"skills": ["quiet"]})
+
+    assert not talk(serve(library=untrusted), use, mode, elicitation_callback=answer).is_error
+    assert "nobody vouches for" in asked[0]

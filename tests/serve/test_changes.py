@@ -1,0 +1,117 @@
+"""Clients are told when skills come, go or change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp
+import pytest
+from mcp.client.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
+from tests.serve.clients import ask, talk
+
+from metier import Library
+from metier.serve.mcp import SkillServer
+
+URI = "skill://quiet/SKILL.md"
+
+
+def test_a_client_that_listens_is_told_of_an_edited_skill(
+    serve: Callable[..., SkillServer], skills: Path, write_skill: Callable[..., Path]
+) -> None:
+    async def use(client: mcp.Client) -> Any:
+        async with client.listen(
+            tools_list_changed=True,
+            prompts_list_changed=True,
+            resources_list_changed=True,
+            resource_subscriptions=[URI],
+        ) as events:
+            write_skill(skills / "quiet", description="Is loud.", body="Shout.")
+            told = set()
+            async for event in events:
+                told.add(event)
+                if len(told) == 3:
+                    break
+        listed = (await ask(client, "skills/get", uri=URI))["skill"]["frontmatter"]["description"]
+        return told, listed
+
+    told, description = talk(serve(), use)
+    assert told == {PromptsListChanged(), ResourcesListChanged(), ResourceUpdated(uri=URI)}
+    assert description == "Is loud."
+
+
+def test_a_client_after_a_handshake_is_told_without_asking(
+    serve: Callable[..., SkillServer], skills: Path, write_skill: Callable[..., Path]
+) -> None:
+    told: set[str] = set()
+
+    async def use(client: mcp.Client) -> None:
+        for uri in (URI, "skill://letters/SKILL.md"):
+            await ask(client, "resources/subscribe", uri=uri)
+        write_skill(skills / "quiet", description="Is loud.", body="Shout.")
+        while len(told) < 3:
+            await anyio.sleep(0.01)
+        await ask(client, "resources/unsubscribe", uri=URI)
+
+    async def note(message: Any) -> None:
+        told.add(f"{message.method} {getattr(message.params, 'uri', '')}".strip())
+
+    talk(serve(), use, "legacy", message_handler=note)
+    assert told == {
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        f"notifications/resources/updated {URI}",
+    }
+
+
+@pytest.mark.parametrize("dialect", ["tool", "sandbox"])
+def test_tools_that_list_the_skills_change_with_them(
+    serve: Callable[..., SkillServer], skills: Path, write_skill: Callable[..., Path], dialect: str
+) -> None:
+    async def use(client: mcp.Client) -> str | None:
+        async with client.listen(tools_list_changed=True) as events:
+            write_skill(skills / "new-one", description="Is new.", body="Do.")
+            async for event in events:
+                assert event == ToolsListChanged()
+                break
+        return (await client.list_tools()).tools[0].description
+
+    assert "new-one" in str(talk(serve(dialect=dialect), use))
+
+
+def test_the_first_skill_brings_the_tools(
+    serve: Callable[..., SkillServer], tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / "empty").mkdir()
+
+    async def use(client: mcp.Client) -> list[str]:
+        assert (await client.list_tools()).tools == []
+        assert client.instructions is None
+        async with client.listen(tools_list_changed=True) as events:
+            write_skill(tmp_path / "empty" / "first", description="Is first.", body="Do.")
+            async for _ in events:
+                break
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert "skills_load" in talk(serve(library=Library.from_folder(tmp_path / "empty", cache=False)), use)
+
+
+def test_a_block_is_told_with_the_next_request(serve: Callable[..., SkillServer]) -> None:
+    server = serve()
+
+    async def use(client: mcp.Client) -> Any:
+        async with client.listen(resources_list_changed=True) as events:
+            server.guard.block("quiet")
+            await client.list_tools()
+            async for event in events:
+                return event
+        return None
+
+    assert talk(server, use) == ResourcesListChanged()
