@@ -30,6 +30,8 @@ lint: $(READY) ## style, types, and no module over 800 lines
 
 bench: $(READY) ## measure, as ratios to bare loops in the same run
 	$(BIN)/python benchmarks/library.py
+	$(BIN)/python benchmarks/mcp_server.py
+	$(BIN)/python benchmarks/mcp_load.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/run.py

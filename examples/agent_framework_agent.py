@@ -39,7 +39,7 @@ class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], Bas
         super().__init__()
         self._steps = iter(enumerate(SCRIPT))
 
-    async def _inner_get_response(self, **request: Any) -> ChatResponse:  # type: ignore[override]
+    async def _inner_get_response(self, **request: Any) -> ChatResponse:
         number, step = next(self._steps)
         if isinstance(step, str):
             content = Content.from_text(step)

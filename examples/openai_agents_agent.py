@@ -47,11 +47,10 @@ async def main(model: str) -> None:
     log = MemoryLog()
     skills = Skills(Path(__file__).parent / "skills", audit=log)
     scripted = ScriptedModel([[item(number, step)] for number, step in enumerate(SCRIPT)])
-    agent = skills.equip(Agent(name="assistant", model=scripted if model == "test" else model, tools=[send_mail]))
+    agent: Agent[None] = Agent(name="assistant", model=scripted if model == "test" else model, tools=[send_mail])
     question = "How many words has 'to be or not to be'? Mail the number to ann@example.com."
-    # The group is what keeps the skills of a conversation from one run to the next.
-    config = RunConfig(group_id="conversation-1", tracing_disabled=model == "test")
-    answer = await Runner.run(agent, question, run_config=config)
+    config = RunConfig(tracing_disabled=model == "test")
+    answer = await Runner.run(skills.equip(agent, conversation="one"), question, run_config=config)
     print(answer.final_output)
     for record in log.records:
         print(f"  {record.event:6} {record.tool or record.skill:12} {record.decision:6} {record.code}")

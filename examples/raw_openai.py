@@ -53,7 +53,7 @@ def loop(client: OpenAI, model: str, chat: Conversation, task: str) -> str:
     messages: list[Any] = [{"role": "user", "content": task}]
     tools: Any = chat.tools
     while True:
-        system = {"role": "system", "content": chat.instructions(task)}
+        system: Any = {"role": "system", "content": chat.instructions(task)}
         response = client.chat.completions.create(model=model, messages=[system, *messages], tools=tools)
         messages.append(response.choices[0].message)
         results = chat.answer_blocking(response)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import itertools
 import os
 import time
@@ -31,6 +32,42 @@ HOME = {
     "XDG_DATA_HOME": "/data",
     "XDG_STATE_HOME": "/state",
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "each(names, cases): all cases in one test, which tells every one that fails")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for marker in metafunc.definition.iter_markers("each"):
+        names = named(marker)
+        metafunc.parametrize(names, [[None] * len(names)], ids=["each"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Goes through a table of many cases that take next to no time each: a test for every one would take far longer."""
+    marker = pyfuncitem.get_closest_marker("each")
+    if marker is None:
+        return None
+    names = named(marker)
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    failures: list[BaseException] = []
+    for case in marker.args[1]:
+        given.update(zip(names, case if len(names) > 1 else [case], strict=True))
+        try:
+            pyfuncitem.obj(**given)
+        except (Exception, pytest.fail.Exception) as failure:
+            failure.add_note(f"with {', '.join(names)} = {case!r:.1000}")
+            failures.append(failure)
+    if failures:
+        raise BaseExceptionGroup(f"{len(failures)} cases of {pyfuncitem.originalname}", failures)
+    return True
+
+
+def named(marker: pytest.Mark) -> tuple[str, ...]:
+    names = marker.args[0]
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def pytest_collection_finish() -> None:

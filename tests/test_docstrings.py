@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import itertools
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-MODULES = sorted(
+MODULES = [
     ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-    for file in (SOURCE / "metier").rglob("*.py")
+    for file in sorted((SOURCE / "metier").rglob("*.py"))
     if "bundled" not in file.parts and file.name != "__main__.py"
-)
+]
+ROOMS = {room: list(names) for room, names in itertools.groupby(MODULES, lambda name: ".".join(name.split(".")[:2]))}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_a_module_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_examples_of_a_room_hold(room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ROOMS[room]:
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert doctest.testmod(importlib.import_module(name)).failed == 0, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -54,8 +55,10 @@ def modules() -> list[tuple[str, Path]]:
     return found
 
 
-def imported(name: str, path: Path) -> Iterator[tuple[int, str]]:
+@functools.cache
+def imported(name: str, path: Path) -> list[tuple[int, str]]:
     """What of the package a module imports, wherever in it the import stands; "" is the package itself."""
+    found = []
     here = ["metier", *name.split(".")] if name else ["metier"]
     package = here if path.name == "__init__.py" else here[:-1]
     for node in ast.walk(ast.parse(path.read_bytes())):
@@ -72,9 +75,10 @@ def imported(name: str, path: Path) -> Iterator[tuple[int, str]]:
             continue
         for module in wanted:
             if module == "metier":
-                yield node.lineno, ""
+                found.append((node.lineno, ""))
             elif module.startswith("metier."):
-                yield node.lineno, module.removeprefix("metier.")
+                found.append((node.lineno, module.removeprefix("metier.")))
+    return found
 
 
 def violations() -> list[str]:
@@ -225,6 +229,7 @@ def test_what_starts_a_process_is_seen(tmp_path: Path, text: str, is_found: bool
     assert bool(starting(tmp_path / "module.py")) is is_found
 
 
+@functools.cache
 def loaded_by(statement: str) -> set[str]:
     script = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

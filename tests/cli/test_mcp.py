@@ -212,6 +212,31 @@ def test_http_asks_for_the_token_and_ends_well(served: Callable[..., tuple[str, 
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@needs_signals
+def test_a_person_who_starts_it_by_hand_is_told_what_it_waits_for(command: list[str], skills: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*command, "--skills", str(skills), "mcp"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    os.close(theirs)
+    try:
+        assert process.stderr is not None
+        assert b"--install CLIENT" in process.stderr.readline()
+        # It must have got so far as to listen for signals.
+        os.write(ours, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.terminate()
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, b"", b"")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
 def test_a_port_that_is_taken_is_said(metier: Call, skills: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, out, err = metier("mcp", "--skills", skills, "--http", f"127.0.0.1:{taken.getsockname()[1]}")

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from metier import Guard, Library, Policy
 from metier.errors import FileRefused, SkillNotFound
 from metier.guard import MemoryLog
 from metier.hub import Synced, sync_to
-from metier.hub.target import MANIFEST, Target
+from metier.hub.target import Target
+from metier.library.copied import COPIES_FILE
 
 Write = Callable[..., Path]
 
@@ -48,7 +50,9 @@ def became(done: Synced) -> dict[str, str]:
 
 
 def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() and path.name != MANIFEST}
+    return {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() and path.name != COPIES_FILE
+    }
 
 
 def test_skills_are_written_as_they_are(skills: Path) -> None:
@@ -62,9 +66,9 @@ def test_skills_are_written_as_they_are(skills: Path) -> None:
 
 def test_a_second_time_nothing_is_done(skills: Path) -> None:
     sync_to(library(skills), "out")
-    before = os.stat("out/deploy").st_ino, os.stat(f"out/{MANIFEST}").st_mtime_ns
+    before = os.stat("out/deploy").st_ino, os.stat(f"out/{COPIES_FILE}").st_mtime_ns
     assert set(became(sync_to(library(skills), "out")).values()) == {"unchanged"}
-    assert (os.stat("out/deploy").st_ino, os.stat(f"out/{MANIFEST}").st_mtime_ns) == before
+    assert (os.stat("out/deploy").st_ino, os.stat(f"out/{COPIES_FILE}").st_mtime_ns) == before
 
 
 def test_a_skill_that_changed_is_replaced_as_a_whole(skills: Path, write_skill: Write) -> None:
@@ -74,7 +78,7 @@ def test_a_skill_that_changed_is_replaced_as_a_whole(skills: Path, write_skill: 
     assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "unchanged"}
     assert files(Path("out")) == {"deploy/SKILL.md", "review/SKILL.md"}
     assert "Do it better." in Path("out/deploy/SKILL.md").read_text()
-    assert sorted(os.listdir("out")) == [MANIFEST, "deploy", "review"]
+    assert sorted(os.listdir("out")) == [COPIES_FILE, "deploy", "review"]
 
 
 def test_a_skill_that_is_gone_is_removed(skills: Path) -> None:
@@ -244,7 +248,7 @@ def test_a_skill_with_a_link_that_leads_elsewhere_is_not_written(skills: Path, t
     done = sync_to(library(skills), "out")
     assert (became(done), done.is_fine) == ({"deploy": "failed", "review": "added"}, False)
     assert not Path("out/deploy").exists()
-    assert sorted(os.listdir("out")) == [MANIFEST, "review"]
+    assert sorted(os.listdir("out")) == [COPIES_FILE, "review"]
 
 
 @needs_links
@@ -289,17 +293,17 @@ def test_a_copy_that_became_a_link_is_a_conflict(skills: Path, here: Path, write
 )
 def test_a_list_of_copies_that_cannot_be_read_stops_everything(skills: Path, text: str) -> None:
     Path("out").mkdir()
-    Path("out", MANIFEST).write_text(text)
+    Path("out", COPIES_FILE).write_text(text)
     with pytest.raises(FileRefused) as caught:
         sync_to(library(skills), "out")
-    assert MANIFEST in caught.value.message
-    assert os.listdir("out") == [MANIFEST]
+    assert COPIES_FILE in caught.value.message
+    assert os.listdir("out") == [COPIES_FILE]
 
 
 def test_a_list_that_claims_what_others_wrote_removes_nothing(skills: Path, write_skill: Write) -> None:
     write_skill(Path("out/mine"))
     claimed = {"mine": {"digest": "sha256:" + "0" * 64, "written": "sha256:" + "0" * 64}}
-    Path("out", MANIFEST).write_text(json.dumps({"version": 1, "skills": claimed}))
+    Path("out", COPIES_FILE).write_text(json.dumps({"version": 1, "skills": claimed}))
     assert became(sync_to(library(skills), "out"))["mine"] == "conflict"
     assert Path("out/mine/SKILL.md").exists()
 
@@ -308,7 +312,7 @@ def test_what_a_run_that_was_cut_short_left_is_cleared_away(skills: Path) -> Non
     sync_to(library(skills), "out")
     Path("out/.metier-sync-0123456789abcdef/half").mkdir(parents=True)
     sync_to(library(skills), "out")
-    assert sorted(os.listdir("out")) == [MANIFEST, "deploy", "review"]
+    assert sorted(os.listdir("out")) == [COPIES_FILE, "deploy", "review"]
 
 
 def test_a_change_at_the_last_moment_is_not_lost(skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +344,7 @@ def test_a_disk_that_is_full_leaves_the_old_copy(
     assert done["deploy"].done == "failed"
     assert "No space left" in done["deploy"].reason
     assert "Do it." in Path("out/deploy/SKILL.md").read_text()
-    assert sorted(os.listdir("out")) == [MANIFEST, "deploy", "review"]
+    assert sorted(os.listdir("out")) == [COPIES_FILE, "deploy", "review"]
 
 
 def test_skills_in_memory_can_be_written_too() -> None:
@@ -358,3 +362,14 @@ def test_a_folder_that_is_in_the_way_says_so(skills: Path) -> None:
     with pytest.raises(SourceUnavailable) as caught:
         sync_to(library(skills), "file/skills")
     assert caught.value.hint
+
+
+def test_several_at_once_do_not_get_in_each_others_way(skills: Path, write_skill: Write) -> None:
+    for number in range(10):
+        write_skill(skills / f"skill-{number}")
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: sync_to(library(skills), "out"), range(4)))
+    assert all(one.is_fine for one in done)
+    assert sorted(step.done for one in done for step in one.steps).count("added") == 12
+    assert sorted(os.listdir("out")) == sorted([COPIES_FILE, *os.listdir(skills)])
+    assert set(became(sync_to(library(skills), "out")).values()) == {"unchanged"}

@@ -1,6 +1,6 @@
 """Eight processes and eight threads that edit, refresh and list the same skills at once.
 
-Runs for three seconds; `METIER_STRESS_SECONDS=60 pytest tests/library/test_stress.py` for longer.
+Runs for a second; `METIER_STRESS_SECONDS=60 pytest tests/library/test_stress.py` for longer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from metier import Library
 
-SECONDS = float(os.environ.get("METIER_STRESS_SECONDS", "3"))
+SECONDS = float(os.environ.get("METIER_STRESS_SECONDS", "1"))
 WORKER = Path(__file__).with_name("stress_worker.py")
 PROCESSES = THREADS = 8
 

@@ -15,8 +15,9 @@ import yaml
 from mcp.shared.exceptions import MCPError
 from tests.serve.clients import MODES, ask, talk
 
-from metier import Library
+from metier import Change, Library
 from metier.guard import MemoryLog
+from metier.library.watch import Watch
 from metier.serve.mcp import SkillServer
 from metier.serve.mcp.pages import PAGE, cursor_after
 
@@ -244,6 +245,33 @@ def test_a_folder_of_a_skill_can_be_looked_into(serve: Callable[..., SkillServer
         ("scripts", "inode/directory"),
     ]
     assert [one["uri"] for one in inside] == ["skill://forms/references/deep", "skill://forms/references/fields.md"]
+
+
+def test_a_skill_in_a_file_of_another_case_is_a_resource(serve: Callable[..., SkillServer], skills: Path) -> None:
+    (skills / "quiet" / "SKILL.md").rename(skills / "quiet" / "skill.md")
+
+    async def use(client: mcp.Client) -> list[str]:
+        (uri,) = [one.uri for one in (await client.list_resources()).resources if one.name == "quiet"]
+        assert b"Hush." in await content(client, uri)
+        return [entry["frontmatter"]["name"] for entry in (await ask(client, "skills/list"))["skills"]]
+
+    assert talk(serve(), use) == ["forms", "letters"]
+
+
+def test_a_skill_that_its_file_hides_is_not_read_before_the_library_was_looked_at_again(
+    serve: Callable[..., SkillServer], skills: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve()
+    library = server.library
+    write_skill(skills / "quiet", description="Is quiet.", body="Hush.", more="scope:\n  agents: [other]\n")
+    monkeypatch.setattr(library, "refresh", Change)
+    monkeypatch.setattr(library, "watch", lambda told: Watch(library, told, interval=None, events=False))
+
+    async def use(client: mcp.Client) -> None:
+        with pytest.raises(MCPError, match="was not found"):
+            await client.read_resource("skill://quiet/SKILL.md")
+
+    talk(server, use)
 
 
 def test_an_edited_file_has_its_new_digest_at_the_next_look(serve: Callable[..., SkillServer], skills: Path) -> None:

@@ -193,7 +193,7 @@ def test_a_load_that_fails_late_runs_post_for_every_pre(place: Place) -> None:
         (Policy(), "Hooks are not allowed here"),
         (Policy(hooks="deny", unsandboxed="allow"), "Hooks are not allowed here"),
         (Policy(hooks="allow"), "nothing between it and this machine"),
-        (Policy(hooks="ask", unsandboxed="allow"), "Hooks are not allowed here"),
+        (Policy(hooks="ask", unsandboxed="allow"), "Hooks run only after somebody agreed"),
     ],
 )
 def test_without_the_policys_word_no_hook_runs(place: Place, log: MemoryLog, policy: Policy, reason: str) -> None:

@@ -42,7 +42,8 @@ def made_in_source() -> list[tuple[str, str, int]]:
     """Each `Diagnostic("code", line, (values))` of the source with literal code and values: place, code, count."""
     found: list[tuple[str, str, int]] = []
     for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "Diagnostic(" in text else ():
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Diagnostic"):
                 continue
             code, values = node.args[:1], node.args[2:3]

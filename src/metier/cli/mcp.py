@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from metier import Policy
+from metier._exporting import configure_from_environment
 from metier.cli.library import library_of
 from metier.cli.output import Style
 from metier.errors import InvalidArgument, MetierError
@@ -37,9 +38,11 @@ def run(options: argparse.Namespace) -> int:
     if options.http is None and options.token is not None:
         raise InvalidArgument("A token is for HTTP.", hint="Add --http, or leave it out.")
     _log_to_stderr()
+    configure_from_environment()
     server = _server(options)
     try:
         if options.http is None:
+            _say_who_is_awaited()
             return _until_told(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
         return _until_told(lambda: server.run_http(host=host, port=port, token=token, on_ready=_say_where))
     finally:
@@ -86,6 +89,15 @@ def _server(options: argparse.Namespace) -> SkillServer:
         workspace=options.workspace,
         budget=options.budget,
     )
+
+
+def _say_who_is_awaited() -> None:
+    if sys.stdin.isatty():
+        print(
+            "This waits for an MCP client on standard input, and Ctrl-C ends it. `metier mcp --install CLIENT` has a "
+            "client start it.",
+            file=sys.stderr,
+        )
 
 
 def _say_where(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 import shutil
@@ -118,6 +119,8 @@ def install(options: argparse.Namespace) -> int:
         Workspace(root).write(file, after.encode())
         print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} now.")
         print(client.then)
+    if importlib.util.find_spec("mcp") is None:
+        print(f"{style.warn('note')}: It needs `pip install 'metier[mcp]'` to start.", file=sys.stderr)
     return 0
 
 

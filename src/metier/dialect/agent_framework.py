@@ -121,7 +121,6 @@ class _Models(ChatMiddleware):
         model = self._run.skills.model(kit.model) if kit.model else None
         if model:
             options["model"] = model
-        # What the provider runs on its own side cannot be refused afterwards, so it is left out where it is forbidden.
         options["tools"] = [tool for tool in options.get("tools") or () if _may_use(kit, tool)]
         context.options = options
         await call_next()
@@ -162,7 +161,7 @@ def _may_use(kit: Kit, tool: Any) -> bool:
     if isinstance(tool, FunctionTool):
         return True
     named = tool if isinstance(tool, Mapping) else vars(tool) if hasattr(tool, "__dict__") else {}
-    return kit.session.may_call(str(named.get("name") or named.get("type") or type(tool).__name__), {})
+    return kit.may_offer(str(named.get("name") or named.get("type") or type(tool).__name__))
 
 
 def _with(own: Any, text: str) -> Any:

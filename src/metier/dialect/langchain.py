@@ -15,11 +15,13 @@ from langchain.agents.middleware.types import PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from langgraph.constants import TAG_NOSTREAM
 from langgraph.types import interrupt
 
 from metier._log import logger
 from metier.dialect import skills as seam
 from metier.dialect.providers import as_text, definitions
+from metier.errors import InvalidArgument
 from metier.guard import Answers
 from metier.tools import ToolResult
 
@@ -73,7 +75,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         self._models = models
         self._defer = defer
         self._spawn = spawn
-        self._agents: WeakKeyDictionary[Session, ModelRequest[Any]] = WeakKeyDictionary()
+        self._agents: WeakKeyDictionary[Session, tuple[BaseChatModel, list[Any], Any]] = WeakKeyDictionary()
 
     # --- conversations ------------------------------------------------------------------------------------------
 
@@ -115,9 +117,8 @@ class Skills(AgentMiddleware[Any, Any, Any]):
 
     def _prepared(self, request: ModelRequest[Any], in_loop: bool) -> ModelRequest[Any]:
         kit = self._kit(request, in_loop)
-        self._agents[kit.session] = request
+        self._agents[kit.session] = (request.model, request.tools, request.runtime.context)
         asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
-        # What the provider runs on its own side cannot be refused afterwards, so it is left out where it is forbidden.
         others = [tool for tool in request.tools if not isinstance(tool, dict) or _may_use(kit, tool)]
         return request.override(
             model=_model(kit.model, self._models) or request.model,
@@ -185,14 +186,17 @@ class Skills(AgentMiddleware[Any, Any, Any]):
 
     async def _spawned(self, parent: Kit, in_loop: bool, skill: ActiveSkill, task: str, session: Session) -> str:
         """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
-        has = self._agents[parent.session]
-        child = create_agent(has.model, has.tools, middleware=[_Child(self, session)], checkpointer=False)
+        if parent.session not in self._agents:
+            raise InvalidArgument("No model was called yet that the skill could run with.", hint="Load it again.")
+        model, tools, context = self._agents[parent.session]
+        child = create_agent(model, tools, middleware=[_Child(self, session)], checkpointer=False)
         asked: Any = {"messages": [HumanMessage(task or seam.BEGIN)]}
-        context = has.runtime.context
+        # Its words are no part of what the parent says.
+        config: Any = {"tags": [TAG_NOSTREAM]}
         if in_loop:
-            done = await child.ainvoke(asked, context=context)
+            done = await child.ainvoke(asked, config, context=context)
         else:
-            done = await anyio.to_thread.run_sync(lambda: child.invoke(asked, context=context))
+            done = await anyio.to_thread.run_sync(lambda: child.invoke(asked, config, context=context))
         return str(done["messages"][-1].text)
 
 
@@ -222,7 +226,7 @@ class _Child(Skills):
 
 
 def _may_use(kit: Kit, tool: dict[str, Any]) -> bool:
-    return kit.session.may_call(str(tool.get("name") or tool.get("type")), {})
+    return kit.may_offer(str(tool.get("name") or tool.get("type")))
 
 
 def _with(message: SystemMessage | None, text: str) -> SystemMessage | None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 import anyio.to_thread
 from agents import Agent, ApplyPatchTool, CustomTool, FunctionTool, LocalShellTool, Model, Runner, ShellTool
 from agents.editor import ApplyPatchResult
-from agents.tracing import get_current_trace
 
 from metier.dialect import skills as seam
 from metier.dialect.providers import as_text
@@ -33,8 +32,14 @@ if TYPE_CHECKING:
 Models: TypeAlias = Mapping[str, Model | str] | Callable[[str], Model | str | None]
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
 
+Naming: TypeAlias = "Callable[[RunContextWrapper[Any]], str | None]"
+"""Finds the id of a conversation in the context of a run."""
+
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 AnyTool = TypeVar("AnyTool")
+
+MAX_TURNS = 50
+"""How many turns an agent has that runs one skill."""
 
 _turn: ContextVar[tuple[Agent[Any], Kit] | None] = ContextVar("metier_turn", default=None)
 _calling: ContextVar[ToolContext[Any]] = ContextVar("metier_calling")
@@ -43,8 +48,8 @@ _calling: ContextVar[ToolContext[Any]] = ContextVar("metier_calling")
 class Skills:
     """Gives an agent skills: `agent = Skills("skills").equip(Agent(...))`.
 
-    Every conversation has a session of its own for each agent, kept by `RunConfig(group_id=...)` or by what
-    `conversation` says of a run; a run without either has a session that ends with it. All tools of the agent are under
+    Every conversation has a session of its own for each agent. The SDK does not tell an agent which conversation a run
+    belongs to, so `equip` is told; otherwise each run has a session that ends with it. All tools of the agent are under
     the rules of the active skills.
     """
 
@@ -52,7 +57,6 @@ class Skills:
         self,
         library: Where | None = None,
         *,
-        conversation: Callable[[RunContextWrapper[Any]], str | None] | None = None,
         models: Models | None = None,
         spawn: Spawn | None = None,
         **options: Any,
@@ -63,27 +67,31 @@ class Skills:
         `spawn` runs skills with `context: fork`; by default an agent does that has the model and tools of this one.
         """
         self.seam = seam.Skills(library, **options)
-        self._conversation = conversation
         self._models = models
         self._spawn = spawn
         self._runs: weakref.WeakKeyDictionary[RunContextWrapper[Any], str] = weakref.WeakKeyDictionary()
         self._over: deque[str] = deque()
 
-    def equip(self, agent: AnyAgent) -> AnyAgent:
-        """The same agent with skills; the given one stays as it is."""
-        return _equipped(agent, self)
+    def equip(self, agent: AnyAgent, *, conversation: Naming | str | None = None) -> AnyAgent:
+        """The same agent with skills; the given one stays as it is.
 
-    def kit(self, agent: Agent[Any], run: RunContextWrapper[Any], spawn: Spawn) -> Kit:
+        `conversation` is the id of the conversation that its runs belong to, or a function that finds it in a run's
+        context: `conversation=lambda run: run.context.thread_id`.
+        """
+        return _equipped(agent, self, conversation)
+
+    def kit(self, agent: _Equipped, run: RunContextWrapper[Any], spawn: Spawn) -> Kit:
         """What an agent has in the conversation that a run belongs to."""
+        if agent.metier_session is not None:
+            return self.seam.kit_in(agent.metier_session, spawn=self._spawn or spawn)
         while self._over:
             self.seam.end(self._over.popleft())
-        return self.seam.kit(self._id(agent, run), spawn=self._spawn or spawn)
+        [named] = agent.metier_conversation
+        named = named(run) if callable(named) else named
+        # Agents that work for one another in a conversation do not share what they have loaded.
+        return self.seam.kit(f"{named}|{agent.name}" if named else self._run(run), spawn=self._spawn or spawn)
 
-    def _id(self, agent: Agent[Any], run: RunContextWrapper[Any]) -> str:
-        named = self._conversation(run) if self._conversation else getattr(get_current_trace(), "group_id", None)
-        if named:
-            # Agents that work for one another in a conversation do not share what they have loaded.
-            return f"{named}|{agent.name}"
+    def _run(self, run: RunContextWrapper[Any]) -> str:
         if run not in self._runs:
             self._runs[run] = uuid.uuid4().hex
             # Only noted: this is called wherever the run happens to be forgotten.
@@ -99,7 +107,8 @@ class _Equipped(Agent[Any]):
     """An agent with skills. It is asked for its tools before each model call, and for its model afterwards."""
 
     metier: ClassVar[Skills]
-    metier_session: ClassVar[Session | None] = None
+    metier_conversation: ClassVar[tuple[Naming | str | None]]
+    metier_session: ClassVar[Session | None]
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         kit = await self._metier_kit(run_context)
@@ -124,27 +133,30 @@ class _Equipped(Agent[Any]):
         vars(self)["model"] = model
 
     async def _metier_kit(self, run: RunContextWrapper[Any]) -> Kit:
-        if self.metier_session is not None:
-            return self.metier.seam.kit_in(self.metier_session, spawn=self._metier_spawn)
         return await anyio.to_thread.run_sync(self.metier.kit, self, run, self._metier_spawn)
 
     async def _metier_spawn(self, skill: ActiveSkill, task: str, session: Session) -> str:
         """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
         calling = _calling.get()
         alone: Any = {"instructions": None, "prompt": None, "handoffs": [], "output_type": None}
-        child = _equipped(self.clone(name=skill.name, tool_use_behavior="run_llm_again", **alone), self.metier, session)
+        plain = self.clone(name=skill.name, tool_use_behavior="run_llm_again", **alone)
+        child = _equipped(plain, self.metier, None, session)
         done = await Runner.run(
-            child, task or seam.BEGIN, context=calling.context, run_config=calling.run_config, max_turns=None
+            child, task or seam.BEGIN, context=calling.context, run_config=calling.run_config, max_turns=MAX_TURNS
         )
         return str(done.final_output)
 
 
-def _equipped(agent: AnyAgent, skills: Skills, session: Session | None = None) -> AnyAgent:
+def _equipped(
+    agent: AnyAgent, skills: Skills, conversation: Naming | str | None, session: Session | None = None
+) -> AnyAgent:
     # Class variables, as they outlast `clone` and are no part of the agent's data.
     kind = type(agent)
     plain = kind.__mro__[2] if issubclass(kind, _Equipped) else kind
     equipped = copy.copy(agent)
-    equipped.__class__ = type(plain.__name__, (_Equipped, plain), {"metier": skills, "metier_session": session})
+    # In a tuple, as a function would become a method.
+    about = {"metier": skills, "metier_conversation": (conversation,), "metier_session": session}
+    equipped.__class__ = type(plain.__name__, (_Equipped, plain), about)
     return equipped
 
 
@@ -173,8 +185,7 @@ def _gated(tool: Tool, kit: Kit) -> Tool | None:
         return _changed(tool, executor=run)
     if isinstance(tool, ApplyPatchTool):
         return _changed(tool, editor=_Editor(tool.editor, kit))
-    # What the provider runs on its own side cannot be refused afterwards.
-    return tool if kit.session.may_call(tool.name, {}) else None
+    return tool if kit.may_offer(tool.name) else None
 
 
 def _around(

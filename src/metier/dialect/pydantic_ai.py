@@ -116,9 +116,8 @@ class _Run(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        # What the provider runs on its own side cannot be refused afterwards, so it is left out where it is forbidden.
         parameters = request_context.model_request_parameters
-        allowed = [tool for tool in parameters.native_tools if self._kit.session.may_call(tool.kind, {})]
+        allowed = [tool for tool in parameters.native_tools if self._kit.may_offer(tool.kind)]
         if len(allowed) == len(parameters.native_tools):
             return request_context
         return replace(request_context, model_request_parameters=replace(parameters, native_tools=allowed))
@@ -228,7 +227,7 @@ def _spawner(skills: Skills, ctx: RunContext[Any]) -> Spawn:
         child: Agent[Any, str] = Agent(
             ctx.model, toolsets=ctx.agent.toolsets, capabilities=[*traced, run], name=skill.name
         )
-        answer = await child.run(task or seam.BEGIN, deps=ctx.deps, usage=ctx.usage)
+        answer = await child.run(task or seam.BEGIN, deps=ctx.deps, usage=ctx.usage, usage_limits=ctx.usage_limits)
         return answer.output
 
     return spawn

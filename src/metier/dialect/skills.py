@@ -152,6 +152,11 @@ class Kit:
         """Whether a tool is one of these, and not one that the agent has from elsewhere."""
         return tool in self.executor.registry
 
+    def may_offer(self, tool: str) -> bool:
+        """Whether a tool that the provider runs on its own side may be in a request, as it cannot be refused later."""
+        # The provider's search for tools only finds them: without it, others could not be called at all.
+        return tool.startswith("tool_search") or self.session.may_call(tool, {})
+
     def instructions(self, prompt: str | None = None) -> str:
         """The text for the next model call; `prompt` is what the user asks for."""
         return self.session.instructions(prompt, dialect=self._dialect)

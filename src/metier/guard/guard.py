@@ -197,7 +197,9 @@ class Guard:
                 rule = f"policy: {setting} of untrusted skills"
                 return Decision(outcome="deny", reason=reason, rule=rule, code="skill-untrusted", hint=hint)
             found.append(self._untrusted(subject))
-        found.append(_by_policy(setting, getattr(policy, setting), f"{_RUNS[action.point]} are not allowed here."))
+        outcome: Outcome = getattr(policy, setting)
+        allowed = "run only after somebody agreed" if outcome == "ask" else "are not allowed here"
+        found.append(_by_policy(setting, outcome, f"{_RUNS[action.point]} {allowed}."))
         if not action.isolated:
             reason = "It would run with nothing between it and this machine."
             hint = _ISOLATE

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import posixpath
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "conflict", "failed"]
 
 _MAX_LINKS = 16
+_KEEP_SECONDS = 1.0
 _CHANGED = "It was changed here since it was written, and stays as it is."
 _THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
 _MOVE = "Move it away, or take it into the library, and sync again."
@@ -84,9 +86,9 @@ def sync_to(
     [('greet', 'added')]
     """
     target = Target(to)
-    wanted = _wanted(library, target, only)
-    run = _Run(library, target, guard or Guard(), wanted, is_partial=bool(only), dry_run=dry_run)
     with contextlib.nullcontext() if dry_run else target.locked():
+        wanted = _wanted(library, target, only)
+        run = _Run(library, target, guard or Guard(), wanted, is_partial=bool(only), dry_run=dry_run)
         return Synced(folder=target.path, steps=run.steps())
 
 
@@ -145,11 +147,16 @@ class _Run:
         self._library, self._target, self._guard, self._wanted = library, target, guard, wanted
         self._is_partial, self._dry_run = is_partial, dry_run
         self._copies = target.copies()
+        self._kept = dict(self._copies)
+        self._kept_at = time.monotonic()
         self._actor = Actor(user=current_user())
 
     def steps(self) -> tuple[Step, ...]:
         names = {*self._wanted} if self._is_partial else {*self._wanted, *self._copies}
-        return tuple(self._step(name) for name in sorted(names))
+        try:
+            return tuple(self._step(name) for name in sorted(names))
+        finally:
+            self._keep()
 
     def _step(self, name: str) -> Step:
         try:
@@ -201,7 +208,7 @@ class _Run:
                 # What is blocked may always be taken away, as it may be unloaded.
                 with self._passing("unload", Subject(name=name, digest=copy.digest)):
                     self._target.remove(name, copy.written)
-            self._keep(name, None)
+            self._note(name, None)
         return replace(step, done="removed")
 
     def _written(self, name: str, entry: Entry, subject: Subject) -> Step:
@@ -216,7 +223,7 @@ class _Run:
             with self._passing("install", subject):
                 files = _files_of(entry, subject.digest)
                 written = self._target.put(name, files, over=there)
-                self._keep(name, Copy(digest=subject.digest, written=written))
+                self._note(name, Copy(digest=subject.digest, written=written))
         return Step(skill=name, done="added" if there is None else "updated")
 
     @contextlib.contextmanager
@@ -226,13 +233,20 @@ class _Run:
             passage.require()
             yield
 
-    def _keep(self, name: str, copy: Copy | None) -> None:
-        # After each step, so that a run that is cut short knows what it wrote.
+    def _note(self, name: str, copy: Copy | None) -> None:
         if copy is None:
             self._copies.pop(name, None)
         else:
             self._copies[name] = copy
-        self._target.keep(self._copies)
+        # Now and then, so that a run that is cut short knows most of what it wrote, and a long one stays quick.
+        if time.monotonic() - self._kept_at > _KEEP_SECONDS:
+            self._keep()
+
+    def _keep(self) -> None:
+        if self._copies != self._kept:
+            self._target.keep(self._copies)
+            self._kept = dict(self._copies)
+        self._kept_at = time.monotonic()
 
 
 def _files_of(entry: Entry, digest: str) -> dict[str, File]:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
+from metier.library.copied import COPIES_FILE, MAX_LIST_BYTES
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
 from metier.skill.files import EXCLUDED, checked_path
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
     from metier.tools.descent import Spot
 
-MANIFEST = ".metier-sync.json"
-"""The file that keeps what was written."""
-MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 SOMETHING = "something"
 """What stands for a digest where no plain folder of a skill lies."""
 
@@ -78,7 +76,7 @@ class Target:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Make the folder if need be, and have it for oneself; what a run that was cut short left is removed."""
-        with self._spot(MANIFEST, create=True) as spot:
+        with self._spot(COPIES_FILE, create=True) as spot:
             if spot.parent is not None:
                 import fcntl
 
@@ -92,17 +90,17 @@ class Target:
     def copies(self) -> dict[str, Copy]:
         """What was written here, by the name of the folder."""
         try:
-            with self._spot(MANIFEST) as spot:
+            with self._spot(COPIES_FILE) as spot:
                 descriptor = os.open(spot.at(), READ, dir_fd=spot.parent)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         with os.fdopen(descriptor, "rb") as file:
             is_plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return self._understood(file.read(MAX_MANIFEST_BYTES + 1) if is_plain else b"")
+            return self._understood(file.read(MAX_LIST_BYTES + 1) if is_plain else b"")
 
     def _understood(self, data: bytes) -> dict[str, Copy]:
         try:
-            if len(data) > MAX_MANIFEST_BYTES:
+            if len(data) > MAX_LIST_BYTES:
                 raise ValueError("too large")
             skills = json.loads(data)["skills"]
             found = {name: Copy(digest=kept["digest"], written=kept["written"]) for name, kept in skills.items()}
@@ -112,7 +110,7 @@ class Target:
                 raise ValueError("not what is written here")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise FileRefused(
-                f"{os.path.join(self.path, MANIFEST)} cannot be read, so it is not known what was written here.",
+                f"{os.path.join(self.path, COPIES_FILE)} cannot be read, so it is not known what was written here.",
                 hint="Bring it back as it was, or remove it: what lies there then counts as somebody else's.",
                 path=self.path,
             ) from None
@@ -121,7 +119,7 @@ class Target:
     def keep(self, copies: Mapping[str, Copy]) -> None:
         """Write down what was written here."""
         text = json.dumps({"version": 1, "skills": {name: asdict(copies[name]) for name in sorted(copies)}}, indent=2)
-        with self._spot(MANIFEST, create=True) as spot:
+        with self._spot(COPIES_FILE, create=True) as spot:
             beside = spot.at(_beside())
             descriptor = os.open(beside, CREATE, 0o666, dir_fd=spot.parent)
             try:

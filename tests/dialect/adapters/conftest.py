@@ -23,7 +23,9 @@ from metier.guard import MemoryLog
 
 STREAMING: list[type[Performer]] = [PydanticAI, LangChain, LangChainSync, OpenAIAgents, AgentFramework]
 """Frameworks that stream by themselves."""
-PERFORMERS = [*STREAMING, RawOpenAI, RawResponses, RawAnthropic, RawGemini]
+PERFORMERS = [*STREAMING, RawOpenAI, RawAnthropic]
+"""Every adapter; that for bare clients without an event loop and with one."""
+ALL = [*PERFORMERS, RawResponses, RawGemini]
 
 FORKS = {"loop-a": "loop-b", "loop-b": "loop-a"} | {f"deep-{depth}": f"deep-{depth + 1}" for depth in range(1, 7)}
 

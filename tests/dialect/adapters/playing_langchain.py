@@ -53,7 +53,7 @@ class LangChain(Performer):
         if self._streamed:
             parts = []
             async for message, about in self.agent.astream(given, config, stream_mode="messages"):
-                if about["langgraph_node"] == "model" and about["checkpoint_ns"].count("|") == 0:
+                if about["langgraph_node"] == "model":
                     parts.append(message.text)
             return "".join(parts)
         return str((await self.agent.ainvoke(given, config))["messages"][-1].text)

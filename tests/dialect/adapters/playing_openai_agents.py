@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents import Agent, RunConfig, Runner, SQLiteSession, function_tool
+from agents import Agent, Runner, SQLiteSession, function_tool
 from agents.mcp import MCPServerStreamableHttp
 from agents.testing import ModelCall, ModelStep, ScriptedModel
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
@@ -34,21 +34,20 @@ class OpenAIAgents(Performer):
         self._tickets = tickets
         self._histories: dict[str, SQLiteSession] = {}
         self.skills = Skills(folder, models={"big": scripted(script, "big")}, **options)
-        self.agent = self.skills.equip(
-            Agent(
-                name="assistant",
-                model=scripted(script, "own"),
-                instructions="You are an agent.",
-                tools=[function_tool(tool) for tool in tools],
-            )
+        self.agent: Agent[Any] = Agent(
+            name="assistant",
+            model=scripted(script, "own"),
+            instructions="You are an agent.",
+            tools=[function_tool(tool) for tool in tools],
         )
 
     async def say(self, text: str, conversation: str = "one") -> str:
         """One turn."""
+        agent = self.skills.equip(self.agent, conversation=conversation)
         if self._tickets is None:
-            return await self._turn(self.agent, text, conversation)
+            return await self._turn(agent, text, conversation)
         async with MCPServerStreamableHttp({"url": self._tickets.url}) as server:
-            return await self._turn(self.agent.clone(mcp_servers=[server]), text, conversation)
+            return await self._turn(agent.clone(mcp_servers=[server]), text, conversation)
 
     def key(self, conversation: str) -> str:
         """With the agent's name."""
@@ -56,10 +55,9 @@ class OpenAIAgents(Performer):
 
     async def _turn(self, agent: Agent[Any], text: str, conversation: str) -> str:
         history = self._histories.setdefault(conversation, SQLiteSession(conversation))
-        config = RunConfig(group_id=conversation)
         if not self._streamed:
-            return str((await Runner.run(agent, text, session=history, run_config=config, max_turns=40)).final_output)
-        run = Runner.run_streamed(agent, text, session=history, run_config=config)
+            return str((await Runner.run(agent, text, session=history, max_turns=40)).final_output)
+        run = Runner.run_streamed(agent, text, session=history)
         parts = [
             event.data.delta
             async for event in run.stream_events()

@@ -7,11 +7,11 @@ from typing import Any
 
 import anyio
 from agent_framework import Agent, AgentSession, FunctionMiddleware
+from tests.dialect.adapters.playing_agent_framework import ScriptedClient
+from tests.dialect.adapters.stage import Call, Outside, Script, load
 
 from metier.dialect.agent_framework import Skills
 from metier.guard import MemoryLog
-from tests.dialect.adapters.playing_agent_framework import ScriptedClient
-from tests.dialect.adapters.stage import Call, Outside, Script, load
 
 FETCH = Call("web_fetch", {"url": "https://example.com"})
 

@@ -10,16 +10,18 @@ import anyio.to_thread
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentState
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
+from pydantic import BaseModel
+from tests.dialect.adapters.playing_langchain import LangChain, ScriptedChat
+from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
 from metier.dialect.langchain import Skills
 from metier.guard import MemoryLog, Policy
-from tests.dialect.adapters.playing_langchain import LangChain, ScriptedChat
-from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
 FETCH = Call("web_fetch", {"url": "https://example.com"})
 
@@ -55,9 +57,27 @@ def test_a_call_that_has_to_be_asked_about_interrupts_the_graph(
     assert agrees or "approval-denied" in script.requests[-1].results[0]
 
 
-def test_a_run_without_a_thread_has_a_session_that_ends_with_it(
-    folder: Path, outside: Outside, log: MemoryLog
-) -> None:
+def test_a_script_that_has_to_be_asked_about_waits_too(folder: Path) -> None:
+    run = Call("skills_run", {"script": "scripts/count.py", "args": ["a"]})
+    script = Script([load("report"), run, "Done."])
+    skills = Skills(folder, policy=Policy(scripts="ask"), defer=True)
+    agent = agent_of(script, skills, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "one"}}
+    assert "count.py" in agent.invoke(asking(), config)["__interrupt__"][0].value["questions"][0]
+    agent.invoke(Command(resume=True), config)
+    assert "counted 1" in script.requests[-1].results[-1]
+
+
+def test_after_a_restart_a_skill_of_its_own_agent_says_that_it_must_be_loaded_again(folder: Path) -> None:
+    script = Script([load("research"), "Again."])
+    kept = InMemorySaver()
+    config = {"configurable": {"thread_id": "one"}}
+    agent_of(script, Skills(folder), checkpointer=kept, interrupt_before=["tools"]).invoke(asking(), config)
+    agent_of(script, Skills(folder), checkpointer=kept).invoke(None, config)
+    assert "Error [invalid-argument]" in script.requests[-1].results[-1]
+
+
+def test_a_run_without_a_thread_has_a_session_that_ends_with_it(folder: Path, outside: Outside, log: MemoryLog) -> None:
     script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
     agent = agent_of(script, Skills(folder, audit=log), outside.web_fetch)
     agent.invoke(asking())
@@ -105,14 +125,14 @@ def test_a_tool_that_says_it_failed_is_recorded_as_failed(folder: Path, log: Mem
 def test_agents_inside_one_graph_do_not_share_what_they_have_loaded(folder: Path, outside: Outside) -> None:
     script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
     agent = agent_of(script, Skills(folder), outside.web_fetch)
-    graph = StateGraph(AgentState)  # type: ignore[type-var]
+    graph: Any = StateGraph(AgentState)
     graph.add_node("first", agent)
     graph.add_node("second", agent)
     graph.add_edge(START, "first")
     graph.add_edge("first", "second")
     graph.add_edge("second", END)
     whole = graph.compile(checkpointer=InMemorySaver())
-    whole.invoke(asking(), {"configurable": {"thread_id": "one"}})  # type: ignore[arg-type]
+    whole.invoke(asking(), {"configurable": {"thread_id": "one"}})
     assert outside.calls == ["https://example.com"]
 
 
@@ -126,7 +146,8 @@ def test_a_tool_of_the_provider_is_left_out_while_a_skill_forbids_it(folder: Pat
 
     script = Script([load("report"), Call("skills_unload", {"all": True}), "Done."])
     model = Watching(script=script, named="own")
-    create_agent(model, [{"type": "web_search"}], middleware=[Skills(folder)]).invoke(asking())  # type: ignore[arg-type]
+    agent: Any = create_agent(model, [{"type": "web_search"}], middleware=[Skills(folder)])
+    agent.invoke(asking())
     assert offered == [True, False, True]
 
 
@@ -162,11 +183,11 @@ def test_a_blocking_tool_may_have_an_event_loop_of_its_own(folder: Path) -> None
     assert script.requests[1].results == ["inside"]
 
 
-def test_a_model_that_is_not_there_leaves_the_agents_own(folder: Path) -> None:
-    for models in ({}, lambda name: None, None):
-        script = Script([load("think"), "Done."])
-        agent_of(script, Skills(folder, models=models)).invoke(asking())
-        assert [request.model for request in script.requests] == ["own", "own"]
+@pytest.mark.parametrize("models", [{}, lambda name: None, None], ids=["mapping", "function", "any"])
+def test_a_model_that_is_not_there_leaves_the_agents_own(folder: Path, models: Any) -> None:
+    script = Script([load("think"), "Done."])
+    agent_of(script, Skills(folder, models=models)).invoke(asking())
+    assert [request.model for request in script.requests] == ["own", "own"]
 
 
 def test_an_agent_with_no_skills_at_all_works(tmp_path: Path, outside: Outside) -> None:
@@ -176,3 +197,14 @@ def test_an_agent_with_no_skills_at_all_works(tmp_path: Path, outside: Outside) 
     assert anyio.run(agent.say, "Fetch it.") == "Done."
     assert script.requests[0].tools.keys() == {"web_fetch"}
     assert script.requests[0].system == "You are an agent."
+
+
+def test_an_answer_by_a_tool_is_no_call_that_a_skill_could_forbid(folder: Path) -> None:
+    class Count(BaseModel):
+        """How many."""
+
+        words: int
+
+    script = Script([load("report"), Call("Count", {"words": 6})])
+    agent = agent_of(script, Skills(folder), response_format=ToolStrategy(Count))
+    assert agent.invoke(asking())["structured_response"] == Count(words=6)

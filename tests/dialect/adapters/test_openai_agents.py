@@ -17,28 +17,30 @@ from agents import (
     RunContextWrapper,
     Runner,
     ShellTool,
+    ToolSearchTool,
     WebSearchTool,
     function_tool,
 )
 from agents.editor import ApplyPatchOperation
+from tests.dialect.adapters.playing_openai_agents import scripted
+from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
 from metier.dialect.openai_agents import Skills
 from metier.guard import MemoryLog, Policy
-from tests.dialect.adapters.playing_openai_agents import scripted
-from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
 FETCH = Call("web_fetch", {"url": "https://example.com"})
 
 
-def agent_of(skills: Skills, script: Script, *tools: Any, **options: Any) -> Agent[Any]:
-    return skills.equip(Agent(name="assistant", model=scripted(script, "own"), tools=list(tools), **options))
+def agent_of(skills: Skills, script: Script, *tools: Any, conversation: Any = None, **options: Any) -> Agent[Any]:
+    agent: Agent[Any] = Agent(name="assistant", model=scripted(script, "own"), tools=list(tools), **options)
+    return skills.equip(agent, conversation=conversation)
 
 
 def ran(agent: Agent[Any], text: str = "Begin.", **options: Any) -> Any:
     return anyio.run(lambda: Runner.run(agent, text, **options))
 
 
-def test_a_run_without_a_group_has_a_session_of_its_own_that_ends_with_it(
+def test_a_run_of_no_conversation_has_a_session_of_its_own_that_ends_with_it(
     folder: Path, outside: Outside, log: MemoryLog
 ) -> None:
     script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
@@ -55,7 +57,7 @@ def test_the_host_can_say_what_conversation_a_run_belongs_to(folder: Path, outsi
         return str(run.context["thread"])
 
     script = Script([load("report"), "Loaded.", FETCH, "Refused.", FETCH, "Fetched."])
-    agent = agent_of(Skills(folder, conversation=conversation), script, function_tool(outside.web_fetch))
+    agent = agent_of(Skills(folder), script, function_tool(outside.web_fetch), conversation=conversation)
     for thread in ("a", "a", "b"):
         ran(agent, context={"thread": thread})
     assert outside.calls == ["https://example.com"]
@@ -76,8 +78,8 @@ def test_an_equipped_agent_is_a_copy_and_its_clones_have_skills_too(folder: Path
 def test_an_agent_that_works_for_another_has_its_own_session(folder: Path) -> None:
     skills = Skills(folder)
     script = Script([load("letters"), Call("helper", {"input": "x"}), "Helped.", "Done."])
-    helper = skills.equip(Agent(name="helper", model=scripted(script, "own")))
-    ran(agent_of(skills, script, helper.as_tool("helper", "Helps.")), run_config=RunConfig(group_id="one"))
+    helper = skills.equip(Agent(name="helper", model=scripted(script, "own")), conversation="one")
+    ran(agent_of(skills, script, helper.as_tool("helper", "Helps."), conversation="one"))
     mine, helpers, mine_again = (request.system for request in script.requests[1:])
     assert 'name="letters"' in mine
     assert 'name="letters"' not in helpers
@@ -87,10 +89,8 @@ def test_an_agent_that_works_for_another_has_its_own_session(folder: Path) -> No
 def test_after_a_handoff_the_other_agent_has_its_own_session(folder: Path, outside: Outside) -> None:
     skills = Skills(folder)
     script = Script([load("report"), Call("transfer_to_other", {}), FETCH, "Fetched."])
-    other = skills.equip(
-        Agent(name="other", model=scripted(script, "own"), tools=[function_tool(outside.web_fetch)])
-    )
-    ran(agent_of(skills, script, handoffs=[other]), run_config=RunConfig(group_id="one"))
+    other = skills.equip(Agent(name="other", model=scripted(script, "own"), tools=[function_tool(outside.web_fetch)]))
+    ran(agent_of(skills, script, handoffs=[other], conversation="one"))
     assert outside.calls == ["https://example.com"]
 
 
@@ -200,6 +200,12 @@ def test_a_tool_of_the_provider_is_left_out_where_it_is_forbidden(folder: Path, 
     assert len(gated(folder, log, Policy(), WebSearchTool())) == 1
 
 
+def test_the_providers_search_for_tools_is_never_left_out(folder: Path, log: MemoryLog, outside: Outside) -> None:
+    later = function_tool(outside.web_fetch, defer_loading=True)
+    found = gated(folder, log, Policy(allow="Read"), later, ToolSearchTool())
+    assert [tool.name for tool in found] == ["web_fetch", "tool_search"]
+
+
 def test_a_skill_of_its_own_agent_has_the_model_that_it_asks_for(
     folder: Path, write_skill: Callable[..., Path]
 ) -> None:
@@ -207,3 +213,11 @@ def test_a_skill_of_its_own_agent_has_the_model_that_it_asks_for(
     script = Script([load("deep"), "Thought.", "Done."])
     ran(agent_of(Skills(folder, models={"big": scripted(script, "big")}), script))
     assert [request.model for request in script.requests] == ["own", "big", "own"]
+
+
+def test_a_group_of_traces_is_no_conversation(folder: Path, outside: Outside) -> None:
+    script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
+    agent = agent_of(Skills(folder), script, function_tool(outside.web_fetch))
+    for _ in range(2):
+        ran(agent, run_config=RunConfig(group_id="nightly"))
+    assert outside.calls == ["https://example.com"]

@@ -16,11 +16,11 @@ from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset
+from tests.dialect.adapters.playing_pydantic_ai import PydanticAI, scripted
+from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
 from metier.dialect.pydantic_ai import Skills
 from metier.guard import MemoryLog, Policy
-from tests.dialect.adapters.playing_pydantic_ai import PydanticAI, scripted
-from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
 FETCH = Call("web_fetch", {"url": "https://example.com"})
 ASKING = Policy(ask="WebFetch")
@@ -67,7 +67,7 @@ def test_a_script_that_has_to_be_asked_about_waits_too(folder: Path, outside: Ou
     async def main() -> None:
         first = await agent.run("Count.")
         assert isinstance(first.output, DeferredToolRequests)
-        approvals = {call.tool_call_id: True for call in first.output.approvals}
+        approvals: Any = {call.tool_call_id: True for call in first.output.approvals}
         results = DeferredToolResults(approvals=approvals)
         second = await agent.run(message_history=first.all_messages(), deferred_tool_results=results)
         assert second.output == "Done."
@@ -128,9 +128,7 @@ def test_a_tool_of_the_provider_is_left_out_while_a_skill_forbids_it(folder: Pat
         return inner.function(messages, info)
 
     profile = ModelProfile(supported_native_tools=frozenset({WebSearchTool}))
-    agent = Agent(
-        FunctionModel(answer, profile=profile), capabilities=[NativeTool(WebSearchTool()), Skills(folder)]
-    )
+    agent = Agent(FunctionModel(answer, profile=profile), capabilities=[NativeTool(WebSearchTool()), Skills(folder)])
     ran(agent, "Search.")
     assert offered == [1, 0, 1]
 
@@ -190,3 +188,9 @@ def test_a_skill_of_its_own_agent_has_the_model_that_it_asks_for(
     agent = PydanticAI(folder, script)
     anyio.run(agent.say, "Think.")
     assert [request.model for request in script.requests] == ["own", "big", "own"]
+
+
+def test_an_answer_by_a_tool_is_no_call_that_a_skill_could_forbid(folder: Path) -> None:
+    script = Script([load("report"), Call("final_result", {"response": 6})])
+    agent = Agent(scripted(script, "own"), output_type=int, capabilities=[Skills(folder)])
+    assert ran(agent, "Count.").output == 6

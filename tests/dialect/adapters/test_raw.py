@@ -7,14 +7,18 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.dialect.adapters.stage import trail
 
 from metier.dialect.raw import Skills
 from metier.errors import InvalidArgument
 from metier.guard import MemoryLog
 from metier.tools import FunctionTool
-from tests.dialect.adapters.stage import trail
 
-OPENAI_CALL = {"id": "1", "type": "function", "function": {"name": "skills_load", "arguments": '{"skills": ["letters"]}'}}
+OPENAI_CALL = {
+    "id": "1",
+    "type": "function",
+    "function": {"name": "skills_load", "arguments": '{"skills": ["letters"]}'},
+}
 USE = {"type": "tool_use", "id": "1", "name": "skills_load", "input": {"skills": ["letters"]}}
 ITEM = {"type": "function_call", "call_id": "1", "name": "skills_load", "arguments": '{"skills": ["letters"]}'}
 PART = {"name": "skills_load", "args": {"skills": ["letters"]}}
@@ -53,7 +57,9 @@ def test_a_response_without_calls_has_no_answer(folder: Path, provider: Any, res
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic", "gemini"])
-@pytest.mark.parametrize("response", [None, 7, "text", [7], {"choices": []}, {"content": [{}]}, {"output": 7}, object()])
+@pytest.mark.parametrize(
+    "response", [None, 7, "text", [7], {"choices": []}, {"content": [{}]}, {"output": 7}, object()]
+)
 def test_what_is_no_response_is_an_error_with_a_hint(folder: Path, provider: Any, response: Any) -> None:
     chat = Skills(folder, provider=provider).conversation()
     try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import anyio
 import pytest
+from tests.dialect.adapters.conftest import STREAMING
 from tests.dialect.adapters.stage import Call, Outside, Performer, Script, load
 
 from metier.errors import MetierError
@@ -76,10 +77,27 @@ def test_what_only_models_may_use_is_loaded_by_the_model_and_not_by_name(perform
         agent.session().invoke("/inner")
 
 
+def test_another_dialect_works_as_well(perform: Perform, outside: Outside) -> None:
+    fetch = Call("web_fetch", {"url": "https://example.com"})
+    script = Script([Call("skill", {"skill_name": "report"}), fetch, "Done."])
+    anyio.run(perform(script, dialect="tool").say, "Write a report.")
+    assert "report" in script.requests[0].tools["skill"]
+    assert "Write it." in script.requests[1].results[0]
+    assert outside.calls == []
+
+
 def test_the_model_that_a_skill_asks_for_answers_while_it_is_active(perform: Perform) -> None:
     script = Script([load("think"), load("letters"), load("think"), Call("skills_unload", {"all": True}), "Done."])
     anyio.run(perform(script).say, "Think.")
     assert [request.model for request in script.requests] == ["own", "big", "own", "big", "own"]
+
+
+@pytest.mark.parametrize("performer", STREAMING, indirect=True, ids=lambda performer: performer.name)
+def test_a_stream_has_the_words_of_the_agent_only_and_switches_models_too(perform: Perform) -> None:
+    script = Script([load("think"), load("research", args="x"), "The child speaks.", "The parent speaks."])
+    said = anyio.run(perform(script, streamed=True).say, "Think.")
+    assert said.strip() == "The parent speaks."
+    assert [request.model for request in script.requests][:2] == ["own", "big"]
 
 
 def test_a_skill_that_is_written_during_a_conversation_is_there_in_the_next_turn(

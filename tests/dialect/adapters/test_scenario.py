@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.dialect.adapters.conftest import STREAMING
+from tests.dialect.adapters.conftest import ALL, STREAMING
 from tests.dialect.adapters.stage import Call, Outside, Performer, Script, Step, load, trail
 
 from metier.guard import MemoryLog
@@ -55,6 +55,7 @@ def check(perform: Perform, log: MemoryLog, outside: Outside, **options: Any) ->
     assert last[5] == "the page https://example.com/2"
 
 
+@pytest.mark.parametrize("performer", ALL, indirect=True, ids=lambda performer: performer.name)
 def test_the_play_leaves_the_same_trail_in_every_framework(perform: Perform, log: MemoryLog, outside: Outside) -> None:
     check(perform, log, outside)
 

@@ -152,13 +152,6 @@ class Bash:
         return set(self.log.read_text(errors="replace").split("\n")) - {""}
 
 
-def _bounded() -> None:
-    """Let a loop end that waits for a program that does not exist."""
-    import resource  # not on Windows
-
-    resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
-
-
 class Dash(Bash):
     """The same with the shell that is `sh` on many systems, and reads some of what bash reads differently."""
 
@@ -167,14 +160,14 @@ class Dash(Bash):
         environment = {"PATH": str(self.root / "bin"), "HOME": str(self.work), "LC_ALL": "C.UTF-8"}
         for command in commands:
             subprocess.run(
-                [str(DASH), "-c", command],
+                # A loop ends that waits for a program that does not exist.
+                [str(DASH), "-c", 'ulimit -t 2; exec "$0" -c "$1"', str(DASH), command],
                 cwd=self.work,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=60,
                 check=False,
-                preexec_fn=_bounded,
             )
         return set(self.log.read_text(errors="replace").split("\n")) - {""}
 

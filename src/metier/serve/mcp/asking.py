@@ -7,6 +7,7 @@ is there, and an answer counts for the question whose id that decision has, and 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
@@ -21,7 +22,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.guard.approval import Answers
+from metier.guard.approval import Answers, asking
 from metier.serve.mcp.lines import is_modern
 
 if TYPE_CHECKING:
@@ -118,6 +119,11 @@ class Questions:
         responses = request.input_responses or {}
         found = {id_: _is_yes(responses[name]) for name, id_ in asked.questions.items() if name in responses}
         return {**asked.given, **found}
+
+
+def answered_by(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
+    """Whoever is asked meanwhile; nobody where there are no answers to be had."""
+    return contextlib.nullcontext() if answers is None else asking(answers)
 
 
 def _can_ask(ctx: Context) -> bool:

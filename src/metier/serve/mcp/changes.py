@@ -151,7 +151,7 @@ async def _told(line: Line, news: News) -> None:
 
 
 async def _told_to_peer(line: Line, key: str, peer: Peer, news: News) -> None:
-    with anyio.move_on_after(_SECONDS) as waiting:
+    with anyio.move_on_after(_SECONDS):
         try:
             if news.tools:
                 await peer.session.send_tool_list_changed()
@@ -162,5 +162,4 @@ async def _told_to_peer(line: Line, key: str, peer: Peer, news: News) -> None:
             return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             log.debug("a client is gone: %s", type(error).__name__)
-    if waiting.cancelled_caught or not waiting.cancel_called:
-        line.peers.pop(key, None)
+    line.peers.pop(key, None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
+from anyio import CapacityLimiter
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -22,6 +23,7 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 MAX_SUBSCRIPTIONS = 1_000
 MAX_PEERS = 4_096
+MAX_RUNNING = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +44,9 @@ class Line:
     peers: dict[str, Peer] = field(default_factory=dict)
     """By conversation."""
     key: str = ""
-    """The conversation of a connection; on HTTP there are many, or none."""
+    """The conversation of a connection; empty on HTTP, where there are many, or none."""
+    running: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_RUNNING))
+    """What runs at once; others wait for their turn."""
 
     def peer(self, ctx: Context) -> Peer:
         """The client of a request that came after a handshake; the one known longest is forgotten for a new one."""
@@ -66,17 +70,19 @@ def is_modern(ctx: Context) -> bool:
 
 def is_stateless(ctx: Context) -> bool:
     """Whether nothing but an argument can tell which conversation a request belongs to."""
-    return ctx.request is not None and is_modern(ctx)
+    line: Line = ctx.lifespan_context
+    return not line.key and is_modern(ctx)
 
 
 def conversation_of(ctx: Context) -> str | None:
     """The key of the conversation that a request belongs to; None where only its arguments can tell."""
-    if ctx.request is None:
-        line: Line = ctx.lifespan_context
+    line: Line = ctx.lifespan_context
+    if line.key:
         return line.key
+    if is_modern(ctx) or ctx.request is None:
+        return None
     # Only requests whose id is that of an open session of the transport come here with one.
-    found = None if is_modern(ctx) else ctx.request.headers.get("mcp-session-id")
-    return found if isinstance(found, str) and found else None
+    return ctx.request.headers.get("mcp-session-id") or None
 
 
 async def kit_of(ctx: Context) -> Kit | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from metier._log import logger
 from metier.session.running import following_output
 from metier.skill import shown
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
 
     from metier.run.job import OutputLine
+
+log = logger("metier.serve")
 
 T = TypeVar("T")
 
@@ -61,4 +64,8 @@ class _Written:
             lines, last = self._lines, self._last
         if lines > self._told:
             self._told = lines
-            await client.report_progress(lines, message=shown(last.rstrip(), _MAX_MESSAGE))
+            try:
+                await client.report_progress(lines, message=shown(last.rstrip(), _MAX_MESSAGE))
+            except Exception as error:
+                # Whoever cannot be told how far a script is has asked for its end all the same.
+                log.debug("progress could not be told: %s", type(error).__name__)

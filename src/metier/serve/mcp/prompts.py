@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import anyio.to_thread
 from mcp_types import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.guard.approval import asking
+from metier.serve.mcp.asking import answered_by
 from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.tools import naming
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from mcp_types import GetPromptRequestParams, InputRequiredResult, PaginatedRequestParams
 
+    from metier import Session
     from metier.dialect import Kit
     from metier.guard.approval import Answers
     from metier.library import Entry
@@ -74,9 +76,7 @@ class Prompts:
         session = kit.session
 
         def invoke() -> GetPromptResult:
-            entry = session.find(name)
-            if entry.name != name:
-                raise SkillNotFound(f"There is no prompt {shown(name)!r}.", hint="prompts/list has all that there are.")
+            entry = _entry(session, name)
             # The client keeps the history and says nothing when it drops some of it, so content is always sent whole.
             session.history_was_cut()
             made = session.invoke(f"/{name} {_line(entry, arguments)}", words=self._conversations.dialect.words)
@@ -85,10 +85,17 @@ class Prompts:
             message = PromptMessage(role="user", content=TextContent(text=text))
             return GetPromptResult(description=entry.description, messages=[message])
 
-        if answers is None:
+        with answered_by(answers):
             return await anyio.to_thread.run_sync(invoke)
-        with asking(answers):
-            return await anyio.to_thread.run_sync(invoke)
+
+
+def _entry(session: Session, name: str) -> Entry:
+    # A prompt has one name, where a skill may have several.
+    with contextlib.suppress(SkillNotFound):
+        entry = session.find(name)
+        if entry.name == name:
+            return entry
+    raise SkillNotFound(f"There is no prompt {shown(name)!r}.", hint="prompts/list has all that there are.")
 
 
 def _prompt(entry: Entry) -> Prompt:

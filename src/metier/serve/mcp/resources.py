@@ -25,7 +25,7 @@ from mcp_types import (
 
 from metier.errors import FileMissing, InvalidArgument, MetierError, SkillNotFound
 from metier.guard import Action
-from metier.guard.approval import asking
+from metier.serve.mcp.asking import answered_by
 from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS, conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
 from metier.serve.mcp.pages import page_of, place_of
@@ -157,13 +157,8 @@ class Resources:
         kit = await kit_of(ctx)
 
         async def attempt(answers: Answers | None) -> ReadResourceResult:
-            def read() -> Contents:
-                return self._read(kit, params.uri)
-
-            if answers is None:
-                return ReadResourceResult(contents=[await anyio.to_thread.run_sync(read)])
-            with asking(answers):
-                return ReadResourceResult(contents=[await anyio.to_thread.run_sync(read)])
+            with answered_by(answers):
+                return ReadResourceResult(contents=[await anyio.to_thread.run_sync(self._read, kit, params.uri)])
 
         return await self._questions.settle(ctx, params, [conversation_of(ctx), params.uri], attempt)
 
@@ -172,6 +167,7 @@ class Resources:
         address = address_of(uri)
         entry = self._entry(address.skill)
         path = address.path
+        self._conversations.library.document(entry.name)  # raises where its file hides it by now, or is another skill
         subject = subject_of(entry, self._conversations.library.digest(entry))
         if not entry.trusted:
             self._require_trust(session, subject, is_conversation=kit is not None)
@@ -230,8 +226,9 @@ def _weight(skill: dict[str, Any]) -> int:
 
 
 def _resource(entry: Entry) -> Resource:
+    file = entry.key.rpartition("/")[2]  # some are written skill.md
     return Resource(
-        uri=uri_of(entry.name, FILE), name=entry.name, description=entry.description, mime_type="text/markdown"
+        uri=uri_of(entry.name, file), name=entry.name, description=entry.description, mime_type="text/markdown"
     )
 
 

@@ -28,6 +28,7 @@ from metier.serve.mcp.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from mcp.server.context import CallNext, HandlerResult
     from mcp.server.models import InitializationOptions
@@ -80,7 +81,8 @@ class SkillServer:
         skills = Skills(library, dialect=dialect, policy=policy, guard=guard, audit=audit, approve=approve)
         self._conversations = Conversations(skills, builtin=builtin, **options)
         self._changes = Changes(self._conversations)
-        self.protocol: Server[Line] = self._made()
+        self._questions = Questions()
+        self.protocol: Server[Line] = self._made(self._connection)
 
     @property
     def library(self) -> Library:
@@ -110,7 +112,7 @@ class SkillServer:
         """
         from metier.serve.mcp.http import app_of
 
-        return app_of(self.protocol, token=token, allowed_hosts=allowed_hosts, on_end=self._ended)
+        return app_of(self._made(self._line), token=token, allowed_hosts=allowed_hosts, on_end=self._ended)
 
     async def run_http(
         self,
@@ -143,9 +145,8 @@ class SkillServer:
 
     # --- what the protocol asks for -----------------------------------------------------------------------------------
 
-    def _made(self) -> Server[Line]:
-        conversations = self._conversations
-        questions = Questions()
+    def _made(self, lifespan: Callable[[Server[Line]], AbstractAsyncContextManager[Line]]) -> Server[Line]:
+        conversations, questions = self._conversations, self._questions
         tools = Tools(conversations, questions)
         prompts = Prompts(conversations, questions)
         resources = Resources(conversations, questions)
@@ -153,7 +154,7 @@ class SkillServer:
             NAME,
             version=__version__,
             title="Métier",
-            lifespan=self._line,
+            lifespan=lifespan,
             # No argument of a tool is sent in a header as well, so there is nothing to compare.
             get_tool_input_schema=lambda name: None,
             on_list_tools=tools.list,
@@ -176,12 +177,14 @@ class SkillServer:
         server.middleware.append(self._explained)
         return server
 
+    def _connection(self, server: Server[Line]) -> AbstractAsyncContextManager[Line]:
+        """A line that is one conversation."""
+        return self._line(server, secrets.token_urlsafe(24))
+
     @contextlib.asynccontextmanager
-    async def _line(self, server: Server[Line]) -> AsyncIterator[Line]:
+    async def _line(self, server: Server[Line], key: str = "") -> AsyncIterator[Line]:
         bus = InMemorySubscriptionBus()
-        line = Line(
-            conversations=self._conversations, bus=bus, listen=ListenHandler(bus), key=secrets.token_urlsafe(24)
-        )
+        line = Line(conversations=self._conversations, bus=bus, listen=ListenHandler(bus), key=key)
         try:
             async with self._changes.told_to(line):
                 yield line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 
 from metier.dialect import as_text
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.approval import asking
+from metier.serve.mcp.asking import answered_by
 from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
 from metier.tools.results import failure_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from metier.guard.approval import Answers
     from metier.serve.mcp.asking import Questions
     from metier.serve.mcp.conversations import Conversations
-    from metier.serve.mcp.lines import Context
+    from metier.serve.mcp.lines import Context, Line
     from metier.tools import Tool as AnyTool
     from metier.tools import ToolResult
 
@@ -115,7 +114,9 @@ async def _executed(
     tool = kit.executor.registry.get(name)
     if tool is None or "exec" not in getattr(tool, "tags", ()):
         return await kit.execute(name, dict(arguments), answers=answers)
-    return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
+    line: Line = ctx.lifespan_context
+    async with line.running:
+        return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
 
 
 def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | None:
@@ -127,7 +128,7 @@ def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | N
 
 async def _loaded(kit: Kit, skill: str, answers: Answers | None) -> ToolResult | None:
     """Load a skill as a model does; a failure, or None."""
-    with asking(answers) if answers is not None else contextlib.nullcontext():
+    with answered_by(answers):
         try:
             await anyio.to_thread.run_sync(lambda: kit.session.load([skill], by="model"))
         except MetierError as error:
