@@ -14,7 +14,7 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 
 
 @pytest.mark.covers("O-11")
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.each("kind", KINDS)
 def test_an_error_has_a_message_a_code_and_a_context(kind: type[MetierError]) -> None:
     error = kind("It happened.", hint="Do this.", name="a")
     assert isinstance(error, Exception)
@@ -30,7 +30,7 @@ def test_codes_are_not_shared() -> None:
 
 
 @pytest.mark.covers("O-11")
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.each("kind", KINDS)
 def test_an_error_keeps_everything_between_processes(kind: type[MetierError]) -> None:
     error = pickle.loads(pickle.dumps(kind("It happened.", hint="Do this.", name="a")))
     assert (type(error), error.message, error.hint, error.context) == (kind, "It happened.", "Do this.", {"name": "a"})

@@ -399,7 +399,7 @@ def test_without_the_interpreter_it_says_what_to_install(
 # --- what goes on in the next line --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "if true; then", "if true; then\necho hi", "for i in 1 2; do", "while true; do echo", "until false",
@@ -420,7 +420,7 @@ def test_the_end_of_a_here_document_is_awaited(text: str, delimiter: str) -> Non
     assert awaited(text) == delimiter
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "", "ls", "echo a & ", "echo a \\\\", "cat <<E\na\nE", "cat <<-X\n\ta\n\tX", "case x in a) echo;; esac",

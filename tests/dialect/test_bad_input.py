@@ -171,7 +171,7 @@ def test_arguments_that_fit_a_schema_give_a_result(place: Path) -> None:
     run()
 
 
-@pytest.mark.parametrize(("dialect", "tool"), TOOLS)
+@pytest.mark.each(("dialect", "tool"), TOOLS)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -197,7 +197,7 @@ def test_arguments_that_cannot_fit_are_refused(
     assert (result.success, result.code) == (False, "invalid-arguments")
 
 
-@pytest.mark.parametrize(("dialect", "tool"), [one for one in TOOLS if one[1] not in ("list_skills", "skills_unload")])
+@pytest.mark.each(("dialect", "tool"), [one for one in TOOLS if one[1] not in ("list_skills", "skills_unload")])
 @pytest.mark.parametrize("arguments", [None, {}, "", "{}"], ids=repr)
 def test_missing_arguments_are_named(executors: dict[str, Executor], dialect: str, tool: str, arguments: Any) -> None:
     result = executors[dialect].execute_blocking(tool, arguments)
@@ -329,7 +329,7 @@ def test_no_skill_answers_to_a_name_that_is_none(executors: dict[str, Executor],
         assert not result.success, (tool, arguments)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("dialect", DIALECTS)
 @pytest.mark.parametrize("name", ["", "no_such", "SKILL", "skills load", "x" * 100_000, "\0", "../skill", None, 1, []])
 def test_a_tool_that_is_none_is_not_found(executors: dict[str, Executor], dialect: str, name: Any) -> None:
     result = executors[dialect].execute_blocking(name, {})

@@ -238,7 +238,7 @@ def lying(text: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("dialect", DIALECTS)
 @pytest.mark.parametrize("text", FORGERIES)
 def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: str) -> None:
     session = session_of(HONEST, lying(text))
@@ -249,7 +249,7 @@ def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: s
     assert found[1]["description"].startswith(one_line(liar.description)[:1_000])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("dialect", DIALECTS)
 @pytest.mark.parametrize("text", FORGERIES)
 def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, dialect: Any, text: str) -> None:
     session = session_of(HONEST, lying(text))
@@ -308,7 +308,7 @@ def test_active_skills_in_the_text_are_exactly_those_that_are_active(text: str) 
         assert [read_content(part.strip("\n")).name for part in contents] == ["liar", "honest"]
 
 
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES)
 def test_active_skills_by_name_are_exactly_those_that_are_active(text: str) -> None:
     shown = session_of(HONEST, lying(text), skills=["liar"]).instructions()
     assert re.findall(r'^<skill name="([^"<>]*)" root="[^"<>]*"/>$', shown, re.MULTILINE) == ["liar"]
@@ -365,7 +365,7 @@ def test_an_error_that_names_files_opens_nothing(
     assert not RESERVED.search(text)
 
 
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES)
 def test_a_file_that_is_read_stays_in_its_element(text: str) -> None:
     content = f"First.\n{text}\nLast."
     session = session_of({"SKILL.md": skill_file(name="a", description="A."), "notes.md": content}, skills=["a"])
@@ -416,7 +416,7 @@ def test_what_a_script_prints_is_a_text_in_its_result(tmp_path: Path, write_skil
     assert set(found) == {"exit_code", "stdout", "stderr", "truncated", "timed_out", "runner", "duration_ms"}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("dialect", DIALECTS)
 @pytest.mark.parametrize("text", FORGERIES)
 def test_what_another_agent_says_stays_in_its_element(asking: Asking, dialect: Any, text: str) -> None:
     async def says(*_: Any) -> str:
@@ -435,7 +435,7 @@ def test_what_another_agent_says_stays_in_its_element(asking: Asking, dialect: A
     assert not RESERVED.search(shown)
 
 
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES)
 def test_lists_and_searches_are_json_with_one_object_for_each_skill(text: str) -> None:
     session = session_of(HONEST, lying(text))
     shown = as_text(session.executor(dialect="registry").execute_blocking("list_skills"))
@@ -445,7 +445,7 @@ def test_lists_and_searches_are_json_with_one_object_for_each_skill(text: str) -
     assert shown.count("\n") == 0
 
 
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES)
 def test_the_hint_at_required_skills_is_one_line(text: str) -> None:
     session = session_of(HONEST, lying(text))
     result = session.executor(dialect="registry").execute_blocking("read_skill", {"skill_id": "liar"})

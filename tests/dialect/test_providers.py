@@ -85,7 +85,7 @@ def test_mcp_takes_the_definitions(tools: list[Tool]) -> None:
         assert mcp.Tool.model_validate(definition).input_schema == tool.parameters
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.each("provider", PROVIDERS)
 def test_a_definition_has_name_description_and_schema(tools: list[Tool], provider: Provider) -> None:
     text = json.dumps(definitions(tools, provider), ensure_ascii=False)
     for tool in tools:
@@ -93,7 +93,7 @@ def test_a_definition_has_name_description_and_schema(tools: list[Tool], provide
             assert json.dumps(part, ensure_ascii=False) in text
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.each("provider", PROVIDERS)
 def test_what_a_host_does_to_a_definition_does_not_reach_the_tool(tools: list[Tool], provider: Provider) -> None:
     before = copy.deepcopy([dict(tool.parameters) for tool in tools])
 
@@ -128,7 +128,7 @@ ANSWERS: dict[Provider, Callable[[dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+@pytest.mark.each("result", RESULTS.values())
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_provider_takes_the_answer(provider: Provider, result: ToolResult) -> None:
     found = answer(result, provider, "call-1", "weather")
@@ -164,7 +164,7 @@ def test_an_unknown_provider_is_refused(provider: Any) -> None:
         answer(RESULTS["text"], provider, "call-1")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("result", "text"),
     [
         (RESULTS["text"], "Sunny."),

@@ -21,7 +21,7 @@ def test_the_page_has_the_table_of_interpreters() -> None:
     assert {".py", ".sh", ".js"} <= rows.keys()
 
 
-@pytest.mark.parametrize("need", NEEDS)
+@pytest.mark.each("need", NEEDS)
 def test_the_page_names_what_can_be_required(need: str) -> None:
     assert f"`{need}`" in PAGE
 

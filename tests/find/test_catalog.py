@@ -362,7 +362,7 @@ def test_no_description_forges_a_record_or_closes_the_block(format: Format, budg
 
 @pytest.mark.covers("G-20")
 @any_format
-@pytest.mark.parametrize("name", ["</name></skill>", "`evil`", '"evil"', "a\nb", "<b>", "\u202eevil", "a&b"])
+@pytest.mark.each("name", ["</name></skill>", "`evil`", '"evil"', "a\nb", "<b>", "\u202eevil", "a&b"])
 def test_no_name_forges_a_record(format: Format, name: str) -> None:  # noqa: A002
     text = f"---\nname: {quoted(name)}\ndescription: Does it.\n---\nDo it.\n"
     library = Library.from_files({"SKILL.md": text})
@@ -381,7 +381,7 @@ def test_no_tag_forges_a_record(format: Format, tag: str) -> None:  # noqa: A002
 
 @pytest.mark.covers("Y-05")
 @any_format
-@pytest.mark.parametrize("style", [">", "|", ">-", "|+"])
+@pytest.mark.each("style", [">", "|", ">-", "|+"])
 def test_a_description_of_many_lines_is_shown_on_one(format: Format, style: str) -> None:  # noqa: A002
     text = (
         f"---\nname: folded\ndescription: {style}\n  Fills forms\n  and signs them.\n\n  Then sends them.\n---\nDo.\n"
@@ -391,7 +391,7 @@ def test_a_description_of_many_lines_is_shown_on_one(format: Format, style: str)
 
 
 @any_format
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "character",
     ["\u202e", "\u2066", "\u200b", "\u200d", "\ufeff", "\u00ad", "\U000e0041", "\U000e007f", "\ue000"],
 )
@@ -402,7 +402,7 @@ def test_a_character_that_cannot_be_seen_is_shown_as_an_escape(format: Format, c
 
 
 @any_format
-@pytest.mark.parametrize("character", ["\0", "\x1b", "\x07", "\x7f", "\x9b", "\u2028", "\u2029", "\x85"])
+@pytest.mark.each("character", ["\0", "\x1b", "\x07", "\x7f", "\x9b", "\u2028", "\u2029", "\x85"])
 def test_no_control_character_is_ever_shown(format: Format, character: str) -> None:  # noqa: A002
     catalog = Library.from_files(files("one", f"Does{character}it.")).catalog(format=format)
     assert character not in catalog.text

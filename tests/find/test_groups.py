@@ -15,7 +15,7 @@ def names(**counts: int) -> list[str]:
     return [f"{first}-{number}" for first, count in counts.items() for number in range(count)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("skills", "tags", "expected"),
     [
         ([], [], []),
@@ -43,7 +43,7 @@ def test_plain_words_can_name_a_group(tag: str) -> None:
     assert groups([], [(tag, 3)]) == [(tag, 3)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "tag",
     [
         "a\nb",

@@ -353,7 +353,7 @@ def test_words_are_counted_apart_for_each_scope() -> None:
     assert index.totals(()).skills == 0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "body",
     ["", "\x00", "fruit\x00knife", "👩‍👩‍👧", "x" * 200_000, "a\u00b3 b\u00b2", '" OR "', "技能" * 50, "é e\u0301 ß ﬁ"],
 )

@@ -57,13 +57,13 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.each("text", ODD)
 def test_no_text_is_an_error(text: str) -> None:
     for query in (Query.read(text), Query.of_prompt(text)):
         assert all(query.stems)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\0", "🎉", "how do I do this", "AND OR NOT", '"', "()", "* ^ : ( )"])
+@pytest.mark.each("text", ["", " ", "\0", "🎉", "how do I do this", "AND OR NOT", '"', "()", "* ^ : ( )"])
 def test_a_query_that_says_nothing_asks_for_no_word(text: str) -> None:
     query = Query.read(text)
     assert query.stems == ()
@@ -89,7 +89,7 @@ def test_operators_are_words_or_nothing(text: str, stems: tuple[str, ...]) -> No
     assert Query.read(text).stems == stems
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "tags"),
     [
         ("tag:pdf", ("pdf",)),
@@ -158,7 +158,7 @@ def test_a_phrase_does_not_reach_over_lines() -> None:
     assert Query.read('5" screen\n6" screen').phrases == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "names"),
     [
         ("/deploy", ("deploy",)),
@@ -219,7 +219,7 @@ def test_a_megabyte_of_one_thing_is_no_error(text: str) -> None:
     assert len(Query.of_prompt(text).text) <= MAX_QUERY
 
 
-@pytest.mark.parametrize("text", ["tag:pdf layer:project", 'tag:"a b" and "tax forms"', '"only phrases"', *ODD])
+@pytest.mark.each("text", ["tag:pdf layer:project", 'tag:"a b" and "tax forms"', '"only phrases"', *ODD])
 def test_nothing_in_a_prompt_is_a_filter(text: str) -> None:
     query = Query.of_prompt(text)
     assert (query.tags, query.layers, query.phrases) == ((), (), ())

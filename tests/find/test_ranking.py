@@ -58,7 +58,7 @@ def ordered(query: str, skill: Words) -> Fit:
     return fit
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("better", "worse"),
     [
         (words(name="form"), words(about="form")),

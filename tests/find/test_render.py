@@ -42,7 +42,7 @@ HOSTILE = [
 hostile = st.text(max_size=60) | st.lists(st.sampled_from(HOSTILE) | st.text(max_size=9), max_size=4).map("".join)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.each("format", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_record_is_one_line_whatever_it_says(format: Format, text: str) -> None:  # noqa: A002
     record = renderer(format).record("name", one_line(text))
@@ -145,7 +145,7 @@ def test_an_unknown_format_is_refused_with_those_that_are_known(format: Format) 
 
 
 @pytest.mark.covers("Y-05")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "expected"),
     [
         ("one\ntwo\r\n\tthree  four ", "one two three four"),

@@ -85,7 +85,7 @@ def test_a_skill_asked_for_by_its_name_comes_first(library: Library, query: str)
     assert first.why.startswith("asked for by name")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "query", ["pdf-froms", "pdf-form", "pdf-fomrs", "pdf-forsm", "pdf-fforms", "pdf-firms", "pdf froms", "/pdf-froms"]
 )
 def test_a_mistyped_name_finds_the_skill(library: Library, query: str) -> None:
@@ -106,7 +106,7 @@ def test_a_mistyped_word_of_a_name_finds_the_skill(library: Library, query: str,
     assert names(library, query)[0] == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "expected"),
     [
         ("fillAcroForm", "pdf-forms"),
@@ -183,7 +183,7 @@ def layered(*layers: Layer) -> Library:
     return Library(places, cache=False)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "expected"),
     [
         ("words layer:project", {"in-project"}),
@@ -224,7 +224,7 @@ def test_only_certain_names_may_be_searched(library: Library) -> None:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "name", "why"),
     [
         ("/pdf-forms", "pdf-forms", "asked for by name; name: pdf, forms"),
@@ -278,7 +278,7 @@ def test_skills_that_fit_equally_well_come_by_name() -> None:
         assert names(Library.from_files(*order), "words") == ["ant", "bee", "mid", "zoo"]
 
 
-@pytest.mark.parametrize("query", ["", " ", "\n", '""', '"', "the of and", '"to be"', "tag:", "layer:", "!?", "-", "/"])
+@pytest.mark.each("query", ["", " ", "\n", '""', '"', "the of and", '"to be"', "tag:", "layer:", "!?", "-", "/"])
 def test_a_query_that_says_nothing_finds_nothing(library: Library, query: str) -> None:
     assert names(library, query) == []
 
@@ -324,7 +324,7 @@ def test_an_undescribed_skill_that_is_hidden_from_models_is_not_found(tmp_path: 
     assert names(library, "ship code") == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("requires", "machine", "ready"),
     [
         ("{bins: [no-such-program]}", Machine(), False),

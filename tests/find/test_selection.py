@@ -59,7 +59,7 @@ def test_a_part_is_looked_for_in_names_and_tags_in_any_case(library: Library, pa
 
 
 @pytest.mark.covers("Y-15")
-@pytest.mark.parametrize("part", ["devour", "does it", "nothing", "dev " * 10_000, "\0", "%", "*", ".", "dev*", "(["])
+@pytest.mark.each("part", ["devour", "does it", "nothing", "dev " * 10_000, "\0", "%", "*", ".", "dev*", "(["])
 def test_a_part_that_no_name_or_tag_contains_lists_nothing(library: Library, part: str) -> None:
     assert library.select(contains=part) == ()
 
@@ -102,7 +102,7 @@ def test_skills_are_listed_by_name_and_then_location(tmp_path: Path, write_skill
 
 
 @pytest.mark.covers("G-19")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("criteria", "names"),
     [
         ({"name_prefix": "dev"}, ["devops"]),
@@ -156,7 +156,7 @@ def test_an_unknown_layer_is_refused(library: Library) -> None:
 
 
 @pytest.mark.covers("G-30")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("criteria", "names"),
     [
         ({"activity": "any"}, ["apple", "devops", "mango", "web", "zebra"]),

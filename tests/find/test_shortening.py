@@ -22,7 +22,7 @@ def in_json(text: str) -> int:
     return len(json.dumps(text))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "limit", "expected"),
     [
         ("Fill PDF forms.", 15, "Fill PDF forms."),

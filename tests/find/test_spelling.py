@@ -13,7 +13,7 @@ fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150
 words = st.text("abcdeé表", min_size=5, max_size=15)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("one", "other"),
     [
         ("deplyo", "deploy"),

@@ -13,9 +13,7 @@ from metier.find.words import MAX_WORD, STOP_WORDS, split_stems, stems
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "   \n", "how do I use this", "The AND or NOT", "don't", "!?*()", "_ - _", "\0", "🎉"]
-)
+@pytest.mark.each("text", ["", "   \n", "how do I use this", "The AND or NOT", "don't", "!?*()", "_ - _", "\0", "🎉"])
 def test_text_that_says_nothing_has_no_words(text: str) -> None:
     assert stems(text) == []
     assert split_stems(text) == []
@@ -26,7 +24,7 @@ def test_a_stop_word_is_dropped_in_any_case() -> None:
     assert stems(" ".join([*words, *map(str.upper, words), *map(str.title, words), "form"])) == ["form"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("one", "other"),
     [
         ("running tests", "run test"),
@@ -73,7 +71,7 @@ def test_only_names_of_languages_keep_their_signs(text: str, expected: list[str]
     assert stems(text) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "expected"),
     [
         ("pdfForms", ["pdfform", "pdf", "form"]),

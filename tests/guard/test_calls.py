@@ -25,7 +25,7 @@ def decided(
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("allowed", "tool", "arguments", "outcome"),
     [
         (None, "Anything", {}, "allow"),

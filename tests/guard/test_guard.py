@@ -22,7 +22,7 @@ def guard(policy: Policy | None = None, **options: Any) -> Guard:
     return Guard(policy, **({"audit": MemoryLog()} | options))
 
 
-@pytest.mark.parametrize("point", ["load", "read", "run", "hook", "inject", "call"])
+@pytest.mark.each("point", ["load", "read", "run", "hook", "inject", "call"])
 @pytest.mark.parametrize("blocked", ["a", "sha256:1"])
 def test_a_blocked_skill_may_do_nothing_but_end(point: Any, blocked: str) -> None:
     policy = Policy(blocked=[blocked], unsandboxed="allow", hooks="allow", injection="allow")
@@ -72,7 +72,7 @@ def test_blocks_from_many_threads_are_all_kept_and_all_seen() -> None:
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("subject", "by", "outcome", "code"),
     [
         (Subject(name="a"), "model", "allow", ""),
@@ -91,7 +91,7 @@ def test_who_may_load_what(subject: Subject, by: Any, outcome: str, code: str) -
     assert (decision.outcome, decision.code) == (outcome, code)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("point", "subject", "policy", "isolated", "outcome", "code"),
     [
         ("run", TRUSTED, {}, True, "allow", ""),

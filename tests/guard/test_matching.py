@@ -67,7 +67,7 @@ def test_a_reason_shows_what_cannot_be_seen(text: str) -> None:
     assert found is None or found.reason.isprintable()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rules", "tool", "arguments", "is_allowed"),
     [
         ("Write(docs/**)", "Write", {"file_path": "docs/a.md"}, True),
@@ -99,7 +99,7 @@ def test_files_are_held_against_patterns(rules: str, tool: str, arguments: dict[
     assert permits(parse_rules(rules), tool, arguments, workspace="/nowhere").allowed is is_allowed
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rules", "tool", "arguments", "is_forbidden"),
     [
         ("Read(.env)", "Read", {"file_path": "a/.env"}, True),
@@ -124,7 +124,7 @@ def test_files_are_forbidden_by_patterns(rules: str, tool: str, arguments: dict[
     assert (forbids(parse_rules(rules), tool, arguments, workspace="/nowhere") is not None) is is_forbidden
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("pattern", "url", "is_allowed"),
     [
         ("domain:example.org", "https://example.org/a?b#c", True),
@@ -192,7 +192,7 @@ def test_other_tools_are_forbidden_by_any_text_in_their_arguments() -> None:
     assert not forbidden("Task(docs-*)", "Task", prompt="x", names=["y"])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "is_allowed"),
     [
         ({"command": "git status"}, True),

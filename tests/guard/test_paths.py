@@ -9,7 +9,7 @@ import pytest
 from metier.guard.paths import path_is_within, path_may_be_within, path_may_hold
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("pattern", "path", "is_within"),
     [
         ("docs/**", "docs/a.md", True),
@@ -102,7 +102,7 @@ def test_a_workspace_with_stars_in_its_name_is_taken_as_it_is(tmp_path: Path) ->
     assert not path_is_within("docs/**", str(tmp_path / "ab" / "docs" / "a"), str(tmp_path / "a*"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("pattern", "path", "may_be"),
     [
         (".env", ".env", True),
@@ -130,7 +130,7 @@ def test_a_link_to_what_is_forbidden_is_seen(tmp_path: Path) -> None:
     assert path_may_hold("secret/**", "nice", str(tmp_path))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("pattern", "path", "may_hold"),
     [
         ("secret/**", ".", True),

@@ -13,7 +13,7 @@ from metier.run import Limits
 from metier.run.choosing import NEEDS
 
 
-@pytest.mark.parametrize("field", ["untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"])
+@pytest.mark.each("field", ["untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"])
 @pytest.mark.parametrize("value", ["maybe", "", None, True, "ALLOW", ["allow"]])
 def test_an_outcome_is_allow_ask_or_deny(field: str, value: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
@@ -22,7 +22,7 @@ def test_an_outcome_is_allow_ask_or_deny(field: str, value: Any) -> None:
     assert "allow, ask, deny" in caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "values",
     [
         {"blocked": "deploy"},
@@ -79,7 +79,7 @@ def test_what_cannot_be_meant_is_refused(values: dict[str, Any]) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "values",
     [
         {"allow": None},

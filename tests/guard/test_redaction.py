@@ -21,7 +21,7 @@ BLOCK = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE\n-----END RSA " + "PRIVATE K
 
 
 @pytest.mark.covers("O-85")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "redacted"),
     [
         ('api_key="abc"', f'api_key="{MARK}"'),
@@ -61,7 +61,7 @@ def test_three_secrets_become_three_marks() -> None:
     assert redact('api_key="abc", password: hunter2 and TOKEN=xyz').count(MARK) == 3
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "",
@@ -81,7 +81,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 
 @pytest.mark.covers("O-85")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "redacted"),
     [
         ({"user": "me", "password": "abc"}, {"user": "me", "password": MARK}),

@@ -17,7 +17,7 @@ def pairs(value: object) -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "rules"),
     [
         (None, []),
@@ -45,7 +45,7 @@ def test_rules_are_read_from_lists_and_text(value: object, rules: list[tuple[str
     assert pairs(value) == rules
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "tool"),
     [
         ("Bash(git", "bash"),
@@ -127,7 +127,7 @@ def test_a_rule_keeps_what_was_written() -> None:
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "canonical"),
     [
         ("Bash", "bash"),
@@ -156,7 +156,7 @@ def test_a_tool_goes_by_one_name(name: str, canonical: str) -> None:
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rule", "tool", "is_named"),
     [
         ("Bash", "bash", True),

@@ -29,7 +29,7 @@ def library(tmp_path: Path, write_skill: Write) -> Library:
 
 
 @pytest.mark.covers("Y-02", "O-28", "S-07")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("called", "name"),
     [
         ("deploy", "deploy"),
@@ -64,7 +64,7 @@ def test_a_folder_name_that_two_skills_share_is_nobodys_alias(library: Library) 
 
 
 @pytest.mark.covers("Y-21", "O-28")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "called",
     [
         "..",
@@ -108,7 +108,7 @@ def test_what_is_no_text_is_in_no_library(library: Library, called: object) -> N
 
 
 @pytest.mark.covers("Y-18", "Y-21")
-@pytest.mark.parametrize("operation", ["get", "document", "files", "package", "digest", "invalidate"])
+@pytest.mark.each("operation", ["get", "document", "files", "package", "digest", "invalidate"])
 @pytest.mark.parametrize("called", ["..", "../x", "/", "nope"])
 def test_every_operation_refuses_an_unknown_name_alike(library: Library, operation: str, called: str) -> None:
     with pytest.raises(SkillNotFound):

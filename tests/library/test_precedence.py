@@ -31,7 +31,7 @@ def shadowed(library: Library) -> list[Entry]:
 
 @pytest.mark.covers("O-25", "O-98")
 @pytest.mark.parametrize("layer", ["personal", "project", "plugin"])
-@pytest.mark.parametrize("priority", [1, 100, 5_000, 1_000_000, 10**30])
+@pytest.mark.each("priority", [1, 100, 5_000, 1_000_000, 10**30])
 def test_no_priority_outranks_enterprise(layer: Layer, priority: int) -> None:
     library = Library(
         [
@@ -119,7 +119,7 @@ def test_the_winner_says_nothing_of_the_ones_it_hides() -> None:
 
 
 @pytest.mark.covers("O-99")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "source"),
     [
         ("deploy@corp", "corp"),

@@ -43,7 +43,7 @@ def machine(tmp_path: Path) -> Machine:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("fields", "missing"),
     [
         ("", {}),

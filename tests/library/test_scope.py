@@ -24,7 +24,7 @@ def files(name: str, *, body: str = "Do.", more: str = "") -> dict[str, str]:
 
 
 @pytest.mark.covers("O-08", "O-100")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("scope", "caller", "visible"),
     [
         ({"agents": "a, b"}, {"agent": "a"}, True),
@@ -52,7 +52,7 @@ def test_a_scope_admits_exactly_the_callers_it_names(
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.parametrize("operation", ["get", "document", "files", "package", "digest", "invalidate"])
+@pytest.mark.each("operation", ["get", "document", "files", "package", "digest", "invalidate"])
 @pytest.mark.parametrize("called", ["{name}", "{name}@memory", "{name}@project", "SECRET-{name}"])
 def test_a_hidden_skill_fails_exactly_like_an_absent_one(operation: str, called: str) -> None:
     with_hidden = Library.from_files(files("hidden", more=scoped(agents="x")), files("other")).as_caller(agent="y")

@@ -84,7 +84,7 @@ def without(*names: str) -> Capabilities:
     return replace(EVERYTHING, **lacking)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("capabilities", "network", "hosts", "lacking"),
     [
         (EVERYTHING, "none", (), ()),
@@ -107,7 +107,7 @@ def test_what_a_job_needs_follows_from_what_it_may_reach(
     assert missing(job(network=network, hosts=hosts), capabilities) == lacking
 
 
-@pytest.mark.parametrize("name", NEEDS)
+@pytest.mark.each("name", NEEDS)
 def test_whatever_is_required_must_hold(name: str) -> None:
     field, kept_from = NEEDS[name]
     machine = Here(native(without(field)), required=[name])
@@ -152,7 +152,7 @@ def test_no_job_in_a_sandbox_runs_as_it_is() -> None:
         Here(native(Capabilities())).choose(job())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("machine", "chosen"),
     [
         (Here(native(EVERYTHING), virtual()), "native"),

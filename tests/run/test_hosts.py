@@ -17,7 +17,7 @@ from metier.run.hosts import HostList, canonical_host, checked_hosts, is_address
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("entry", "canonical"),
     [
         ("example.com", "example.com"),
@@ -41,7 +41,7 @@ def test_entries_are_kept_in_one_form(entry: str, canonical: str) -> None:
     assert checked_hosts([entry]) == (canonical,)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "entry",
     [
         "", " ", ".", "..", "*", "*.", "**", "*.*.com", "a.*.com", "*example.com", "example.*", "https://example.com",
@@ -53,7 +53,6 @@ def test_entries_are_kept_in_one_form(entry: str, canonical: str) -> None:
         "*.127.0.0.1", "256.1.1.1", "[::1", "::1]", "[::1%eth0]", "fe80::1%1", "[example.com]", "*.[::1]", "0.0.0.0",
         "::", "224.0.0.1", "faß.example", "\ud800.com", None, 5, b"example.com",
     ],
-    ids=repr,
 )  # fmt: skip
 def test_what_is_no_host_is_refused_and_named(entry: Any) -> None:
     with pytest.raises(InvalidArgument) as raised:
@@ -74,7 +73,7 @@ def test_a_list_is_bounded_and_names_nobody_twice() -> None:
         checked_hosts([f"{at}.example" for at in range(257)])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("entry", "host", "port", "match"),
     [
         ("example.com", "example.com", 443, "listed"),
@@ -143,7 +142,7 @@ def test_what_a_resolver_could_take_for_an_address_has_one_form(text: str) -> No
         assert not host.rpartition(".")[2].isdigit()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "address",
     [
         "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.254", "127.0.0.1", "127.255.255.254",
@@ -161,7 +160,7 @@ def test_no_name_leads_to_a_private_address(address: str) -> None:
     assert not is_public_address(address)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "address",
     [
         "1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.1", "172.15.255.255", "172.32.0.1", "193.0.0.1",

@@ -192,7 +192,7 @@ def test_a_listed_host_is_reached_through_a_tunnel() -> None:
 
 
 @pytest.mark.parametrize("hosts", [[], ["web.example"], ["*.other.example"], ["*.evil.example"]], ids=str)
-@pytest.mark.parametrize("target", ["evil.example", "notweb.example", "other.example", "8.8.8.8", "[2600::1]"])
+@pytest.mark.each("target", ["evil.example", "notweb.example", "other.example", "8.8.8.8", "[2600::1]"])
 def test_all_others_are_refused_and_not_even_looked_up(hosts: list[str], target: str) -> None:
     with door(hosts, resolve=never) as way:
         answer = way.get(f"http://{target}/")
@@ -204,7 +204,7 @@ def test_all_others_are_refused_and_not_even_looked_up(hosts: list[str], target:
     assert not any(decision.allowed for decision in way.decisions)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("entry", "request_line", "reason"),
     [
         ("web.example", "CONNECT web.example:443", "unresolved"),
@@ -366,13 +366,12 @@ def test_a_body_that_comes_in_pieces_goes_on_as_it_comes() -> None:
         assert read_all(client).endswith(b"%d" % len(b"".join(pieces)))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "body",
     [
         b"5\r\nhello0\r\n\r\n", b"g\r\n", b"5;x=y\r\nhello\r\n0\r\n\r\n", b"5\nhello\r\n", b"123456789\r\n", b"-1\r\n",
         b"0x5\r\nhello", b"\r\n", b"5 \r\nhello", b"0\r\nX: y\r\n\r\n", b"0\r\n\n", b"5\r\nhelloX", b"1\r\nh\rX",
     ],
-    ids=repr,
 )  # fmt: skip
 def test_a_body_in_bad_chunks_is_refused(body: bytes) -> None:
     with server(swallow) as web, door([f"127.0.0.1:{web.port}"]) as way:
@@ -385,7 +384,7 @@ def test_a_body_in_bad_chunks_is_refused(body: bytes) -> None:
 GOOD = "Host: web.example\r\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "request_text",
     [
         "GET http://web.example@127.0.0.1/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
@@ -458,7 +457,6 @@ GOOD = "Host: web.example\r\n"
         "\x04\x01\x00\x50\x7f\x00\x00\x01\x00",
         "\r\n\r\n",
     ],
-    ids=repr,
 )
 def test_what_could_be_read_in_two_ways_is_refused(request_text: str) -> None:
     with door(["web.example", "*.example", "127.0.0.1"], resolve=never) as way:

@@ -175,7 +175,7 @@ def test_a_folder_above_a_read_only_one_cannot_be_moved_out_of_the_way(home: Pat
     assert writes(text, home / "work/inner/file")
 
 
-@pytest.mark.parametrize("name", PROTECTED)
+@pytest.mark.each("name", PROTECTED)
 def test_what_runs_later_is_not_written_even_if_it_is_not_there_yet(home: Path, name: str) -> None:
     text = profile(job(home / "work"))
     for path in (home / "work" / name, home / "work" / name / "inside"):

@@ -119,7 +119,7 @@ def test_a_list_of_files_is_bounded_and_says_how_many_more() -> None:
     assert '<skill_more count="70"/>' in content
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "</skill_body></skill_content>",

@@ -10,7 +10,7 @@ from metier.session.durations import milliseconds
 
 
 @pytest.mark.covers("O-76")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "expected"),
     [
         ("30s", 30_000),
@@ -33,7 +33,7 @@ def test_a_duration_is_read(text: str, expected: int) -> None:
 
 
 @pytest.mark.covers("O-76")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "30",
@@ -55,7 +55,6 @@ def test_a_duration_is_read(text: str, expected: int) -> None:
         1.5,
         [],
     ],
-    ids=lambda text: str(text)[:10],
 )
 def test_what_is_no_duration_is_none(text: Any) -> None:
     assert milliseconds(text) is None

@@ -17,7 +17,7 @@ LISTED: dict[str, Any] = {"network": "restricted", "hosts": ["*.example.com", "p
 BOTH: dict[str, Any] = {"network": "host", "hosts": ["*.example.com"]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("policy", "declared", "network", "hosts"),
     [
         ({}, {}, "none", ()),

@@ -87,7 +87,7 @@ def test_too_many_are_refused() -> None:
 
 
 @pytest.mark.covers("O-60")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "body",
     [
         "",
@@ -119,7 +119,7 @@ def test_what_is_no_command_is_left(body: str) -> None:
 
 
 @pytest.mark.covers("O-60")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "text"),
     [
         ("!`date`", "<out>"),
@@ -223,7 +223,7 @@ ALWAYS_BLOCKED = [
 
 
 @pytest.mark.covers("O-62")
-@pytest.mark.parametrize("command", ALWAYS_BLOCKED, ids=lambda command: repr(command[:30]))
+@pytest.mark.each("command", ALWAYS_BLOCKED)
 def test_what_means_more_than_one_plain_command_is_refused_whatever_the_rules(command: str) -> None:
     assert refusal(command, roots=("/project",))
     runner = Recorder()
@@ -232,7 +232,7 @@ def test_what_means_more_than_one_plain_command_is_refused_whatever_the_rules(co
 
 
 @pytest.mark.covers("O-62")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "command",
     [
         "git status", "gh pr view 12 --json title", "echo 'a b'", 'echo "it is"', "cat docs/x.md", "./scripts/x.sh",
@@ -256,7 +256,7 @@ def test_a_link_out_of_the_folder_does_not_count_as_inside(tmp_path: Path) -> No
 
 
 @pytest.mark.covers("O-63")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rules", "command", "runs"),
     [
         ("Bash", "anything at all", True),

@@ -16,7 +16,7 @@ SECRET = "pa/ss w+örd&%9"
 
 
 @pytest.mark.covers("S2-10")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "written",
     [
         SECRET,
@@ -35,7 +35,7 @@ def test_a_value_is_hidden_in_each_of_its_forms(written: str) -> None:
     assert Masks([SECRET]).hide(f"<{written}> and {written}") == f"<{MARK}> and {MARK}"
 
 
-@pytest.mark.parametrize("before", ["", "u", "us", "usr", "user:"])
+@pytest.mark.each("before", ["", "u", "us", "usr", "user:"])
 @pytest.mark.parametrize("after", ["", "\n", "!!"])
 def test_a_value_inside_of_something_in_base64_is_hidden(before: str, after: str) -> None:
     written = base64.b64encode(f"{before}correct-horse-battery{after}".encode()).decode()
@@ -81,7 +81,7 @@ def test_an_outcome_is_hidden_in_both_streams() -> None:
     assert masks.hide_in(ended).stdout == MARK
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 14, 30, 200])
+@pytest.mark.each("size", [1, 2, 3, 5, 8, 13, 14, 30, 200])
 def test_a_line_in_pieces_is_hidden_wherever_it_is_cut(size: int) -> None:
     masks = Masks(["correct-horse", "correct-horse-battery"])
     text = "a correct-horse b" + "y" * 60 + "correct-horse-batter" + "z" * 60 + "correct-horse-battery" + "correct-hors"

@@ -47,7 +47,7 @@ def policy(world: Path) -> Policy:
     return Policy(paths=[f"{world}/data", f"{world}/project:rw"])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "is_writable"),
     [
         ("{world}/data", False),
@@ -67,7 +67,7 @@ def test_policy_grants_and_a_skill_narrows(world: Path, policy: Policy, path: st
     assert notes == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "path",
     [
         "/", "//", "/etc", "/etc/passwd", "{world}", "{world}/other", "{world}/data/../other", "{world}/database", "..",

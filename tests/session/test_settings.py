@@ -20,7 +20,7 @@ PLATFORM = Autonomy(
 
 
 @pytest.mark.covers("O-77")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("declared", "changed"),
     [
         ({}, {}),
@@ -34,7 +34,6 @@ PLATFORM = Autonomy(
         ({"max_iterations": 0}, {}),
         ({"max_iterations": -3, "max_retries_per_tool": -1}, {}),
     ],
-    ids=str,
 )
 def test_what_a_skill_declares_goes_over_the_platform(declared: dict[str, Any], changed: dict[str, Any]) -> None:
     skill = Skill(name="a", description="A.", **declared)

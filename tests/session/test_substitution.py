@@ -32,7 +32,7 @@ VARIABLES = standard_variables(
 
 
 @pytest.mark.covers("O-56")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "text"),
     [
         ("$ARGUMENTS", "one two"),
@@ -58,7 +58,7 @@ def test_replacements_are_counted() -> None:
 
 
 @pytest.mark.covers("O-57")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "arguments", "text"),
     [
         ("Do it.", "data.csv", "Do it.\n\nARGUMENTS: data.csv"),
@@ -103,15 +103,13 @@ def test_custom_variables_go_over_standard_ones() -> None:
 
 
 @pytest.mark.covers("O-58", "O-86")
-@pytest.mark.parametrize(
-    "value", ["$USER", "${SKILL_DIR}", "\\$USER", "\\1 \\g<0>", "{{ name }}", "{baseDir}", "$0", "$"]
-)
+@pytest.mark.each("value", ["$USER", "${SKILL_DIR}", "\\$USER", "\\1 \\g<0>", "{{ name }}", "{baseDir}", "$0", "$"])
 def test_a_value_is_not_expanded_again(value: str) -> None:
     assert substitute("<$ARGUMENTS>", variables=VARIABLES, arguments=value).text == f"<{value}>"
     assert substitute("<$DATE>USER", variables={**VARIABLES, "DATE": value}).text == f"<{value}>USER"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "arguments", "text"),
     [
         ("$0, $1, $2", "a 'b c'", "a, b c, $2"),

@@ -28,7 +28,7 @@ FILES = listing(
 
 
 @pytest.mark.covers("O-52", "O-53")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "path", "description", "lines"),
     [
         ("- reference.md: API documentation (1,200 lines)", "reference.md", "API documentation", 1200),
@@ -60,7 +60,7 @@ def test_a_file_that_is_mentioned_is_found(body: str, path: str, description: st
 
 
 @pytest.mark.covers("O-53")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "body",
     [
         "- missing.md: Not there",
@@ -88,7 +88,7 @@ def test_each_file_is_there_once_in_order() -> None:
 
 
 @pytest.mark.covers("O-54")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "lines"),
     [
         ("(1,200 lines)", 1200),

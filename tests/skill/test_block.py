@@ -32,7 +32,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.each("kind", HOSTILE)
 def test_a_hostile_block_costs_little_and_hides_nothing(kind: str) -> None:
     block = f"name: good\ndescription: Stays.\n{HOSTILE[kind]}"
     start = time.process_time()
@@ -42,7 +42,7 @@ def test_a_hostile_block_costs_little_and_hides_nothing(kind: str) -> None:
     assert not any(note.severity == "error" for note in skill.diagnostics)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "kind",
     [
         "alias bomb",
@@ -113,7 +113,7 @@ def test_nesting_that_spends_lines_and_not_marks_is_bounded_too(block: str) -> N
     assert deeper(500, block)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("block", "mapping"),
     [
         (

@@ -21,7 +21,7 @@ def fields_of(template: str) -> set[int]:
     return {int(name) for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
-@pytest.mark.parametrize("code", sorted(KINDS))
+@pytest.mark.each("code", sorted(KINDS))
 def test_every_kind_reads_as_a_sentence_with_a_way_out(code: str) -> None:
     kind = KINDS[code]
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code)
@@ -53,13 +53,13 @@ def made_in_source() -> list[tuple[str, str, int]]:
     return found
 
 
-@pytest.mark.parametrize(("place", "code", "count"), made_in_source())
+@pytest.mark.each(("place", "code", "count"), made_in_source())
 def test_every_diagnostic_of_the_source_has_the_values_of_its_sentence(place: str, code: str, count: int) -> None:
     kind = KINDS[code]
     assert count >= len(fields_of(kind.message) | fields_of(kind.hint)), place
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "safe"),
     [
         ("plain", "plain"),

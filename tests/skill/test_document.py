@@ -78,7 +78,7 @@ def test_a_missing_name_is_the_folders() -> None:
 
 
 @pytest.mark.covers("Y-03", "G-03")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "description", "code"),
     [
         (
@@ -233,7 +233,7 @@ def test_control_characters_of_the_body_do_not_come_back_in_what_is_derived() ->
     assert skill.display_name.isprintable()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "expected"),
     [
         ("# Title\n\nDeploys **safely** to\nproduction.\n\nMore.", "Deploys safely to production."),

@@ -278,7 +278,7 @@ def test_what_the_fast_path_reads_is_what_yaml_reads(block: str) -> None:
     assert_same_as_yaml(block)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         "name: pdf\ndescription: Fill forms\n",
@@ -303,7 +303,7 @@ def test_what_authors_write_takes_the_fast_path(block: str) -> None:
     assert_same_as_yaml(block)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         "a: &x b\nc: *x\n",

@@ -58,7 +58,7 @@ def test_a_minimal_skill_has_the_defaults() -> None:
 
 
 @pytest.mark.covers("O-05")
-@pytest.mark.parametrize("field", FIELD_NAMES)
+@pytest.mark.each("field", FIELD_NAMES)
 def test_every_field_is_known_in_every_spelling(field: str) -> None:
     words = field.replace("_", "-").split("-")
     spellings = [
@@ -145,7 +145,7 @@ def test_an_unknown_truth_is_ignored_with_a_word(value: str) -> None:
 
 
 @pytest.mark.covers("O-06")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("field", "value", "expected"),
     [
         ("max-iterations", "1", 1),
@@ -176,7 +176,7 @@ def test_a_priority_is_a_whole_number(value: str, expected: int) -> None:
 TOOLS = ("Bash(git add:*)", "Read", "Write")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "value",
     [
         "Bash(git add:*) Read Write",
@@ -209,7 +209,7 @@ def test_no_tools_is_not_the_same_as_no_rule() -> None:
     assert read("allowed-tools:").allowed_tools == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "rules"),
     [
         ("Bash(a, b) mcp__srv__tool mcp__srv__*", ("Bash(a, b)", "mcp__srv__tool", "mcp__srv__*")),
@@ -304,7 +304,7 @@ def test_as_text_reads_as_the_author_meant() -> None:
 
 
 @pytest.mark.covers("G-01")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "names", "notes"),
     [
         ("topic", ["topic"], ["field-as-list"]),
@@ -391,7 +391,7 @@ def test_execution_is_read_with_a_word_for_what_is_not_understood() -> None:
     assert codes(skill) == ["field-value", "field-value"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("written", "expected"),
     [
         ("network: full", Execution(network="none")),
@@ -421,7 +421,7 @@ def test_only_fork_is_a_context(value: str, context: str, extra: dict[str, str])
     assert (skill.context, skill.extra) == (context, extra)
 
 
-@pytest.mark.parametrize("field", FIELD_NAMES)
+@pytest.mark.each("field", FIELD_NAMES)
 @pytest.mark.parametrize(
     "value", ["", "text", "[a, {b: c}, [d]]", "{a: {b: [c]}, name: [x], hooks: 1}", "'[('", "'{'", "-1"]
 )

@@ -13,7 +13,7 @@ from metier.skill.files import EXCLUDED, DigestEntry, Listing, PackageFile, chec
 
 
 @pytest.mark.covers("O-18")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "kind"),
     [
         ("SKILL.md", "skill"),
@@ -53,7 +53,7 @@ def test_only_recorded_scripts_are_scripts() -> None:
 
 
 @pytest.mark.covers("S-08")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "segments"),
     [
         ("a.md", ("a.md",)),
@@ -71,7 +71,7 @@ def test_a_path_inside_is_split(path: str, segments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.covers("Y-20", "G-09")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "path",
     [
         "..",
@@ -96,7 +96,7 @@ def test_a_path_that_leaves_is_named_traversal(path: str) -> None:
 
 
 @pytest.mark.covers("G-09")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "path", ["", " ", "\t", "a\0", "a\nb", "a\rb", "a\x1bb", "a\tb", "a\u202eb", "a\udcffb", "x/" * 3_000]
 )
 def test_an_empty_or_hidden_path_is_refused(path: str) -> None:

@@ -16,7 +16,7 @@ def codes(text: str) -> list[str]:
     return [note.code for note in split(text).notes]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "block", "body"),
     [
         (f"---\n{FIELDS}---\nDo it.\n", FIELDS, "Do it.\n"),
@@ -58,7 +58,7 @@ def test_text_without_frontmatter_is_all_body(text: str) -> None:
     assert cut.body == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "code", "line"),
     [
         (f"\n\n---\n{FIELDS}---\nDo.", "frontmatter-leading-space", 1),

@@ -40,9 +40,7 @@ def test_a_path_may_be_written_in_several_ways(path: str) -> None:
     assert MemoryPackage({path: b"x"}).paths() == ["references/api.md"]
 
 
-@pytest.mark.parametrize(
-    "path", ["../x", "/etc/passwd", "a/../../x", "..", "C:\\x", "\\\\host\\share", "", "a\0b", "a\nb"]
-)
+@pytest.mark.each("path", ["../x", "/etc/passwd", "a/../../x", "..", "C:\\x", "\\\\host\\share", "", "a\0b", "a\nb"])
 def test_a_path_that_leaves_is_refused_in_both_directions(path: str) -> None:
     with pytest.raises(FileRefused):
         MemoryPackage(FILES).read(path)

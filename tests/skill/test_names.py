@@ -19,16 +19,14 @@ def is_safe(name: str) -> bool:
 
 
 @pytest.mark.covers("O-02")
-@pytest.mark.parametrize(
-    "name", ["test", "test-skill", "test-skill-123", "a", "abc-123-xyz", "a" * 64, "3d-print", "0"]
-)
+@pytest.mark.each("name", ["test", "test-skill", "test-skill-123", "a", "abc-123-xyz", "a" * 64, "3d-print", "0"])
 def test_a_name_of_the_specification_is_valid(name: str) -> None:
     assert is_valid_name(name)
     assert slug(name) == name
 
 
 @pytest.mark.covers("O-03")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "name",
     [
         "",
@@ -52,7 +50,7 @@ def test_any_other_name_is_not(name: str) -> None:
     assert not is_valid_name(name)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "expected"),
     [
         ("PDF Forms", "pdf-forms"),
@@ -119,9 +117,7 @@ def test_a_folder_whose_name_is_not_utf8_has_a_name_too() -> None:
     assert is_safe(parse(b"Do it.", folder="\udcff\udcfe").skill.name)
 
 
-@pytest.mark.parametrize(
-    "name", ["../../x", "/etc/passwd", "a\\..\\b", '"\\0x"', '"a\\e[2Jb"', "..", ".", "con:", "x" * 500]
-)
+@pytest.mark.each("name", ["../../x", "/etc/passwd", "a\\..\\b", '"\\0x"', '"a\\e[2Jb"', "..", ".", "con:", "x" * 500])
 def test_a_hostile_name_is_kept_for_display_only(name: str) -> None:
     skill = parse(f"---\nname: {name}\ndescription: Does it.\n---\nDo.\n".encode(), folder="safe").skill
     assert is_safe(skill.name)

@@ -9,7 +9,7 @@ from metier.skill import parse
 from metier.skill.block import read_block
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("block", "key", "value", "code", "line"),
     [
         ("name: a\ndescription: Use when: asked\n", "description", "Use when: asked", "yaml-unquoted-colon", 3),

@@ -63,7 +63,7 @@ def test_requirements_stand_below_the_name_of_a_client(client: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("fields", "expected"),
     [
         ("requires: {mcp: [rube]}", Requirements(mcp=("rube",))),
@@ -101,7 +101,7 @@ def test_requirements_are_understood_as_they_are_written(fields: str, expected: 
     assert declared(fields) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("said", "is_required"),
     [
         ("{description: The key}", True),
@@ -197,7 +197,7 @@ def test_a_map_of_requires_is_known_in_any_spelling() -> None:
     assert declared("Requires: {bins: [jq]}") == Requirements(bins=("jq",))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "name",
     [
         "/bin/sh",
@@ -230,7 +230,7 @@ def test_what_cannot_be_the_name_of_a_program_is_passed_over(kind: str, name: st
     assert declared(f"requires: {{{kind}: [{json.dumps(name)}]}}") == NO_REQUIREMENTS
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "name", ["A=1", "1A", "A-B", "a b", "", "$A", "A\nB", "A\0", "é", "A" * 129, "\x1b[2J", "LD_PRELOAD=/tmp/x.so"]
 )
 def test_what_cannot_be_a_variable_is_passed_over(name: str) -> None:
@@ -275,7 +275,7 @@ def test_a_huge_list_is_cut(kind: str) -> None:
         assert found == many[:MOST]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "value",
     ["[[jq]]", "[[[jq]]]", "[{jq: {name: x}}]", "[{name: [jq]}]", "[{name: {a: b}}]", "[null, '', ~]", "", "{}", "[]"],
 )

@@ -55,7 +55,7 @@ policy:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("written", "is_for_people_only"),
     [
         ("false", True),
@@ -93,7 +93,7 @@ def test_a_skill_without_one_has_nothing_beside() -> None:
     assert read_side_file(MemoryPackage({"SKILL.md": "Do."})) == NOTHING_BESIDE == SideFile()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "content",
     [
         "",

@@ -37,13 +37,13 @@ def test_a_valid_skill_has_nothing_against_it(text: str) -> None:
 
 
 @pytest.mark.covers("O-02")
-@pytest.mark.parametrize("name", ["test", "a", "test-skill-123", "a" * 64, "3d-print", "技能", "мой-навык", "café"])
+@pytest.mark.each("name", ["test", "a", "test-skill-123", "a" * 64, "3d-print", "技能", "мой-навык", "café"])
 def test_a_valid_name_passes(name: str) -> None:
     assert found(f"---\nname: {name}\ndescription: x\n---\n", name) == []
 
 
 @pytest.mark.covers("O-03", "G-03")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "code"),
     [
         ("Test", "spec-name-case"),
@@ -80,7 +80,7 @@ def test_a_name_unlike_its_folder_is_an_error() -> None:
 
 
 @pytest.mark.covers("G-03")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("data", "code", "fragment", "line"),
     [
         (b"# Just text\n", "spec-frontmatter-missing", "requires YAML frontmatter", 1),

@@ -31,7 +31,7 @@ def test_what_is_written_reads_back_with_every_field() -> None:
 
 
 @pytest.mark.covers("G-04")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "fields",
     [
         {"name": "Bad Name"},
@@ -46,7 +46,6 @@ def test_what_is_written_reads_back_with_every_field() -> None:
         {"metadata": "no map"},
         {"extra": b"bytes"},
     ],
-    ids=str,
 )
 def test_an_invalid_document_is_not_written(fields: dict[str, Any]) -> None:
     with pytest.raises(SkillInvalid, match="invalid Skill document"):

@@ -91,7 +91,7 @@ def test_a_skill_of_a_package_is_selected_by_its_entry_point(package: str, tmp_p
     assert (entry.name, entry.layer, entry.source) == ("hello", "plugin", "acme-tools")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("package_name", "folder"),
     [
         ("no_such_package_anywhere", "skills"),

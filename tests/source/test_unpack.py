@@ -193,9 +193,7 @@ def test_backslashes_and_dots_become_a_plain_path(pack: Pack) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "name", ["é.md", "说明\uff1a使用.md", "👩‍💻.md", "Capture 12.30\u202fPM.png", "a b.txt", ".env"]
-)
+@pytest.mark.each("name", ["é.md", "说明\uff1a使用.md", "👩‍💻.md", "Capture 12.30\u202fPM.png", "a b.txt", ".env"])
 def test_an_honest_name_in_any_language_is_kept(pack: Pack, name: str) -> None:
     assert list(unpack(pack([(name.encode(), b"")]))) == [name]
 
@@ -243,7 +241,7 @@ TOOL_JUNK = [b".git/config", b".GIT/config", b"a/.git/hooks/x", b"node_modules/a
 
 
 @each_kind
-@pytest.mark.parametrize("junk", MAC_JUNK + TOOL_JUNK)
+@pytest.mark.each("junk", MAC_JUNK + TOOL_JUNK)
 def test_junk_is_dropped_without_a_word(pack: Pack, junk: bytes) -> None:
     assert list(unpack(pack([(junk, b"1"), (b"SKILL.md", SKILL), (junk, b"2")]))) == ["SKILL.md"]
 
@@ -331,9 +329,7 @@ HOSTILE_NAMES: list[tuple[str, bytes, str]] = [
 
 
 @each_kind
-@pytest.mark.parametrize(
-    ("name", "reason"), [case[1:] for case in HOSTILE_NAMES], ids=[case[0] for case in HOSTILE_NAMES]
-)
+@pytest.mark.each(("name", "reason"), [case[1:] for case in HOSTILE_NAMES])
 def test_a_hostile_name_refuses_the_whole_archive(pack: Pack, name: bytes, reason: str) -> None:
     with pytest.raises(ArchiveRefused, match=reason) as refusal:
         unpack(pack([(b"SKILL.md", SKILL), (name, b"x")]))
@@ -369,7 +365,7 @@ COLLISIONS: list[tuple[str, str, str]] = [
 
 
 @each_kind
-@pytest.mark.parametrize(("first", "second"), [case[1:] for case in COLLISIONS], ids=[case[0] for case in COLLISIONS])
+@pytest.mark.each(("first", "second"), [case[1:] for case in COLLISIONS])
 def test_two_members_that_meet_under_one_name_are_refused(pack: Pack, first: str, second: str) -> None:
     with pytest.raises(ArchiveRefused, match=r"meets .* under the same name"):
         unpack(pack([(first.encode(), b"1"), (second.encode(), b"2")]))
@@ -403,7 +399,7 @@ TARGETS_OUTSIDE = [b"/etc/passwd", b"../f", b"a/../../f", b".", b".."]
 TARGETS_THAT_ARE_NO_FILE = [b"a", b"missing", b"l", b"other", b"", b"\xff", b"a\0", b"a\\f"]
 
 
-@pytest.mark.parametrize("target", TARGETS_OUTSIDE + TARGETS_THAT_ARE_NO_FILE)
+@pytest.mark.each("target", TARGETS_OUTSIDE + TARGETS_THAT_ARE_NO_FILE)
 def test_a_link_to_anything_but_a_member_is_refused(target: bytes) -> None:
     other = zip_link(b"other", b"a/f")
     archives = [zip_of(Zipped(name=b"a/f"), other, zip_link(b"l", target))]
@@ -433,7 +429,7 @@ def test_a_device_pipe_or_socket_in_a_zip_is_refused(kind: int) -> None:
         unpack(zip_of(Zipped(name=b"x", mode=kind | 0o644)))
 
 
-@pytest.mark.parametrize("flag", [b"3", b"4", b"6", b"S", b"M", b"V", b"X", b"\xff"])
+@pytest.mark.each("flag", [b"3", b"4", b"6", b"S", b"M", b"V", b"X", b"\xff"])
 def test_a_tar_member_of_any_other_kind_is_refused(flag: bytes) -> None:
     with pytest.raises(ArchiveRefused, match="'x' is a device"):
         unpack(tar_of(tar_header(b"x", flag=flag)))
@@ -448,7 +444,7 @@ def test_a_tar_link_or_folder_that_carries_data_is_refused(flag: bytes) -> None:
 OTHER_KINDS = [b"BZh91AY&SY" * 9, b"\xfd7zXZ\0" * 9, b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c"]
 
 
-@pytest.mark.parametrize("data", [b"", b"P", b"PK", b"hello" * 200, bytes(1024), *OTHER_KINDS])
+@pytest.mark.each("data", [b"", b"P", b"PK", b"hello" * 200, bytes(1024), *OTHER_KINDS])
 def test_what_is_no_archive_is_refused_with_the_kinds_that_are(data: bytes) -> None:
     with pytest.raises(ArchiveRefused, match="no known kind") as refusal:
         unpack(data)
@@ -518,7 +514,7 @@ LIES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("archive", LIES.values(), ids=LIES)
+@pytest.mark.each("archive", LIES.values())
 def test_an_archive_that_lies_is_refused(archive: bytes) -> None:
     with pytest.raises(ArchiveRefused) as refusal:
         unpack(archive)

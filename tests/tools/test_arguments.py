@@ -47,7 +47,7 @@ class Odd(Mapping[str, Any]):
         return 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("given", "read"),
     [
         (None, {}),
@@ -65,7 +65,7 @@ def test_arguments_are_read_as_plain_values(given: Any, read: dict[str, Any]) ->
     assert read_arguments(given) == read
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("given", "problem"),
     [
         ([], "are a list, not an object"),

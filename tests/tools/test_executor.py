@@ -441,7 +441,7 @@ CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "result"),
     [
         (None, None),

@@ -92,7 +92,7 @@ POINT = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("annotation", "expected"),
     [
         (str, {"type": "string"}),
@@ -139,7 +139,7 @@ def test_annotations_become_schemas(annotation: Any, expected: dict[str, Any]) -
     assert schema(annotation) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "annotation",
     [bytes, object(), Callable[[], int], dict[int, str], Literal[b"x"], Loop, complex, [int], "Missing", range, type],
 )
@@ -193,7 +193,7 @@ def called(function: Callable[..., Any], arguments: Any, **options: Any) -> Any:
     return result.result if result.success else (result.code, result.error)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("annotation", "given", "value"),
     [
         (int, 3.0, 3),

@@ -12,7 +12,7 @@ from metier.tools.globbing import PathPattern
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("pattern", "path", "fits"),
     [
         ("*.py", "a.py", True),

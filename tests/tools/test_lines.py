@@ -19,7 +19,7 @@ def test_lines_two_to_three_are_the_second_alone(end: str) -> None:
 
 
 @pytest.mark.covers("S2-13")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("start", "end", "lines"),
     [
         (1, None, "one\r\ntwo\rthree\nfour"),

@@ -17,7 +17,7 @@ TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 
 
 @pytest.mark.covers("S2-13")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("patch", "changed"),
     [
         ("@@ -1,2 +1,3 @@\n one\n+half\n two\n", TEXT.replace("two", "half\ntwo")),
@@ -75,7 +75,7 @@ def test_lines_that_have_moved_are_found_where_they_are() -> None:
 
 
 @pytest.mark.covers("S2-13")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("patch", "problem"),
     [
         ("", "no hunk"),

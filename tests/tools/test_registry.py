@@ -72,7 +72,7 @@ def test_anything_that_is_a_tool_can_be_added() -> None:
     assert ToolRegistry([Plain()]).names() == ("plain",)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "a\n", None, 3])
+@pytest.mark.each("name", ["", "a b", "a.b", "é", "x" * 65, "a\n", None, 3])
 def test_a_name_that_models_do_not_take_is_refused(name: Any) -> None:
     with pytest.raises(InvalidArgument, match="no name for a tool"):
         ToolRegistry([Plain(name)])

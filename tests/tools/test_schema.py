@@ -29,7 +29,7 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "problem", "hint"),
     [
         ({}, "The argument 'file_path' is missing.", "The arguments are 'file_path', 'lines'"),
@@ -73,7 +73,7 @@ def test_arguments_that_fit_have_no_misfit(arguments: dict[str, Any]) -> None:
     assert Schema(SCHEMA).misfit(arguments) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "parameters",
     [
         None,

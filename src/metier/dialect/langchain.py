@@ -97,8 +97,8 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         # The last part of the name space is this node's; what stands before it is the agent's inside a larger graph.
         inside = where.execution_info.checkpoint_ns.rpartition("|")[0]
         thread = where.execution_info.thread_id
-        conversation = f"{thread}|{inside}".rstrip("|") if thread else state["metier_conversation"]
-        kit = self.seam.kit(conversation, spawn=self._spawn or spawn)
+        conversation = f"{thread}|{inside}" if inside else thread
+        kit = self.seam.kit(conversation if thread else state["metier_conversation"], spawn=self._spawn or spawn)
         return kit
 
     # --- model calls --------------------------------------------------------------------------------------------

@@ -122,6 +122,14 @@ def test_a_tool_that_says_it_failed_is_recorded_as_failed(folder: Path, log: Mem
     assert [(one.tool, one.success) for one in log.records] == [("broken", False)]
 
 
+def test_threads_whose_ids_look_alike_are_not_the_same(folder: Path, outside: Outside) -> None:
+    script = Script([load("report"), "Loaded.", *[step for _ in range(3) for step in (FETCH, "Fetched.")]])
+    agent = agent_of(script, Skills(folder), outside.web_fetch, checkpointer=InMemorySaver())
+    for thread in ("x", "x|", "x ", "X"):
+        agent.invoke(asking(), {"configurable": {"thread_id": thread}})
+    assert len(outside.calls) == 3
+
+
 def test_agents_inside_one_graph_do_not_share_what_they_have_loaded(folder: Path, outside: Outside) -> None:
     script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
     agent = agent_of(script, Skills(folder), outside.web_fetch)

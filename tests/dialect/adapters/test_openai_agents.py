@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from agents import (
     Agent,
     ApplyPatchTool,
@@ -16,6 +18,7 @@ from agents import (
     RunConfig,
     RunContextWrapper,
     Runner,
+    RunState,
     ShellTool,
     ToolSearchTool,
     WebSearchTool,
@@ -108,6 +111,27 @@ def test_a_tool_that_needs_approval_still_does(folder: Path, outside: Outside) -
 
     assert anyio.run(main) == "Done."
     assert outside.calls == ["https://example.com"]
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_a_call_that_was_approved_in_a_stored_run_is_still_decided_about(
+    folder: Path, outside: Outside, log: MemoryLog, is_allowed: bool
+) -> None:
+    script = Script([FETCH, "Done."])
+    skills = Skills(folder, audit=log)
+    agent = agent_of(skills, script, function_tool(outside.web_fetch, needs_approval=True), conversation="one")
+
+    async def main() -> str:
+        first = await Runner.run(agent, "Fetch it.")
+        state = await RunState.from_json(agent, json.loads(first.to_state().to_string()))
+        state.approve(state.get_interruptions()[0])
+        if not is_allowed:
+            skills.seam.kit("one|assistant").session.load("report")
+        return str((await Runner.run(agent, state)).final_output)
+
+    assert anyio.run(main) == "Done."
+    assert bool(outside.calls) is is_allowed
+    assert [one.decision for one in log.records if one.tool == "web_fetch"] == ["allow" if is_allowed else "deny"]
 
 
 def test_the_model_of_a_run_config_is_kept(folder: Path) -> None:

@@ -328,24 +328,24 @@ NOT_FORBIDDEN = [
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(("rules", "command"), ALLOWED)
+@pytest.mark.each(("rules", "command"), ALLOWED)
 def test_what_is_meant_by_a_rule_is_allowed(rules: str, command: str) -> None:
     match = permits(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere")
     assert match.allowed, match.reason
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(("rules", "command"), REFUSED)
+@pytest.mark.each(("rules", "command"), REFUSED)
 def test_a_disguise_is_no_way_round_a_rule(rules: str, command: str) -> None:
     assert not permits(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere").allowed
 
 
-@pytest.mark.parametrize("command", FORBIDDEN)
+@pytest.mark.each("command", FORBIDDEN)
 def test_what_is_forbidden_is_seen_in_every_disguise(command: str) -> None:
     assert forbids(parse_rules(DENY), "Bash", {"command": command}, workspace="/nowhere") is not None
 
 
-@pytest.mark.parametrize("command", NOT_FORBIDDEN)
+@pytest.mark.each("command", NOT_FORBIDDEN)
 def test_what_only_looks_like_a_disguise_is_not_forbidden(command: str) -> None:
     assert forbids(parse_rules(DENY), "Bash", {"command": command}, workspace="/nowhere") is None
 

@@ -15,7 +15,7 @@ from metier.guard.shell.scanner import Unreadable
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("command", "parts"),
     [
         ("git status", ("git status",)),
@@ -33,7 +33,7 @@ def test_a_command_has_parts(command: str, parts: tuple[str, ...]) -> None:
     assert shell_parts(command) == parts
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "word"),
     [
         ("a'b'\"c\"d", "abcd"),
@@ -56,14 +56,12 @@ def test_a_word_loses_its_quotes(text: str, word: str) -> None:
     assert found.text == word and found.is_known
 
 
-@pytest.mark.parametrize(
-    "text", ["$x", '"$x"', "*", "a?", "[a]", "{a,b}", "{1..3}", "~", "a=~/b", "$'x'", "$1", '"$@"']
-)
+@pytest.mark.each("text", ["$x", '"$x"', "*", "a?", "[a]", "{a,b}", "{1..3}", "~", "a=~/b", "$'x'", "$1", '"$@"'])
 def test_a_word_may_be_unknown_before_it_runs(text: str) -> None:
     assert not read_shell(f"x {text}").commands[0].words[1].is_known
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("command", "variants"),
     [
         ("for x in a b; do git $x; done", [["git", "a"], ["git", "b"]]),
@@ -82,7 +80,7 @@ def test_the_values_of_a_loop_are_put_in(command: str, variants: list[list[str]]
     assert all(word.is_known for words in found for word in words)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("command", "is_chosen"),
     [
         ("git $x", False),
@@ -106,9 +104,7 @@ def test_a_word_says_whether_the_command_chooses_it(command: str, is_chosen: boo
 
 
 @pytest.mark.parametrize("depth", [10, 500, 4000])
-@pytest.mark.parametrize(
-    "text", ["(", "{ ", "$(", "`", "if ", "if a; then ", "while ", "case x in x) ", "f() {", "<(", '"$(']
-)
+@pytest.mark.each("text", ["(", "{ ", "$(", "`", "if ", "if a; then ", "while ", "case x in x) ", "f() {", "<(", '"$('])
 def test_nesting_ends_in_a_refusal_and_never_in_a_crash(text: str, depth: int) -> None:
     command = f"git {text * depth}" if text[0] in '$`<"' else text * depth
     rules = parse_rules("Bash(git:*)")

@@ -713,7 +713,7 @@ def said(rules: str, command: object, folder: Path | str = "/nowhere") -> bool:
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(("rules", "command"), ALLOWED)
+@pytest.mark.each(("rules", "command"), ALLOWED)
 def test_a_command_inside_the_rules_is_allowed(rules: str, command: str) -> None:
     match = permits(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere")
     assert match.allowed, match.reason
@@ -721,24 +721,24 @@ def test_a_command_inside_the_rules_is_allowed(rules: str, command: str) -> None
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(("rules", "command"), REFUSED)
+@pytest.mark.each(("rules", "command"), REFUSED)
 def test_a_command_that_is_not_wholly_inside_the_rules_is_refused(rules: str, command: str) -> None:
     assert not said(rules, command)
 
 
-@pytest.mark.parametrize("command", FORBIDDEN)
+@pytest.mark.each("command", FORBIDDEN)
 def test_a_command_that_runs_or_may_run_what_is_forbidden_is_forbidden(command: str) -> None:
     match = forbids(parse_rules(DENY), "Bash", {"command": command})
     assert match is not None and not match.allowed
     assert match.rule is not None
 
 
-@pytest.mark.parametrize("command", NOT_FORBIDDEN)
+@pytest.mark.each("command", NOT_FORBIDDEN)
 def test_a_command_that_only_mentions_what_is_forbidden_is_not_forbidden(command: str) -> None:
     match = forbids(parse_rules(DENY), "Bash", {"command": command})
     assert match is None, match.reason
 
 
-@pytest.mark.parametrize(("rules", "command"), REFUSED)
+@pytest.mark.each(("rules", "command"), REFUSED)
 def test_no_refusal_depends_on_the_order_of_rules(rules: str, command: str) -> None:
     assert not permits(tuple(reversed(parse_rules(rules))), "Bash", {"command": command}, workspace="/nowhere").allowed

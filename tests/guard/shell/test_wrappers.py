@@ -404,32 +404,32 @@ NOT_FORBIDDEN = [
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(("rules", "command"), ALLOWED)
+@pytest.mark.each(("rules", "command"), ALLOWED)
 def test_what_a_command_starts_and_writes_may_be_inside_the_rules(rules: str, command: str) -> None:
     match = permits(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere")
     assert match.allowed, match.reason
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(("rules", "command"), REFUSED)
+@pytest.mark.each(("rules", "command"), REFUSED)
 def test_nothing_is_started_or_written_that_is_not_inside_the_rules(rules: str, command: str) -> None:
     match = permits(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere")
     assert not match.allowed
     assert match.reason.isprintable()
 
 
-@pytest.mark.parametrize(("rules", "command"), FORBIDDEN)
+@pytest.mark.each(("rules", "command"), FORBIDDEN)
 def test_what_is_forbidden_is_seen_through_options_and_folders(rules: str, command: str) -> None:
     assert forbids(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere") is not None
 
 
-@pytest.mark.parametrize(("rules", "command"), NOT_FORBIDDEN)
+@pytest.mark.each(("rules", "command"), NOT_FORBIDDEN)
 def test_what_only_changes_the_shell_is_not_forbidden(rules: str, command: str) -> None:
     match = forbids(parse_rules(rules), "Bash", {"command": command}, workspace="/nowhere")
     assert match is None, match.reason
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rules", "arguments", "is_allowed"),
     [
         ("Bash(./run.sh)", {"command": "./run.sh"}, True),

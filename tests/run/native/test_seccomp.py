@@ -69,7 +69,7 @@ def test_every_call_is_refused_or_not_as_the_tables_say(machine: str, is_alone: 
         assert verdict(code, machine, number) == expected.get(number, otherwise), number
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.each("machine", MACHINES)
 @pytest.mark.parametrize("name", NEEDED)
 def test_what_programs_live_on_is_let_through(machine: str, name: str) -> None:
     number = NEEDED[name][MACHINES.index(machine)]
@@ -97,7 +97,7 @@ def test_no_namespace_can_be_made(machine: str) -> None:
         assert (verdict(code, machine, clone, 1 << bit | 17) == ERROR | EPERM) == is_namespace, bit
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.each("machine", MACHINES)
 @pytest.mark.parametrize(("mode", "is_refused"), [(0o644, False), (0o1777, False), (0o4755, True), (0o2755, True)])
 def test_no_file_can_give_its_runner_the_rights_of_another(machine: str, mode: int, is_refused: bool) -> None:
     column = MACHINES.index(machine)

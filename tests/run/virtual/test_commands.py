@@ -324,7 +324,7 @@ def test_input_is_read_whatever_the_command_ends_with(shell: VirtualShell) -> No
     assert said(shell, "ls -A /dev | grep -c stdin; true") == "0\n", "nothing is left of it"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("command", "wanted"),
     [
         ("./x.sh", "__script ./x.sh"),

@@ -91,7 +91,7 @@ def test_files_and_folders_are_copied_and_moved(shell: VirtualShell) -> None:
 
 
 @pytest.mark.covers("S-14", "S2-05")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "wanted"),
     [
         ("", "/"), ("a/b", "/a/b"), ("/a/b/", "/a/b"), ("\\a\\b", "/a/b"), ("/a/./b", "/a/b"), ("//a///b", "/a/b"),
@@ -242,7 +242,7 @@ def test_commands_are_measured_in_bytes(small: VirtualShell) -> None:
 
 @pytest.mark.covers("S2-05")
 @pytest.mark.parametrize("name", ["seconds", "commands", "loop_turns", "depth", "output_bytes", "file_bytes", "files"])
-@pytest.mark.parametrize("value", [0, -1, True, "1", None, float("nan"), float("inf"), 10**12])
+@pytest.mark.each("value", [0, -1, True, "1", None, float("nan"), float("inf"), 10**12])
 def test_limits_are_positive_and_possible(name: str, value: object) -> None:
     with pytest.raises(InvalidArgument) as caught:
         ShellLimits(**{name: value})  # type: ignore[arg-type]

@@ -189,7 +189,7 @@ def test_nothing_is_left_of_the_copy(outside: VirtualShell, tmp_path: Path, monk
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("metier-")] == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "more",
     [
         {"argv": ["sh", "-c", "x"]}, {"argv": []}, {"argv": "python3"}, {"argv": ["python3", 1]},

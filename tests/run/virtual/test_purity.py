@@ -13,7 +13,7 @@ from metier.run.virtual import VirtualShell
 from metier.run.virtual.purity import Purity
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "command",
     [
         "true", "echo hi", "ls -la / | grep etc | wc -l", "cat f < g", 'echo "$x ${y}" && pwd || false', "date +%s",
@@ -25,7 +25,7 @@ def test_what_only_reads_is_known(command: str) -> None:
     assert Purity(is_known=True).tells(Bash(), command)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "command",
     [
         "x=1", "x=1 echo a", "echo a > f", "cat a >> f", "echo a &> f", "cd /", "export A=1", "rm f", "tee f",
