@@ -44,6 +44,8 @@ def test_the_code_of_a_page_does_what_the_page_says(
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
+    # As for somebody who has installed the command.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0, "a fence is not closed"
     names: dict[str, Any] = {"__name__": "docs"}
     for block in blocks_of(page):
@@ -84,7 +86,7 @@ def run_console(code: str, work: Path) -> None:
     """Commands after `$ `, each with the output it must give; `...` stands for anything."""
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        env = {**os.environ, "NO_COLOR": "1"}
         done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr}"
         pattern = re.escape(expected.strip()).replace(r"\.\.\.", ".*?")
