@@ -102,7 +102,7 @@ def test_where_nobody_can_be_asked_the_answer_is_no(command: list[str], project:
         start_new_session=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "not asked: load tables" in done.stderr
+    assert "not asked: load skill 'tables'" in done.stderr
     assert "Loaded tables" not in done.stderr
 
 

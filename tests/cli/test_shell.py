@@ -283,16 +283,18 @@ class Screen:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.seen = b""
+        self._at = 0
 
     def type(self, text: bytes) -> None:
         os.write(self._descriptor, text)
 
     def until(self, text: bytes) -> None:
-        start = len(self.seen)
-        while text not in self.seen[start:]:
+        while (found := self.seen.find(text, self._at)) < 0:
             chunk = os.read(self._descriptor, 65_536)
             assert chunk, self.seen
             self.seen += chunk
+        # What follows may have come together with it.
+        self._at = found + len(text)
 
     def rest(self) -> None:
         with contextlib.suppress(OSError):

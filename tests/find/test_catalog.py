@@ -24,7 +24,7 @@ from metier.errors import InvalidArgument
 from metier.find import Catalog, Format
 from metier.library import Machine
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=80)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 PLENTY = 1_000_000

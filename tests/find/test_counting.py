@@ -15,7 +15,7 @@ from metier.find.index import Index
 WORDS = ("fruit", "knife", "oven", "spoon", "plate")
 SCOPES = ("", '[["x"],null,null]')
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=80)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 skills = st.builds(
     lambda key, about, body, scope: SkillText(key=f"k{key}", stamp="", name="x", about=about, body=body, scope=scope),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metier.find.groups import groups
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def names(**counts: int) -> list[str]:

@@ -10,7 +10,7 @@ from metier.find import Query
 from metier.find.query import MAX_QUERY, MAX_STEMS
 from metier.library import LAYERS
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 
 ODD = [
     "",

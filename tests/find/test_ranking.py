@@ -15,7 +15,7 @@ from metier.find.index import Totals
 from metier.find.letters import letter_of
 from metier.find.ranking import Fit, Ranking, Rarity
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=120)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 TOTALS = Totals(skills=100, about=3_000, body=50_000)
 

@@ -15,7 +15,7 @@ from metier.errors import InvalidArgument
 from metier.find import Format
 from metier.find.render import one_line, renderer
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=120)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 

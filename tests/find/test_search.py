@@ -421,7 +421,7 @@ questions = st.one_of(
 
 
 @pytest.mark.covers("O-100")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(some_skills, some_skills, questions)
 def test_whatever_is_hidden_changes_no_result_no_score_and_no_order(
     visible: list[tuple[str, str, str]], hidden: list[tuple[str, str, str]], query: str
@@ -456,7 +456,7 @@ def small() -> Library:
     return library
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(anything)
 @example("the of and to")
 @example('"' * 1_001)
@@ -473,7 +473,7 @@ def test_whatever_is_typed_gives_results(small: Library, query: str) -> None:
     assert results == small.search(query)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(anything, st.sampled_from(["tag:pdf", "tag:join", 'tag:"pdf"', "tag:none"]))
 def test_whatever_is_typed_after_a_tag_finds_only_its_skills(small: Library, text: str, tag: str) -> None:
     wanted = tag.removeprefix("tag:").strip('"')
@@ -481,7 +481,7 @@ def test_whatever_is_typed_after_a_tag_finds_only_its_skills(small: Library, tex
         assert wanted in one.entry.skill.tags
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(anything, st.sampled_from(LAYERS))
 def test_whatever_is_typed_after_a_layer_finds_only_its_skills(text: str, layer: Layer) -> None:
     library = _layered_once()

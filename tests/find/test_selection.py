@@ -15,7 +15,7 @@ from metier.errors import InvalidArgument
 from metier.find import Selection
 from metier.source import FolderSource, MemorySource
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def text(name: str, more: str = "") -> str:

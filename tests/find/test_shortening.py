@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metier.find.shortening import shortened
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
 def in_bytes(text: str) -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metier.find.spelling import is_one_slip, variants
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 
 words = st.text("abcdeé表", min_size=5, max_size=15)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metier.find.words import MAX_WORD, STOP_WORDS, split_stems, stems
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 
 
 @pytest.mark.each("text", ["", "   \n", "how do I use this", "The AND or NOT", "don't", "!?*()", "_ - _", "\0", "🎉"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import anyio
 import pytest
 
 from metier import Library, Place, Policy
 from metier.dialect import Kit
+from metier.errors import Refused
 from metier.guard import Action, Answers, Guard, MemoryLog, Question, Subject, asking
 from metier.source import MemorySource
 
@@ -72,6 +76,52 @@ def test_a_secret_is_not_shown_in_a_question() -> None:
     decision = Guard(ASK, audit=MemoryLog()).decide(call())
     question = Question.about(call('curl -H "api_key=sk-verysecretvalue1234"'), decision)
     assert "verysecret" not in question.text
+
+
+def test_a_question_says_whose_skill_it_is_and_shows_both_ends_of_what_is_long() -> None:
+    guard = Guard(Policy(scripts="ask"), audit=MemoryLog())
+    action = Action(
+        point="run",
+        skill=Subject(name="totals", layer="project", source="project", trusted=False),
+        path="scripts/add.py",
+        arguments={"args": ["y" * 5_000, "--delete-everything"]},
+    )
+    text = Question.about(action, guard.decide(action)).text
+    assert text.startswith("run scripts/add.py of skill 'totals' (project, nobody vouches for it) with ")
+    assert "--delete-everything" in text
+    assert "characters left out" in text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"args": ["a b"]}, {"args": ["a", "b"]}),
+        ({"env": {"INPUT_A": "1"}}, {"env": {"INPUT_A": "2"}}),
+        ({"folder": "a"}, {"folder": "b"}),
+        ({"stdin": b"a"}, {"stdin": b"b"}),
+    ],
+)
+def test_who_agrees_to_a_run_agrees_to_no_other(one: dict[str, Any], other: dict[str, Any], tmp_path: Path) -> None:
+    library = Library.from_files(
+        {
+            "SKILL.md": "---\nname: totals\ndescription: T.\n---\nAdd.",
+            "scripts/add.py": "print(1)",
+        }
+    )
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    session = library.session(
+        guard=Guard(Policy(scripts="ask"), audit=MemoryLog()), skills=["totals"], workspace=tmp_path
+    )
+    asked = []
+    for options in (one, other):
+        answers = Answers()
+        with asking(answers), pytest.raises(Refused):
+            session.run_blocking(
+                "scripts/add.py", options.get("args", ()), **{k: v for k, v in options.items() if k != "args"}
+            )
+        asked += [question.id for question in answers.open]
+    assert len(set(asked)) == 2
 
 
 def test_a_skill_that_waits_for_an_answer_is_loaded_once_it_is_there() -> None:

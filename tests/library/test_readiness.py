@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from metier import Entry, Library, Machine, Readiness
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def skill_with(fields: str, **files: str) -> Entry:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from metier.errors import InvalidArgument
 from metier.run.hosts import HostList, canonical_host, checked_hosts, is_address, is_public_address, split_authority
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 @pytest.mark.each(

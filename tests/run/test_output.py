@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from metier.run import OutputLine
 from metier.run.output import OutputReader, Stream, streams
 
-fuzz = settings(deadline=None, derandomize=True, database=None, max_examples=100)
+fuzz = settings(deadline=None, derandomize=True, database=None, max_examples=50)
 
 
 def fed(data: bytes, sizes: list[int], cap: int) -> tuple[Stream, list[str]]:

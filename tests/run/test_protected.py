@@ -24,7 +24,7 @@ def make(folder: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.each("name", PROTECTED)
+@pytest.mark.parametrize("name", PROTECTED)
 def test_each_name_is_found_where_it_is_there(tmp_path: Path, name: str) -> None:
     path = make(tmp_path, name)
     assert protected_in(str(tmp_path)) == (Protected(str(path)),)

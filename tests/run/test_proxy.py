@@ -21,7 +21,7 @@ from metier.run.hosts import HostList, canonical_host
 from metier.run.proxy import AllowListProxy, ProxyDecision, ProxyLimits, proxy_variables
 from metier.run.proxy_request import BadRequest, Body, parse_request
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 PATIENCE = 20
 """Seconds that no healthy machine takes."""
 
@@ -878,7 +878,7 @@ def test_no_bytes_lead_to_a_host_that_is_not_listed() -> None:
 
     with door([host for host in HOSTS if host != "10.0.0.1"], resolve=resolve) as way:
 
-        @settings(fuzz, max_examples=100)
+        @settings(fuzz, max_examples=50)
         @given(REQUESTS)
         def send(data: bytes) -> None:
             answer = way.ask(data + b"\r\n\r\n")

@@ -25,7 +25,7 @@ from metier.run.seatbelt import SeatbeltRunner, profile, quoted
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 Form: TypeAlias = "str | list[Form]"
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -273,7 +273,7 @@ def test_no_text_ends_the_string_that_it_is_in(text: str) -> None:
 HOSTILE = st.sampled_from(list("\"\\()#; \n\r\t'`|é名\u202e"))
 
 
-@settings(fuzz, max_examples=50)
+@settings(fuzz, max_examples=30)
 @given(st.text(HOSTILE | st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=40))
 def test_no_name_of_a_folder_changes_the_rules(name: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:

@@ -19,7 +19,7 @@ from metier.run import Capabilities, Job, Outcome, PlainRunner, Runner
 from metier.session.injection import MAX_COMMANDS, Injected, find_commands, inject, refusal
 from metier.session.substitution import substitute
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 unix = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
 
 ANY = parse_rules("Bash")

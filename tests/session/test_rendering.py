@@ -12,7 +12,7 @@ from metier.errors import InvalidArgument
 from metier.session.rendering import Rendered, is_argument_name, render
 from metier.skill import Argument
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 DECLARED = (Argument(name="name"), Argument(name="title", default="Commander"))
 
 

@@ -21,7 +21,7 @@ Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
 Write = Callable[..., Path]
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def active(session: Session) -> list[str]:

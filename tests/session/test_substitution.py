@@ -24,7 +24,7 @@ from metier.session.substitution import (
 )
 from metier.skill import Argument
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 VARIABLES = standard_variables(
     workspace="/project", skill_dir="/skills/x", session_id="s-1", user="ada", today=date(2026, 1, 27)

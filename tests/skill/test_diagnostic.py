@@ -80,7 +80,7 @@ def test_shown_makes_hidden_characters_visible(text: str, safe: str) -> None:
 
 
 @given(st.text(max_size=300))
-@settings(derandomize=True, deadline=None, database=None, max_examples=100)
+@settings(derandomize=True, deadline=None, database=None, max_examples=50)
 def test_what_is_shown_is_printable_and_bounded(text: str) -> None:
     safe = shown(text)
     assert safe.isprintable()

@@ -273,7 +273,7 @@ def assert_same_as_yaml(block: str) -> None:
 
 
 @given(blocks())
-@settings(fuzz, max_examples=300)
+@settings(fuzz, max_examples=150)
 def test_what_the_fast_path_reads_is_what_yaml_reads(block: str) -> None:
     assert_same_as_yaml(block)
 

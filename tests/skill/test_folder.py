@@ -104,7 +104,7 @@ def test_a_linked_folder_inside_is_followed_for_reading_and_not_for_listing(root
 
 
 @pytest.mark.covers("Y-20")
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("link", "target", "path"),
     [
         ("out", "../secret.txt", "out"),
@@ -403,7 +403,7 @@ def test_a_file_swapped_for_a_link_during_reading_never_leads_out(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=150,
+    max_examples=75,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_no_path_whatever_reads_what_is_outside(root: Path, parts: list[str], separator: str, start: str) -> None:

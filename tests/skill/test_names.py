@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metier.skill import is_valid_name, parse, slug
 from metier.skill.names import MAX_NAME, usable_name
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 
 
 def is_safe(name: str) -> bool:

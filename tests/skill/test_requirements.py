@@ -18,7 +18,7 @@ SAMPLE = Path(__file__).parents[2].parent / "shared" / "data" / "skills-sample.j
 KINDS = ("bins", "any_bins", "env", "os", "tools", "mcp")
 MOST = 64
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=120)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 
 def read(fields: str) -> Skill:

@@ -15,7 +15,7 @@ from metier.skill.side_file import NOTHING_BESIDE, SIDE_FILE
 
 HIDING = "policy:\n  allow_implicit_invocation: false\n"
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=120)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 
 def beside(content: str | bytes) -> SideFile:

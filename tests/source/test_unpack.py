@@ -26,7 +26,7 @@ from metier.source._unpack import ArchiveLimits, Member, unpack
 
 MEBIBYTE = 1024 * 1024
 SKILL = b"---\nname: demo\ndescription: A demo.\n---\nDo it.\n"
-fuzz = settings(derandomize=True, deadline=None, max_examples=100, database=None)
+fuzz = settings(derandomize=True, deadline=None, max_examples=50, database=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -712,7 +712,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(fuzz, max_examples=600)
+@settings(fuzz, max_examples=400)
 @given(mutated())
 def test_a_damaged_archive_is_read_safely_or_refused(archive: bytes) -> None:
     read_or_refuse(archive)
@@ -753,7 +753,7 @@ NAME = st.builds(
 )
 
 
-@settings(fuzz, max_examples=150)
+@settings(fuzz, max_examples=75)
 @given(st.lists(NAME | st.binary(max_size=12), min_size=1, max_size=5), st.sampled_from([pack_zip, pack_tar]))
 def test_names_of_any_kind_are_read_safely_or_refused(names: list[bytes], pack: Pack) -> None:
     read_or_refuse(pack([(name, b"x") for name in names]))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from metier.tools.arguments import MAX_ARGUMENT_BYTES, Misfit, read_arguments
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 LONE = st.text(alphabet=st.sampled_from("a\ud800é"), max_size=3)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | LONE | st.binary(max_size=3),

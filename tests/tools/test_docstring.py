@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metier.tools.docstring import parse_docstring
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 GOOGLE = """Fetch a page.
 

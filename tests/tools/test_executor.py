@@ -18,7 +18,7 @@ from metier.guard.decision import Decision
 from metier.tools import Executor, FunctionTool, ToolRegistry, ToolResult
 from metier.tools.results import MAX_RESULT_BYTES
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 class Entry:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from metier.errors import InvalidArgument
 from metier.tools.globbing import PathPattern
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 @pytest.mark.each(

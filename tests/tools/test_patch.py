@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metier.errors import InvalidArgument
 from metier.tools.patch import MAX_PATCH_LENGTH, apply_patch
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metier.errors import InvalidArgument
 from metier.tools.schema import Schema, schema_of
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 SCHEMA = {
     "type": "object",

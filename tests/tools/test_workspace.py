@@ -16,7 +16,7 @@ from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgumen
 from metier.tools import Workspace
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and pipes as POSIX has them")
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
-from agent_framework import Agent, ChatMiddleware, ContextProvider, FunctionMiddleware, FunctionTool
+from agent_framework import Agent, ChatMiddleware, ChatResponse, ContextProvider, FunctionMiddleware, FunctionTool
 
 from metier.dialect import skills as seam
 from metier.dialect.providers import as_text
@@ -124,6 +124,10 @@ class _Models(ChatMiddleware):
         options["tools"] = [tool for tool in options.get("tools") or () if _may_use(kit, tool)]
         context.options = options
         await call_next()
+        answer = context.result
+        if isinstance(answer, ChatResponse):
+            used = (answer.usage_details or {}).get("total_token_count") or 0
+            kit.session.answered_by(answer.model or "", used)
 
 
 class _Calls(FunctionMiddleware):

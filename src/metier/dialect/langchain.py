@@ -14,7 +14,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.types import interrupt
 
@@ -88,7 +88,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         if not runtime.execution_info.thread_id:
             self.seam.end(state["metier_conversation"])
 
-    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool) -> Kit:
+    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool, *, is_turn: bool = True) -> Kit:
         async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
             return await self._spawned(kit, in_loop, skill, task, session)
 
@@ -98,7 +98,8 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         inside = where.execution_info.checkpoint_ns.rpartition("|")[0]
         thread = where.execution_info.thread_id
         conversation = f"{thread}|{inside}" if inside else thread
-        kit = self.seam.kit(conversation if thread else state["metier_conversation"], spawn=self._spawn or spawn)
+        named = conversation if thread else state["metier_conversation"]
+        kit = self.seam.kit(named, spawn=self._spawn or spawn, is_turn=is_turn)
         return kit
 
     # --- model calls --------------------------------------------------------------------------------------------
@@ -107,24 +108,31 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Give the model the tools, the instructions, and the place of another model that an active skill asks for."""
-        return handler(self._prepared(request, in_loop=False))
+        prepared, kit = self._prepared(request, in_loop=False)
+        response = handler(prepared)
+        _answered(kit, response)
+        return response
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """The same, asynchronously."""
-        return await handler(await anyio.to_thread.run_sync(lambda: self._prepared(request, in_loop=True)))
+        prepared, kit = await anyio.to_thread.run_sync(lambda: self._prepared(request, in_loop=True))
+        response = await handler(prepared)
+        _answered(kit, response)
+        return response
 
-    def _prepared(self, request: ModelRequest[Any], in_loop: bool) -> ModelRequest[Any]:
+    def _prepared(self, request: ModelRequest[Any], in_loop: bool) -> tuple[ModelRequest[Any], Kit]:
         kit = self._kit(request, in_loop)
         self._agents[kit.session] = (request.model, request.tools, request.runtime.context)
         asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
         others = [tool for tool in request.tools if not isinstance(tool, dict) or _may_use(kit, tool)]
-        return request.override(
+        prepared = request.override(
             model=_model(kit.model, self._models) or request.model,
             tools=[*others, *definitions(kit.tools, "openai")],
             system_message=_with(request.system_message, kit.instructions(asked[-1] if asked else None)),
         )
+        return prepared, kit
 
     # --- tool calls ---------------------------------------------------------------------------------------------
 
@@ -148,7 +156,8 @@ class Skills(AgentMiddleware[Any, Any, Any]):
     async def _passed(
         self, request: ToolCallRequest, call: Callable[[], Awaitable[ToolMessage | Command[Any]]], in_loop: bool
     ) -> ToolMessage | Command[Any]:
-        kit = await anyio.to_thread.run_sync(self._kit, request, in_loop)
+        # At once, and not in a thread: calls of one answer keep their order.
+        kit = self._kit(request, in_loop, is_turn=False)
         name, arguments = request.tool_call["name"], request.tool_call["args"]
         given: dict[str, bool] = {}
         while True:
@@ -217,12 +226,20 @@ class _Child(Skills):
         self._defer = False
         self._session = session
 
-    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool) -> Kit:
+    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool, *, is_turn: bool = True) -> Kit:
         async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
             return await self._spawned(kit, in_loop, skill, task, session)
 
         kit = self.seam.kit_in(self._session, spawn=self._spawn or spawn)
         return kit
+
+
+def _answered(kit: Kit, response: ModelResponse[Any]) -> None:
+    for message in response.result:
+        if isinstance(message, AIMessage):
+            used = message.usage_metadata
+            name = message.response_metadata.get("model_name", "")
+            kit.session.answered_by(str(name), used["total_tokens"] if used else 0)
 
 
 def _may_use(kit: Kit, tool: dict[str, Any]) -> bool:

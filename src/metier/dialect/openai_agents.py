@@ -70,6 +70,7 @@ class Skills:
         self._models = models
         self._spawn = spawn
         self._runs: weakref.WeakKeyDictionary[RunContextWrapper[Any], str] = weakref.WeakKeyDictionary()
+        self._spent: weakref.WeakKeyDictionary[RunContextWrapper[Any], int] = weakref.WeakKeyDictionary()
         self._over: deque[str] = deque()
 
     def equip(self, agent: AnyAgent, *, conversation: Naming | str | None = None) -> AnyAgent:
@@ -98,6 +99,12 @@ class Skills:
             weakref.finalize(run, self._over.append, self._runs[run]).atexit = False
         return self._runs[run]
 
+    def spent(self, run: RunContextWrapper[Any]) -> int:
+        """The tokens that a run has used since this was asked last."""
+        before, now = self._spent.get(run, 0), run.usage.total_tokens
+        self._spent[run] = now
+        return now - before
+
     def model(self, name: str) -> Model | str | None:
         """The model that a skill asks for by name; None where there is no such model here."""
         return self._models(name) if callable(self._models) else (self._models or {}).get(name)
@@ -113,6 +120,8 @@ class _Equipped(Agent[Any]):
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         kit = await self._metier_kit(run_context)
         _turn.set((self, kit))
+        model = self.model
+        kit.session.answered_by(str(getattr(model, "model", model) or ""), self.metier.spent(run_context))
         others = [_gated(tool, kit) for tool in await super().get_all_tools(run_context)]
         return [*(tool for tool in others if tool is not None), *(_own(tool, kit) for tool in kit.tools)]
 

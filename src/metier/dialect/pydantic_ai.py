@@ -186,7 +186,11 @@ class _Toolset(AbstractToolset[Any]):
             tool.name: ToolsetTool(
                 toolset=self,
                 tool_def=ToolDefinition(
-                    name=tool.name, description=tool.description, parameters_json_schema=dict(tool.parameters)
+                    name=tool.name,
+                    description=tool.description,
+                    parameters_json_schema=dict(tool.parameters),
+                    # What is called beside it waits, and is under what it loads.
+                    sequential=self._kit.changes(tool.name),
                 ),
                 max_retries=1,
                 args_validator=_ANY,

@@ -119,6 +119,7 @@ class Conversation:
         `response` is what the provider's client returned, or the message in it, as object or as JSON.
         """
         provider = self._skills.provider
+        self._kit.session.answered_by(*_origin(response))
         made = []
         for id_, name, arguments in _read(response, provider):
             result = await self._kit.execute(name, arguments)
@@ -154,6 +155,17 @@ def _read(response: Any, provider: Provider) -> list[tuple[str, str, Any]]:
         raise InvalidArgument(
             f"That is no response of {provider}: {type(error).__name__}.", hint="Pass what its client returned."
         ) from None
+
+
+def _origin(response: Any) -> tuple[str, int]:
+    """The model that gave a response, and how many tokens it took, where it says so."""
+    found = _plain(response)
+    if not isinstance(found, Mapping):
+        return "", 0
+    used = found.get("usage") or found.get("usage_metadata") or {}
+    total = used.get("total_tokens") or used.get("total_token_count")
+    tokens = total or (used.get("input_tokens") or 0) + (used.get("output_tokens") or 0)
+    return str(found.get("model") or found.get("model_version") or ""), tokens if isinstance(tokens, int) else 0
 
 
 def _plain(value: Any) -> Any:

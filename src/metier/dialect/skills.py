@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
+from metier.dialect.order import Order
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
 from metier.guard.approval import asking
@@ -75,20 +78,31 @@ class Skills:
         options.setdefault("lineage", Lineage(max_depth=MAX_FORKS))
         self._sessions = self.library.sessions(guard=self.guard, **options)
         self._beginning = threading.Lock()
+        self._orders: WeakKeyDictionary[Session, Order] = WeakKeyDictionary()
 
-    def kit(self, conversation: str | None = None, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
+    def kit(
+        self,
+        conversation: str | None = None,
+        *,
+        spawn: Spawn | None = None,
+        tools: Sequence[Tool] = (),
+        is_turn: bool = True,
+    ) -> Kit:
         """What the agent has in a conversation, for its next turn; without an id, in a new conversation.
 
         Skills that were added or changed on disk are there from now on. Looking for them takes a moment: call this in a
         worker thread where an event loop must not wait. `spawn` runs skills with `context: fork`; without it they are
-        loaded like any other; `tools` are the agent's own.
+        loaded like any other; `tools` are the agent's own. In the middle of a turn, `is_turn=False` looks for nothing.
         """
-        self.library.refresh()
+        if is_turn:
+            self.library.refresh()
         return self.kit_in(self._session(conversation), spawn=spawn, tools=tools)
 
     def kit_in(self, session: CoreSession, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
         """The same in a session that the caller has, such as that of a skill with `context: fork`."""
-        return Kit(cast("Session", session), self.dialect, spawn=spawn, builtin=self._builtin, tools=tools)
+        own = cast("Session", session)
+        order = self._orders.setdefault(own, Order())
+        return Kit(own, self.dialect, spawn=spawn, builtin=self._builtin, tools=tools, order=order)
 
     def _session(self, conversation: str | None) -> Session:
         if conversation is None:
@@ -124,13 +138,18 @@ class Kit:
         spawn: Spawn | None = None,
         builtin: Sequence[str] = (),
         tools: Sequence[Tool] = (),
+        order: Order | None = None,
     ) -> None:
-        """`builtin` names tools of Métier that the agent gets too; `tools` are its own, under the same rules."""
+        """`builtin` names tools of Métier that the agent gets too; `tools` are its own, under the same rules.
+
+        `order` is that of the calls in this session, where it has several kits.
+        """
         self.session = session
         self._dialect = _dialect(dialect)
         self._spawn = spawn
         self._builtin = tuple(builtin)
         self._own = tuple(tools)
+        self._order = order or Order()
         self._made: Executor | None = None
 
     @property
@@ -152,6 +171,11 @@ class Kit:
         """Whether a tool is one of these, and not one that the agent has from elsewhere."""
         return tool in self.executor.registry
 
+    def changes(self, tool: str) -> bool:
+        """Whether a tool changes which skills are active; calls that come later wait for it."""
+        words = self._dialect.words
+        return any(tool == word.partition(" ")[0] for word in (words.load, words.unload) if word)
+
     def may_offer(self, tool: str) -> bool:
         """Whether a tool that the provider runs on its own side may be in a request, as it cannot be refused later."""
         # The provider's search for tools only finds them: without it, others could not be called at all.
@@ -168,10 +192,9 @@ class Kit:
 
     async def execute(self, tool: str, arguments: Any = None, *, answers: Answers | None = None) -> ToolResult:
         """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused."""
-        if answers is None:
-            return await self.executor.execute(tool, arguments)
-        with asking(answers):
-            return await self.executor.execute(tool, arguments)
+        async with self._order.place(changes=self.changes(tool)):
+            with _asked(answers):
+                return await self.executor.execute(tool, arguments)
 
     async def around(
         self,
@@ -185,10 +208,13 @@ class Kit:
 
         Gives what `call` gives, or a failed result where it must not be made.
         """
-        if answers is None:
-            return await self.executor.around(tool, arguments, call)
-        with asking(answers):
-            return await self.executor.around(tool, arguments, call)
+        async with self._order.place(changes=False):
+            with _asked(answers):
+                return await self.executor.around(tool, arguments, call)
+
+
+def _asked(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if answers is None else asking(answers)
 
 
 def library_of(where: Where | None) -> Library:

@@ -52,9 +52,7 @@ class Question:
         about = [action.point, action.tool, action.path, action.command, decision.rule, _written(action.arguments)]
         about += [] if subject is None else [subject.name, subject.digest, subject.layer, subject.source]
         id_ = hashlib.sha256(json.dumps(about).encode()).hexdigest()
-        what = f"{action.point} {action.tool or action.command or action.path or (subject.name if subject else '')}"
-        given = f" {redact(_written(action.arguments))}" if action.arguments else ""
-        return cls(id=id_, text=shown(f"{redact(what)}{given}: {decision.reason}", _MAX_SHOWN))
+        return cls(id=id_, text=f"{_both_ends(redact(_told(action)))} {shown(decision.reason, _MAX_SHOWN)}")
 
 
 class Answers:
@@ -101,6 +99,28 @@ def asking(approve: Approve) -> Iterator[None]:
 def asked_meanwhile() -> Approve | None:
     """Whoever `asking` named."""
     return _asking.get()
+
+
+def _told(action: Action) -> str:
+    """What would happen, to whose skill, and with what."""
+    subject = action.skill
+    words = [action.point, action.tool or action.path or action.command]
+    if subject is not None:
+        whose = ", ".join(dict.fromkeys(word for word in (subject.layer, subject.source) if word))
+        doubt = "" if subject.trusted else ", nobody vouches for it"
+        words.append(f"{'of ' if words[1] else ''}skill {subject.name!r} ({whose}{doubt})")
+    if action.arguments:
+        words.append(f"with {_written(action.arguments)}")
+    return " ".join(word for word in words if word) + "."
+
+
+def _both_ends(text: str) -> str:
+    """Text on one line; of a long one the beginning and the end, which is where somebody would hide something."""
+    line = shown(text, len(text) * 8 + 1)
+    if len(line) <= _MAX_SHOWN:
+        return line
+    half = _MAX_SHOWN // 2
+    return f"{line[:half]} … ({len(line) - 2 * half:,} characters left out) … {line[-half:]}"
 
 
 def _written(arguments: Mapping[str, Any]) -> str:

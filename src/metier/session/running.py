@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -85,9 +86,17 @@ class Running:
             skill=active.subject,
             path=self.path,
             command=" ".join((self.path, *self._args)),
+            arguments=self._asked_with(folder),
             by=by,
             isolated=session.cage.isolates(active, self._job),
         )
+
+    def _asked_with(self, folder: str | None) -> dict[str, Any]:
+        """All that decides what it does, so that who agrees to a run agrees to this one and no other."""
+        given: dict[str, Any] = {"args": list(self._args), "env": dict(self._env or {}), "folder": folder or ""}
+        if self._stdin:
+            given["stdin"] = f"sha256:{hashlib.sha256(self._stdin).hexdigest()}"
+        return {name: value for name, value in given.items() if value}
 
     async def run(self, passage: Passage) -> Outcome:
         """Run it without holding up the event loop."""

@@ -273,8 +273,11 @@ class Use(State):
 
     @property
     def model(self) -> str | None:
-        """The model that an active skill asks for, of several the one loaded last; None for the agent's own."""
-        asked = (one.skill.model for one in reversed(self.active))
+        """The model that an active skill asks for, of several the one loaded last; None for the agent's own.
+
+        One that nobody vouches for is not asked: another model is another company that reads the conversation.
+        """
+        asked = (one.skill.model for one in reversed(self.active) if one.entry.trusted)
         return next((model for model in asked if model and model.lower() != "inherit"), None)
 
     def answered_by(self, model: str, tokens: int = 0) -> None:

@@ -52,6 +52,15 @@ def test_loading_is_told_at_once_and_restricts_the_very_next_call(perform: Perfo
     assert outside.calls == []
 
 
+@pytest.mark.covers("O-108")
+def test_it_restricts_a_call_of_the_same_answer_too(perform: Perform, outside: Outside) -> None:
+    script = Script([(load("report"), Call("web_fetch", {"url": "https://example.com"})), "Done."])
+    # Where somebody may be asked, loading goes on in a thread, and other calls could overtake it.
+    anyio.run(perform(script, approve=lambda action, decision: True).say, "Begin.")
+    assert outside.calls == []
+    assert "Error [tool-not-allowed]" in "".join(script.requests[-1].results)
+
+
 @pytest.mark.covers("O-106")
 def test_what_only_people_may_use_is_loaded_by_name_and_not_by_the_model(perform: Perform) -> None:
     script = Script([load("deploy"), "Not for me.", "Deployed."])

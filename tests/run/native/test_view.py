@@ -18,7 +18,7 @@ if sys.platform == "linux":
     from metier.run.native.view import View, path_in, view_of
 
 fuzz = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,

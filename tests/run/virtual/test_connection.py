@@ -187,7 +187,7 @@ def test_a_worker_that_talks_a_byte_at_a_time_is_ended_in_time(should_stop: Call
     begun.set()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=200))
 def test_bytes_at_random_are_a_frame_or_an_error(data: bytes) -> None:
     ours, theirs = socket.socketpair()

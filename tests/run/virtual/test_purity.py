@@ -79,7 +79,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(WORDS, max_size=8).map(" ".join))
 def test_whatever_is_taken_for_reading_leaves_all_as_it_was(command: str) -> None:
     bash = Bash(timeout_seconds=2)

@@ -15,7 +15,7 @@ from metier.tools import Executor, ToolRegistry, ToolResult, Workspace
 from metier.tools.builtin.grep import MAX_MATCHES, grep_tool
 
 Call = Callable[..., ToolResult]
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 @pytest.fixture
