@@ -71,7 +71,17 @@ def named(marker: pytest.Mark) -> tuple[str, ...]:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests stay until the end: no garbage collection needs to walk them each time."""
+    set_aside()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_garbage() -> Iterator[None]:
+    yield
+    set_aside()
+
+
+def set_aside() -> None:
+    """Tests, modules and what they keep stay until the end, so that no garbage collection needs to walk them again."""
     gc.collect()
     gc.freeze()
 

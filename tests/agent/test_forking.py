@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from metier import Library
 from metier.agent import Agent, Manifest
-from metier.testing import skill
+from metier.testing import library, skill
 
 Declare = Callable[..., Manifest]
 
@@ -28,6 +30,13 @@ def note(text: str) -> str:
 
 def forked(name: str, body: str = "", **fields: Any) -> dict[str, str | bytes]:
     return skill(name, body, context="fork", **fields)
+
+
+def offered(id: str, **fields: Any) -> Manifest:  # noqa: A002
+    """An agent that skills and other agents may ask."""
+    if fields.get("uses_skills"):
+        fields.setdefault("catalog", "own")
+    return Manifest(id=id, name=id, description=f"Does {id}.", integration_mode="tool", **fields)
 
 
 @pytest.mark.covers("O-102")
@@ -141,7 +150,7 @@ def test_a_cycle_is_refused_and_named(stage: Any) -> None:
 
 
 def test_a_skill_runs_in_the_agent_it_names(stage: Any, declare: Declare) -> None:
-    expert = declare("expert", instructions="You are an expert.", uses_tools=("note",), max_turns=3)
+    expert = offered("expert", instructions="You are an expert.", uses_tools=("note",), max_turns=3)
     steps = [load("research", args="cats"), ("note", {"text": "x"}), "Cats purr.", "Done."]
     played = stage([forked("research", agent="expert")], steps, declare(), expert, tools=[note])
     played.agent.run_blocking("Look.")
@@ -152,7 +161,7 @@ def test_a_skill_runs_in_the_agent_it_names(stage: Any, declare: Declare) -> Non
 
 
 def test_what_the_skills_of_that_agent_restrict_holds(stage: Any, declare: Declare) -> None:
-    expert = declare("expert", uses_skills=("strict",), uses_tools=("note",))
+    expert = offered("expert", uses_skills=("strict",), uses_tools=("note",))
     steps = [load("research"), ("skills_unload", {"all": True}), ("note", {"text": "x"}), "No.", "Done."]
     skills = [forked("research", agent="expert"), skill("strict", "Only read.", allowed_tools="Read")]
     played = stage(skills, steps, declare(), expert, tools=[note])
@@ -169,7 +178,7 @@ def test_an_unknown_agent_is_an_error_that_names_skill_and_agent(stage: Any) -> 
     played.agent.run_blocking("Look.")
     assert "Skill 'research' runs in agent 'nobody'" in played.requests[1].told[0]
     assert played.audit.one(event="call").code == "agent-not-found"
-    assert played.audit.trail("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
+    assert played.audit.trail("load", "unload") == [("load", "research", "agent-not-found")]
 
 
 def test_the_model_is_that_of_the_skill_else_of_the_agent_it_names_else_that_of_the_agent_around(
@@ -177,7 +186,7 @@ def test_the_model_is_that_of_the_skill_else_of_the_agent_it_names_else_that_of_
 ) -> None:
     steps = [load("a"), "A.", load("b"), "B.", load("c"), "C.", "Done."]
     skills = [forked("a"), forked("b", agent="expert"), forked("c", agent="expert", model="big")]
-    played = stage(skills, steps, declare(model="small"), declare("expert", model="own"))
+    played = stage(skills, steps, declare(model="small"), offered("expert", model="own"))
     known = {name: played.model.named(name) for name in ("small", "own", "big")}
     monkeypatch.setattr("metier.agent.models.infer_model", known.__getitem__)
     agent = Agent(played.agents.get("clerk"), played.agents, models=known, audit=played.audit)
@@ -187,5 +196,94 @@ def test_the_model_is_that_of_the_skill_else_of_the_agent_it_names_else_that_of_
 
 def test_what_it_took_is_counted_for_the_agent_that_began_it(stage: Any) -> None:
     played = stage([forked("research")], [load("research"), "Found.", "Done."])
+    answer = played.agent.run_blocking("Look.")
+    assert (answer.turns, answer.usage.requests) == (2, 3)
+
+
+def test_it_works_as_that_agent_with_its_catalog_its_scope_and_its_name_in_every_record(
+    stage: Any, declare: Declare
+) -> None:
+    expert = offered("expert", uses_tools=("note",), uses_skills=("mine", "expert-only"))
+    skills = [
+        forked("research", agent="expert"),
+        skill("mine", "Mine."),
+        skill("elsewhere"),
+        skill("clerk-only", scope={"agents": ["clerk"]}),
+        skill("expert-only", scope={"agents": ["expert"]}),
+    ]
+    steps = [
+        load("research"),
+        load("elsewhere", mode="add"),
+        load("clerk-only", mode="add"),
+        load("expert-only", mode="add"),
+        ("note", {"text": "x"}),
+        "Found.",
+        "Done.",
+    ]
+    played = stage(skills, steps, declare(), expert, tools=[note])
+    played.agent.run_blocking("Look.")
+    assert "elsewhere" in played.requests[0].instructions
+    assert "elsewhere" not in played.requests[1].instructions
+    made = {(one.skill or one.tool, one.success) for one in played.audit.records if one.agent == "expert"}
+    assert {("elsewhere", False), ("clerk-only", False), ("expert-only", True), ("note", True)} <= made
+    assert {("research", True), ("mine", True)} <= made
+    by_clerk = [(one.event, one.tool) for one in played.audit.records if one.agent == "clerk"]
+    assert by_clerk == [("call", "skills_load")]
+
+
+def test_a_specialist_uses_a_skill_that_runs_in_another_agent(stage: Any, declare: Declare) -> None:
+    skills = [forked("research", agent="expert"), skill("mine")]
+    me = declare(uses_skills=("research",))
+    played = stage(skills, [load("research"), "Found.", "Done."], me, offered("expert", uses_skills=("mine",)))
+    played.agent.run_blocking("Look.")
+    assert "Found." in played.requests[2].told[0]
+
+
+def test_a_skill_gets_no_hold_of_an_agent_that_is_not_offered(stage: Any, declare: Declare) -> None:
+    hidden = declare("hidden", uses_tools=("note",))
+    played = stage([forked("research", agent="hidden")], [load("research"), "Done."], declare(), hidden, tools=[note])
+    played.agent.run_blocking("Look.")
+    told = played.requests[1].told[0]
+    assert "Skill 'research' runs in agent 'hidden', which is not offered to others." in told
+    assert "integration_mode: tool" in told
+    assert played.audit.trail() == [
+        ("load", "research", "activation-failed"),
+        ("call", "skills_load", "activation-failed"),
+    ]
+
+
+def test_a_skill_that_nobody_trusts_names_no_agent(
+    stage: Any, declare: Declare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    library(forked("research", agent="expert"), into=project / ".claude" / "skills")
+    found = Library.discover(project)
+    assert not found.get("research").trusted
+    played = stage(found, [load("research"), "Done."], declare(), offered("expert"), approve=lambda *_: True)
+    played.agent.run_blocking("Look.")
+    told = played.requests[1].told[0]
+    assert "Skill 'research' runs in agent 'expert', and comes from a place that nobody has trusted." in told
+    assert "metier trust" in told
+
+
+def test_a_skill_may_name_the_agent_that_runs_and_is_not_run_inside_itself(stage: Any, declare: Declare) -> None:
+    steps = [load("research"), load("research"), "No.", "Done."]
+    played = stage([forked("research", agent="clerk")], steps, declare(instructions="You are a clerk."))
+    played.agent.run_blocking("Look.")
+    assert "You are a clerk." in played.requests[1].instructions
+    assert "agent:clerk -> research -> research is a cycle" in played.requests[2].told[0]
+
+
+def test_a_skill_whose_scope_leaves_the_agent_out_that_it_names_is_not_run(stage: Any, declare: Declare) -> None:
+    skills = [forked("research", agent="expert", scope={"agents": ["clerk"]})]
+    played = stage(skills, [load("research"), "Done."], declare(), offered("expert"))
+    played.agent.run_blocking("Look.")
+    assert "Skill 'research' runs in agent 'expert', for which it is not there." in played.requests[1].told[0]
+
+
+def test_what_it_took_is_counted_also_where_it_came_to_no_answer(stage: Any, declare: Declare) -> None:
+    steps = [load("research"), ("skills_search", {"query": "x"}), "Done."]
+    played = stage([forked("research", agent="expert")], steps, declare(), offered("expert", max_turns=1))
     answer = played.agent.run_blocking("Look.")
     assert (answer.turns, answer.usage.requests) == (2, 3)

@@ -9,7 +9,7 @@ import pytest
 from pydantic_ai.models.function import FunctionModel
 
 from metier import Policy
-from metier.agent.models import SkillModels, choose_model, model_of
+from metier.agent.models import choose_model, model_of
 from metier.errors import ModelMissing
 from metier.testing import ScriptedModel, skill
 
@@ -56,17 +56,6 @@ def test_what_is_missing_is_named_with_what_to_do(name: str, says: str, hint: st
     assert hint in caught.value.hint
     assert "\x1b" not in caught.value.message
     assert len(caught.value.message) < 600
-
-
-def test_models_that_skills_ask_for_are_made_once() -> None:
-    big = ScriptedModel([], name="big")
-    models = SkillModels({"opus": big, "odd": "nobody:knows"})
-    assert models("opus") is big
-    assert models("other") is None
-    assert models("odd") is None
-    assert SkillModels(lambda name: big if name == "x" else None)("x") is big
-    own = SkillModels()
-    assert own("test") is own("test")
 
 
 # --- the model that needs no key ----------------------------------------------------------------------------------

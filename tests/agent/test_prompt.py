@@ -163,3 +163,29 @@ def test_without_jinja2_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(PartMissing) as caught:
         render_prompt("x", {})
     assert caught.value.hint == "pip install 'metier[agent]'"
+
+
+@pytest.mark.parametrize("test", ["needle in hay", "needle is in(hay)", "hay == hay", "needle not in hay"])
+def test_looking_for_a_long_text_in_another_is_paid_for(test: str) -> None:
+    looked = 0
+
+    class Hay(str):
+        __slots__ = ()
+
+        def __contains__(self, part: object) -> bool:
+            nonlocal looked
+            looked += 1
+            return False
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal looked
+            looked += 1
+            return False
+
+        __hash__ = str.__hash__
+
+    template = f"{{% for _ in many %}}{{% if {test} %}}x{{% endif %}}{{% endfor %}}"
+    variables = {"many": range(10_000), "needle": "a" * 1_000, "hay": Hay("a" * 200_000)}
+    with pytest.raises(AgentInvalid, match="too many steps"):
+        render_prompt(template, variables)
+    assert looked < 50

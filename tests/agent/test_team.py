@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from metier import Policy
 from metier.agent import Manifest
+from metier.agent.budget import TEAM
+from metier.agent.streaming import MAX_WAITING
 from metier.agent.team import tool_name
 from metier.errors import AgentFailed
 from metier.testing import skill
@@ -190,3 +194,54 @@ def test_every_id_gives_a_name_that_providers_take(id: str) -> None:  # noqa: A0
 
 def test_long_ids_that_begin_alike_give_different_names() -> None:
     assert tool_name("x" * 63 + "a") != tool_name("x" * 63 + "b")
+
+
+def test_all_agents_together_keep_to_a_bound(stage: Any, declare: Declare) -> None:
+    asked = []
+
+    def everybody(request: Any) -> Any:
+        asked.append(request)
+        return [(tool, {"task": "Go."}) for tool in request.tools if tool.startswith("agent_") for _ in range(3)]
+
+    team = [declare(f"a{number}", integration_mode="tool", uses_tools=("agents",), max_turns=3) for number in range(6)]
+    played = stage([], [everybody] * 100, *team)
+    with pytest.raises(AgentFailed, match=r"'a0' and the agents it started .* 30 turns together") as caught:
+        played.agent.run_blocking("Go.")
+    assert caught.value.context["limit"] == "team"
+    assert len(asked) == 3 * TEAM
+
+
+def test_what_an_agent_took_that_failed_is_counted(stage: Any, declare: Declare) -> None:
+    steps = [ask("expert"), ("skills_search", {"query": "x"}), ("skills_search", {"query": "x"}), "Done."]
+    played = stage(["greet"], steps, declare(uses_tools=("expert",)), declare("expert", max_turns=2))
+    assert played.agent.run_blocking("Go.").usage.requests == 4
+
+
+def test_what_an_agent_inside_does_does_not_pile_up(stage: Any, declare: Declare) -> None:
+    most = 0
+
+    def note(text: str) -> str:
+        """Write something down."""
+        return text
+
+    calls = [("note", {"text": "x"})] * 20
+    expert = declare("expert", uses_tools=("note",))
+    played = stage(
+        [], [ask("expert"), *[calls] * 10, "Inside.", "Done."], declare(uses_tools=("expert",)), expert, tools=[note]
+    )
+
+    async def main() -> None:
+        nonlocal most
+        made = 0
+        async with contextlib.aclosing(played.agent.stream("Go.")) as events:
+            async for event in events:
+                made += 1
+                if made == 5:
+                    # Whoever listens takes a while, in which the agent could do all that it has to do.
+                    for _ in range(2_000):
+                        await anyio.lowlevel.checkpoint()
+                    most = len(played.audit.find(event="call", tool="note"))
+
+    anyio.run(main)
+    assert most < MAX_WAITING
+    assert len(played.audit.find(event="call", tool="note")) == 200

@@ -6,22 +6,19 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundled import in_process
 
 SKILL = Path(__file__).parents[2] / "src/metier/bundled/csv-analyst"
 SAMPLE = SKILL / "assets/sample-sales.csv"
 
 
 def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, SKILL / "scripts" / script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
-    assert "Traceback" not in done.stderr
-    return done
+    return in_process.run(SKILL / "scripts" / script, *arguments)
 
 
 def profile(file: Path, *arguments: str) -> dict[str, Any]:

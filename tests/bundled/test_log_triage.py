@@ -6,20 +6,17 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundled import in_process
 
 SCRIPTS = Path(__file__).parents[2] / "src/metier/bundled/log-triage/scripts"
 
 
 def run(script: str, *arguments: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, SCRIPTS / script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", input=given)
-    assert "Traceback" not in done.stderr
-    return done
+    return in_process.run(SCRIPTS / script, *arguments, given=given)
 
 
 def triage(folder: Path, text: str, *arguments: str) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundled import in_process
 
 SCRIPT = Path(__file__).parents[2] / "src/metier/bundled/release-notes/scripts/collect_commits.py"
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -55,10 +55,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command: list[str | Path] = [sys.executable, SCRIPT, "--repo", path, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
-    assert "Traceback" not in done.stderr
-    return done
+    return in_process.run(SCRIPT, "--repo", path, *arguments)
 
 
 def collect(repository: Repository, *arguments: str) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import json
 import os
 import random
 import string
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundled import in_process
 
 SKILL = Path(__file__).parents[2] / "src/metier/bundled/secret-check"
 
@@ -47,9 +46,7 @@ PASSWORD = "hT7" + "!k9zQw2"
 
 
 def run(path: Path | str, *arguments: str | Path, given: str = "") -> tuple[int, str, str]:
-    command = [sys.executable, SKILL / "scripts/find_secrets.py", path, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", input=given)
-    assert "Traceback" not in done.stderr
+    done = in_process.run(SKILL / "scripts/find_secrets.py", path, *arguments, given=given)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -144,7 +144,7 @@ def test_a_reader_that_has_seen_enough_causes_no_traceback(command: list[str], m
 @pytest.mark.parametrize("query", [None, "zebras"])
 def test_a_budget_is_never_exceeded(metier: Call, many: Path, format_: str, query: str | None) -> None:
     asked = [] if query is None else ["--query", query]
-    for budget in (1, 50, 101, 103, 130, 150, 200, 300, 500, 999, 2_000, 4_000, 5_000, 6_000, 8_000, 20_000):
+    for budget in (1, 101, 103, 150, 300, 999, 4_000, 6_000, 20_000):
         code, out, _ = metier("--skills", many, "catalog", "--format", format_, "--budget", str(budget), *asked)
         assert code in (0, 2)
         assert (code == 2) == (out == "")

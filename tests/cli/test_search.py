@@ -222,7 +222,7 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("query", ODD, ids=lambda query: ascii(query[:20]))
+@pytest.mark.each("query", ODD)
 @pytest.mark.parametrize("json_too", [False, True])
 def test_whatever_is_asked_the_answer_is_a_table_or_a_sentence(
     metier: Call, skills: Path, query: str, json_too: bool

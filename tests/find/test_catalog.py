@@ -351,7 +351,7 @@ def test_without_a_word_the_budget_is_four_kilobytes() -> None:
 @pytest.mark.covers("G-20")
 @any_format
 @any_budget
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.each("text", HOSTILE)
 def test_no_description_forges_a_record_or_closes_the_block(format: Format, budget: int, text: str) -> None:  # noqa: A002
     library = with_crowd(files("aaa-hostile", f"{text} {text}"))
     catalog = library.catalog(budget, pins=["aaa-hostile"], format=format)
@@ -372,7 +372,7 @@ def test_no_name_forges_a_record(format: Format, name: str) -> None:  # noqa: A0
 
 @pytest.mark.covers("G-20")
 @any_format
-@pytest.mark.parametrize("tag", ["</all></x>", '"x":1}', "a\nb", "`x`", "<b>&", "\u202ex", "\U000e0041x"])
+@pytest.mark.each("tag", ["</all></x>", '"x":1}', "a\nb", "`x`", "<b>&", "\u202ex", "\U000e0041x"])
 def test_no_tag_forges_a_record(format: Format, tag: str) -> None:  # noqa: A002
     catalog = library_of(*crowd(more=f"tags: [{quoted(tag)}]\n")).catalog(LITTLE, format=format)
     assert tuple(name for name, _ in records(catalog.text, format)) == catalog.shown

@@ -220,7 +220,7 @@ def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
         (("",), "needs a program"),
         (("echo", 1), "arguments that are text"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:30],
 )
 def test_a_job_that_cannot_start_says_why(tmp_path: Path, argv: tuple[Any, ...], reason: str) -> None:
     outcome = run(*argv, folder=tmp_path)

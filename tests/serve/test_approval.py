@@ -33,7 +33,8 @@ def test_what_is_asked_about_happens_after_a_yes(serve: Callable[..., SkillServe
     assert not result.is_error
     assert "arguments: 1" in text_of(result)
     (question,) = asked
-    assert "scripts/echo.py 1" in question
+    assert "run scripts/echo.py of skill 'forms'" in question
+    assert '{"args": ["1"]}' in question
     decided = [(record.decision, record.code) for record in log.records if record.event == "run"]
     assert decided == [("deny", "approval-pending"), ("allow", "")]
 

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
 
 from metier._log import logger
 from metier.agent.building import building_tools
-from metier.agent.models import SkillModels, choose_model
+from metier.agent.forking import AgentSession
+from metier.agent.models import choose_model
 from metier.agent.streaming import streamed
 from metier.agent.team import lineage_name, root_lineage
 from metier.agent.turn import Turn
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 
-    from metier import Guard, Policy, Session
+    from metier import Entry, Guard, Policy, Session
     from metier.agent.agents import Agents
     from metier.agent.answer import Answer
     from metier.agent.conversation import Conversation
@@ -85,7 +86,7 @@ class Agent:
         """An agent of `agents`, on the model that is given, declared, or named by METIER_MODEL, in this order.
 
         `tools` are what the host has: tools or Python functions; the agent gets those that its `uses_tools` names.
-        `models` are those that skills may switch to, by default any that pydantic-ai knows. `context` says things
+        `models` are those that skills may switch to, by default those of the provider of its own. `context` says things
         before every prompt: providers, or what makes one of a session, such as `SkillContext`. What may happen is
         decided by `guard`, or by one made of `policy`, `audit` and `approve`, which the agents share that it starts.
         Other options are those of every session: `workspace`, `user`, `runner` and more.
@@ -96,10 +97,10 @@ class Agent:
         self._host = _by_name(tools)
         self._context = tuple(context)
         self._options = options
-        self._models = models if isinstance(models, SkillModels) else SkillModels(models)
+        self._models = models
         self.skills = Skills(
             agents.library_for(manifest),
-            models=self._models,
+            models=models,
             dialect=dialect,
             policy=policy,
             guard=guard,
@@ -172,46 +173,55 @@ class Agent:
     # --- for the modules around it --------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def begun(self, parent: Session | None = None) -> AsyncIterator[Turn]:
-        """A turn in a session of its own, which is closed at the end, whatever happens."""
-        session = await anyio.to_thread.run_sync(self.session, parent)
+    async def begun(self, under: Turn | None = None) -> AsyncIterator[Turn]:
+        """A turn in a session of its own, which is closed at the end, whatever happens.
+
+        `under` is the turn of the agent that starts this one.
+        """
+        session = await anyio.to_thread.run_sync(self.session, None if under is None else under.session)
         ending = contextlib.ExitStack()
         ending.enter_context(session)
         try:
             ending.enter_context(session.task())
-            yield await self.turn(session)
+            yield Turn(self, session, model=self.model, under=under)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ending.close)
 
-    async def turn(self, session: Session) -> Turn:
-        """A turn in a session of this agent."""
-        model = self.model
-        return Turn(self, session, instructions=await self.instructions(session), model=model)
+    def session(
+        self,
+        parent: Session | None = None,
+        state: Mapping[str, Any] | None = None,
+        forked: Entry | None = None,
+    ) -> AgentSession:
+        """A session of this agent: its own, that of an agent which another one starts, or one that goes on.
 
-    def session(self, parent: Session | None = None, state: Mapping[str, Any] | None = None) -> Session:
-        """A session of this agent: its own, that of an agent which another one starts, or one that goes on."""
+        `forked` is the skill that it is started for.
+        """
         agents, manifest = self.agents, self.manifest
         agents.library.refresh()
-        library = agents.library_for(manifest)
-        bound: dict[str, Any] = {"names": agents.names_for(manifest), "bound": agents.skills_for(manifest)}
-        if parent is not None:
-            return parent.child(lineage_name(manifest), library, **bound)
-        lineage = root_lineage(manifest, MAX_FORKS)
-        options = {"guard": self.guard, "lineage": lineage, **bound, **self._options}
-        return library.session(**options) if state is None else library.resume(state, **options)
+        library, names = agents.library_for(manifest), agents.names_for(manifest)
+        options: dict[str, Any] = {"names": names, "bound": agents.skills_for(manifest)}
+        if parent is None:
+            options |= {"guard": self.guard, "lineage": root_lineage(manifest, MAX_FORKS), **self._options}
+            begun = (
+                AgentSession(library, **options) if state is None else AgentSession.resume(library, state, **options)
+            )
+        else:
+            name = lineage_name(manifest)
+            if forked is not None:
+                # It is there from the first call on, before any tool could have told the agent of it.
+                options |= {"delivery": "instructions", "names": None if names is None else names | {forked.name}}
+                # An agent that runs already may run a skill in another of its kind, but not the same skill again.
+                name = forked.name if getattr(parent, "agent", None) is self else name
+            begun = cast("AgentSession", parent.child(name, library, **options))
+        begun.agent = self
+        return begun
 
     async def instructions(self, session: Session) -> str:
         """What it is told, whatever it is asked."""
         variables: dict[str, Any] = {"user": session.actor.user or "", "workspace": session.workspace}
         return await anyio.to_thread.run_sync(functools.partial(self.agents.instructions, self.manifest, **variables))
-
-    async def bound(self, session: Session) -> str:
-        """What it is told in a session that was begun for a skill, and what its own skills restrict holds there too."""
-        names = self.agents.skills_for(self.manifest)
-        if names:
-            await anyio.to_thread.run_sync(session.bind, names)
-        return await self.instructions(session)
 
     async def enriched(self, session: Session, prompt: str) -> str:
         """A prompt with the context before it."""

@@ -12,7 +12,7 @@ from metier.agent.agent import answer_event
 from metier.agent.answer import Answer
 from metier.agent.forking import forks
 from metier.agent.streaming import streamed
-from metier.agent.turn import exchange
+from metier.agent.turn import Turn, exchange
 from metier.errors import InvalidArgument
 from metier.session.invocation import parse_invocation
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from metier import Event
     from metier.agent.agent import Agent
-    from metier.agent.turn import Turn
     from metier.session.events import View
 
 
@@ -51,6 +50,8 @@ class Conversation:
         self.session = agent.session(state=None if saved is None else saved.session)
         """What it has loaded."""
         self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
+        if saved is not None and saved.is_cut(self.session.bound):
+            self.session.history_was_cut()
         self._is_busy = False
 
     @property
@@ -68,7 +69,7 @@ class Conversation:
         self._is_busy = True
         try:
             await anyio.to_thread.run_sync(self.session.library.refresh)
-            turn = await self.agent.turn(self.session)
+            turn = Turn(self.agent, self.session, model=self.agent.model)
 
             async def work(pace: Any) -> None:
                 answer = await self._answered(turn, text, pace)
@@ -85,13 +86,12 @@ class Conversation:
         if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
             return await self._forked(turn, text, *invoked)
         prompt = text if invoked is None else await anyio.to_thread.run_sync(self._invoked, text)
-        before = self._history
         try:
-            return await turn.answer(await self.agent.enriched(self.session, prompt), before, pace=pace)
+            return await turn.answer(await self.agent.enriched(self.session, prompt), self._history, pace=pace)
         finally:
             # Also what came to no answer was said, and what it loaded stands in it.
             if turn.messages:
-                self._history = (*before, *turn.messages[len(before) :])
+                self._history = tuple(turn.messages)
 
     def _invoked(self, text: str) -> str:
         """What a skill that was used by name says to the model."""

@@ -2,56 +2,119 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from metier import Session
 from metier.agent.streaming import tell_of_child
 from metier.dialect.skills import BEGIN
-from metier.errors import AgentInvalid, AgentNotFound
+from metier.errors import ActivationFailed, AgentInvalid, AgentNotFound, MetierError, SkillNotFound
+from metier.guard import Action, Passage
 from metier.session import Event
+from metier.session.active import subject_of
+from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier import Session
+    from typing import Self
+
+    from metier import Entry
     from metier.agent.agent import Agent
+    from metier.agent.manifest import Manifest
     from metier.agent.turn import Turn
     from metier.dialect import Spawn
     from metier.session import ActiveSkill
     from metier.session import session as room
+    from metier.session.state import By
+
+
+class AgentSession(Session):
+    """A session of an agent; a skill that names another agent is forked into a session of that one."""
+
+    agent: Agent | None = None
+    """Who works in it."""
+
+    def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
+        """A session for a skill with an agent of its own: of the agent that it names, else of this one."""
+        self.require_open()
+        agent, entry = self.agent, self.find(name)
+        wanted = entry.skill.agent
+        if agent is None or not wanted:
+            child = super().fork(name, args=args, by=by)
+            child.agent = agent
+            return child
+        try:
+            child = cast("Self", _allowed(agent, entry, wanted).session(parent=self, forked=entry))
+        except MetierError as error:
+            self._tell_of_failure(entry, by, error)
+            raise
+        try:
+            child.load([child.handle(entry)], "add", args=args, by=by)
+            child._fix([child.one(entry.name)])
+        except SkillNotFound as error:
+            child.close()
+            raise SkillNotFound(
+                f"{_who(entry, wanted)}, for which it is not there.",
+                hint="See `scope` of the skill: it may leave that agent out.",
+                **error.context,
+            ) from None
+        except BaseException:
+            child.close()
+            raise
+        return child
+
+    def _tell_of_failure(self, entry: Entry, by: By, error: MetierError) -> None:
+        """A record and an event: what came to nothing was asked for all the same."""
+        action = Action(point="load", skill=subject_of(entry), by=by)
+        Passage(self.guard.keep, action, self.actor, self.guard.decide(action)).close(success=False, code=error.code)
+        self.emit(Event(kind="refused", skill=entry.name, code=error.code, message=error.message))
 
 
 def forks(turn: Turn) -> Spawn:
     """What runs the skills that ask for an agent of their own, during a turn.
 
-    The agent is the one that the skill names (`agent:`), with its instructions, model and tools, or else one with the
-    model and the tools of the turn's agent and no instructions but the skill's. Its session is closed by whoever made
-    it, whatever happens.
+    The agent is the one that the skill names (`agent:`), as it would work by itself, or else one with the model and the
+    tools of the turn's agent and no instructions but the skill's. Its session is closed by whoever made it, whatever
+    happens.
     """
 
     async def spawn(skill: ActiveSkill, task: str, session: room.Session) -> str:
         from metier.agent.turn import Turn
 
-        child = cast("Session", session)
-        named = _named(turn.agent, skill)
+        child = cast("AgentSession", session)
         message = f"Runs {skill.name} in an agent of its own."
         turn.session.emit(Event(kind="loaded", skill=skill.name, message=message, session=child.id))
         tell_of_child(turn.session, child)
-        agent = turn.agent if named is None else named
-        instructions = "" if named is None else await named.bound(child)
-        run = Turn(agent, child, instructions=instructions, model=turn.model if named is None else named.model)
-        answer = await run.answer(task or BEGIN)
-        turn.spent += answer.usage
+        named = child.agent if skill.skill.agent else None
+        options: dict[str, Any] = {"model": turn.model, "is_itself": False} if named is None else {"model": named.model}
+        answer = await Turn(named or turn.agent, child, under=turn, **options).answer(task or BEGIN)
         return answer.text
 
     return spawn
 
 
-def _named(agent: Agent, skill: ActiveSkill) -> Agent | None:
-    """The agent that a skill names."""
-    name = skill.skill.agent
-    if not name:
-        return None
+def _allowed(agent: Agent, entry: Entry, wanted: str) -> Agent:
+    """The agent that a skill names, if it may: a skill must not get hold of tools that nobody offers it."""
+    who = _who(entry, wanted)
+    about = {"skill": entry.name, "id": wanted}
+    if not entry.trusted:
+        raise ActivationFailed(
+            f"{who}, and comes from a place that nobody has trusted.",
+            hint="Read it, then `metier trust` the project; or remove `agent` from the skill.",
+            **about,
+        )
     try:
-        return agent.other(agent.agents.get(name))
+        manifest: Manifest = agent.agents.get(wanted)
+        if manifest.id == agent.manifest.id:
+            return agent
+        if manifest.integration_mode == "tool":
+            return agent.other(manifest)
     except (AgentNotFound, AgentInvalid) as error:
-        raise type(error)(
-            f"Skill {skill.name!r} runs in agent {name!r}: {error.message}", hint=error.hint, skill=skill.name, id=name
-        ) from None
+        raise type(error)(f"{who}: {error.message}", hint=error.hint, **about) from None
+    raise ActivationFailed(
+        f"{who}, which is not offered to others.",
+        hint="Write `integration_mode: tool` into its agent.yaml, or remove `agent` from the skill.",
+        **about,
+    )
+
+
+def _who(entry: Entry, wanted: str) -> str:
+    return f"Skill {entry.name!r} runs in agent {shown(wanted)!r}"

@@ -7,7 +7,6 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._log import logger
 from metier.errors import ModelMissing, PartMissing
 from metier.session import MARKER
 from metier.skill import shown
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models.function import AgentInfo
 
-    from metier.dialect.pydantic_ai import Models
-
-log = logger("metier.agent")
 
 VARIABLE = "METIER_MODEL"
 """The variable that names the model of agents that declare none."""
@@ -81,34 +77,6 @@ def _missing(name: str, error: Exception, hint: str) -> ModelMissing:
     # What comes after the first sentence is for programs that call pydantic-ai themselves.
     why = re.split(r"(?<=[\w)`'])\.\s| or pass it via ", str(error), maxsplit=1)[0].rstrip(".")
     return ModelMissing(f"The model {shown(name, 100)!r} cannot be used: {shown(why, 300)}.", hint=hint, model=name)
-
-
-class SkillModels:
-    """The models that skills ask for by name (`model: openai:gpt-5`), each made once.
-
-    One that is not here is named in a warning, once, and the agent goes on with its own.
-    """
-
-    def __init__(self, known: Models | None = None) -> None:
-        self._known = known
-        self._made: dict[str, Model | None] = {}
-
-    def __call__(self, name: str) -> Model | None:
-        """The model of a name; None where there is none."""
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def _make(self, name: str) -> Model | None:
-        known = self._known
-        found = name if known is None else known(name) if callable(known) else known.get(name)
-        try:
-            if found is not None:
-                return model_of(found)
-            log.warning("the model %r that a skill asks for is not among those of this agent", shown(name, 100))
-        except ModelMissing as error:
-            log.warning("a skill asks for another model, and goes on without: %s %s", error, error.hint)
-        return None
 
 
 # --- a model that needs no key ------------------------------------------------------------------------------------

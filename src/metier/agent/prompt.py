@@ -25,6 +25,7 @@ _MAX_WORK = 200_000
 _MAX_DEPTH = 40
 _MAX_INNER_LOOPS = 4
 _COUNTED = "counted"
+_PAID = "paid"
 
 _ALLOWED = frozenset(
     (
@@ -130,7 +131,7 @@ class _Rendering:
         environment.filters = {name: self._bounded(function) for name, function in _FILTERS.items()}
         tree = environment.parse(template)
         self._check(tree)
-        environment.filters[_COUNTED] = self._counted
+        environment.filters |= {_COUNTED: self._counted, _PAID: self._paid}
         self._template = environment.from_string(tree)
 
     def text(self, variables: Mapping[str, Any]) -> str:
@@ -145,7 +146,7 @@ class _Rendering:
         return "".join(pieces).strip()
 
     def _check(self, tree: nodes.Template) -> None:
-        """Refuse what a prompt may not have, and have every step of a loop counted."""
+        """Refuse what a prompt may not have, and have every step of a loop and every comparison counted."""
         from jinja2 import nodes
 
         waiting: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
@@ -172,6 +173,16 @@ class _Rendering:
             cost = nodes.Const(sum(1 for _ in loop.find_all(nodes.Node)))
             loop.iter = nodes.Filter(loop.iter, _COUNTED, [cost], [], None, None, lineno=loop.lineno)
 
+        def paid(value: nodes.Expr) -> nodes.Expr:
+            return nodes.Filter(value, _PAID, [], [], None, None, lineno=value.lineno)
+
+        for comparison in tuple(tree.find_all(nodes.Compare)):
+            comparison.expr = paid(comparison.expr)
+            for operand in comparison.ops:
+                operand.expr = paid(operand.expr)
+        for test in tuple(tree.find_all(nodes.Test)):
+            test.args = [paid(argument) for argument in test.args or ()]
+
     def _spend(self, work: int) -> None:
         self._left -= work
         if self._left < 0:
@@ -181,6 +192,11 @@ class _Rendering:
         for item in items:
             self._spend(cost)
             yield item
+
+    def _paid(self, value: Any) -> Any:
+        """What is compared, or looked for in something else: paid for by its size."""
+        self._spend(1 + _size(value))
+        return value
 
     def _bounded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A filter that is paid for by the size of what it is given and of what it makes."""

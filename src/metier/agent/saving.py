@@ -7,6 +7,7 @@ prompts, and nothing that would be fetched from a network.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -21,12 +22,13 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from metier.agent.turn import plain
+from metier.agent.turn import completed
 from metier.errors import InvalidArgument
+from metier.session import MARKER
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from pydantic_ai.messages import ModelMessage
 
@@ -37,6 +39,7 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_MESSAGES = 100_000
 _ASKED = (UserPromptPart, ToolReturnPart, RetryFeedbackPart)
 _SAID = (TextPart, ThinkingPart, ToolCallPart)
+_DELIVERED = re.compile(rf'{re.escape(MARKER)}[^>]{{0,1000}}?digest=\\?"(sha256:[0-9a-f]{{64}})')
 
 
 def saved(conversation: Conversation) -> dict[str, Any]:
@@ -70,6 +73,18 @@ class Saved:
         self.session: dict[str, Any] = data["session"]
         self.history = _checked(data.get("history"))
 
+    def is_cut(self, elsewhere: Container[str]) -> bool:
+        """Whether skills were delivered, as the session has it, whose text is not in the history.
+
+        The text of those in `elsewhere` stands in the agent's instructions.
+        """
+        told = {digest for message in self.history for part in message.parts for digest in _digests(part)}
+        delivered = self.session.get("delivered")
+        return isinstance(delivered, list) and any(
+            isinstance(key, list) and len(key) == 3 and key[1] not in told and key[0] not in elsewhere
+            for key in delivered
+        )
+
 
 def _checked(data: object) -> tuple[ModelMessage, ...]:
     if not isinstance(data, list) or len(data) > MAX_MESSAGES:
@@ -84,7 +99,13 @@ def _checked(data: object) -> tuple[ModelMessage, ...]:
             is_text = isinstance(part.content, str) if isinstance(part, UserPromptPart | ToolReturnPart) else True
             if not isinstance(part, expected) or not is_text:
                 raise _unusable(f"its history has a part of kind {part.part_kind!r} that it cannot have")
-    return plain(messages)
+    return tuple(completed(messages))
+
+
+def _digests(part: object) -> list[str]:
+    """The digests of the skills whose content is in a part of a message."""
+    content = getattr(part, "content", None)
+    return _DELIVERED.findall(content) if isinstance(content, str) else []
 
 
 def _unusable(why: str) -> InvalidArgument:

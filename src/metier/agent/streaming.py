@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 from pydantic_ai.messages import (
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from metier import Session
     from metier.session.events import View
 
+    Pace: TypeAlias = Callable[[], Awaitable[None]]
+    """What a run waits for after each event, so that it is never far ahead of whoever listens."""
+
+T = TypeVar("T")
+
 MAX_WAITING = 64
 """How many events may wait for whoever iterates before the run waits too."""
 _MAX_LINE = 200
@@ -39,7 +44,7 @@ _SKILL_EVENTS = frozenset({"loading", "loaded", "refused", "unloaded", "stale", 
 class Telling:
     """Tells the listeners of a session what a model says and does."""
 
-    def __init__(self, session: Session, pace: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(self, session: Session, pace: Pace | None = None) -> None:
         """`pace` is waited for after each event: whoever listens may need time."""
         self._session = session
         self._pace = pace
@@ -103,7 +108,7 @@ def tell_of_child(parent: Session, child: Session) -> None:
 
 
 async def streamed(
-    session: Session, work: Callable[[Callable[[], Awaitable[None]]], Awaitable[Any]], view: View = "full"
+    session: Session, work: Callable[[Pace], Awaitable[Any]], view: View = "full"
 ) -> AsyncGenerator[Event]:
     """The events of a session while some work is done; whoever stops iterating ends the work.
 
@@ -113,7 +118,7 @@ async def streamed(
     waiting = _Waiting()
     stop = session.listen(waiting.add, view)
     # A task of its own: an iterator may be left, and is then ended from anywhere.
-    task = asyncio.ensure_future(work(waiting.room))
+    task = asyncio.ensure_future(ended_with_its_threads(lambda: work(waiting.room)))
     task.add_done_callback(waiting.ended)
     try:
         while (event := await waiting.next()) is not None:
@@ -127,6 +132,31 @@ async def streamed(
             await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()  # seen: whoever left does not want to know
+
+
+async def ended_with_its_threads(work: Callable[[], Awaitable[T]]) -> T:
+    """Do some work; when the task around it is cancelled, whatever waits in a thread for it ends too.
+
+    pydantic-ai makes and cancels tasks of asyncio's. Threads of anyio's, such as one that waits for a person to answer,
+    are told of a scope that ends, and of nothing else.
+    """
+    scope = anyio.CancelScope()
+
+    async def scoped() -> T:
+        with scope:
+            return await work()
+        raise asyncio.CancelledError
+
+    task = asyncio.ensure_future(scoped())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # seen: whoever cancelled it does not want to know
+        raise
 
 
 class _Waiting:

@@ -72,11 +72,9 @@ class AgentTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         """Run the agent on a task, and give its answer."""
-        parent = self._turn.session
         agent = self._turn.agent.other(self._manifest)
-        async with agent.begun(parent=parent) as turn:
-            tell_of_child(parent, turn.session)
+        async with agent.begun(under=self._turn) as turn:
+            tell_of_child(self._turn.session, turn.session)
             answer = await turn.answer(arguments["task"])
-        self._turn.spent += answer.usage
         # It may have read anything, and must not be taken for what stands around it.
         return contained(answer.text)

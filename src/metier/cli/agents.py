@@ -59,6 +59,7 @@ def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
     from metier._exporting import configure_from_environment
     from metier.agent import Agent, Agents
 
+    _have_the_terminal()
     configure_from_environment()
     agents = Agents.discover(library_of(options))
     agent = Agent(
@@ -70,3 +71,10 @@ def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
     )
     agent.model  # noqa: B018  # found out now, and not after the person has typed
     return agent
+
+
+def _have_the_terminal() -> None:
+    """What a person sees here is what the agent says: pydantic-ai tells nothing of itself."""
+    import pydantic_ai
+
+    pydantic_ai.BANNER_ENABLED = False

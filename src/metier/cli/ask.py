@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.agents import agent_of
+from metier.cli.interrupt import ended_by_interrupt
 from metier.cli.output import print_json
 from metier.cli.person import Person
 from metier.cli.shapes import error_shape, event_shape
@@ -60,12 +61,14 @@ def _asked(agent: Agent, task: str, telling: Telling) -> list[Event]:
     async def main() -> list[Event]:
         found = []
         try:
-            async with contextlib.aclosing(agent.stream(task)) as events:
-                async for event in events:
-                    telling.take(event)
-                    found.append(event)
+            with ended_by_interrupt():
+                async with contextlib.aclosing(agent.stream(task)) as events:
+                    async for event in events:
+                        telling.take(event)
+                        found.append(event)
+                return found
         finally:
             telling.end()
-        return found
+        raise KeyboardInterrupt
 
     return anyio.run(main)

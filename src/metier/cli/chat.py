@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.agents import agent_of
 from metier.cli.chats import Chats
+from metier.cli.interrupt import ended_by_interrupt
 from metier.cli.output import Style
 from metier.cli.person import Person
 from metier.cli.telling import Telling
@@ -16,10 +16,10 @@ from metier.errors import MetierError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
-    from types import FrameType
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
-    from metier.agent import Conversation
+    from metier.agent import Agent, Conversation
 
 _HELP = """\
 /SKILL ARGUMENTS  use a skill by its name
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         options.agent = state["agent"]
     agent = agent_of(options, Person())
     style = Style(sys.stderr)
-    with agent.conversation(state) as conversation:
+    with _begun(agent, state) as conversation:
         if sys.stdin.isatty():
             name = Style.text(agent.manifest.name or agent.manifest.id)
             print(style.dim(f"{name}, on {Style.text(agent.model.model_name)}. /help says what you can type."))
@@ -47,10 +47,31 @@ def run(options: argparse.Namespace) -> int:
                 print(_HELP if text == "/help" else _loaded(conversation), file=sys.stderr)
                 continue
             was_answered = _answered(conversation, text) or was_answered
-            chats.keep(conversation.session.id, conversation.save())
+            _keep(chats, conversation)
         if was_answered:
             print(style.dim(f"`metier chat --resume {conversation.session.id}` goes on with it."), file=sys.stderr)
     return 0 if was_answered or sys.stdin.isatty() else 1
+
+
+def _begun(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
+    """A conversation, or one that goes on: a person may be asked whether it has again what it had loaded."""
+    import anyio
+    import anyio.to_thread
+
+    async def main() -> Conversation:
+        with ended_by_interrupt():
+            return await anyio.to_thread.run_sync(agent.conversation, state)
+        raise KeyboardInterrupt
+
+    return anyio.run(main)
+
+
+def _keep(chats: Chats, conversation: Conversation) -> None:
+    """Keep it as it is now; where that cannot be, it is said, and the conversation goes on."""
+    try:
+        chats.keep(conversation.session.id, conversation.save())
+    except (MetierError, OSError) as error:
+        print(f"{Style(sys.stderr).warn('not kept')}: {Style.text(str(error), 500)}", file=sys.stderr)
 
 
 def _lines() -> Iterator[str]:
@@ -78,7 +99,7 @@ def _answered(conversation: Conversation, text: str) -> bool:
     telling, style = Telling(), Style(sys.stderr)
 
     async def main() -> None:
-        with anyio.CancelScope() as scope, _ended_by_interrupt(scope):
+        with ended_by_interrupt() as scope:
             async with contextlib.aclosing(conversation.send(text)) as events:
                 async for event in events:
                     telling.take(event)
@@ -97,30 +118,6 @@ def _answered(conversation: Conversation, text: str) -> bool:
     finally:
         telling.end()
     return True
-
-
-@contextlib.contextmanager
-def _ended_by_interrupt(scope: object) -> Iterator[None]:
-    """Ctrl-C ends the answer and not the conversation."""
-    import asyncio
-
-    import anyio
-
-    assert isinstance(scope, anyio.CancelScope)
-    loop = asyncio.get_running_loop()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(scope.cancel)
-
-    try:
-        before = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # which only the first thread can be told
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _loaded(conversation: Conversation) -> str:

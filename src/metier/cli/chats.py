@@ -50,6 +50,11 @@ class Chats:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(state, file)
+                if file.tell() > MAX_BYTES:
+                    raise InvalidArgument(
+                        f"The conversation has more than {MAX_BYTES:,} bytes and stays as it was kept before.",
+                        hint="Begin a new one: `metier chat`.",
+                    )
             os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):

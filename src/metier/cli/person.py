@@ -35,8 +35,13 @@ class Person:
             if terminal is None:
                 print(f"{style.warn('not asked')}: {question} Nobody is at a terminal here.", file=sys.stderr)
                 return False
+            _forget_what_was_typed(terminal)
             print(f"{style.warn('?')} {question}\n  Allow it this time? [y/N] ", end="", file=sys.stderr, flush=True)
-            return _line(terminal).strip().lower() in ("y", "yes")
+            try:
+                return _line(terminal).strip().lower() in ("y", "yes")
+            except BaseException:
+                print(file=sys.stderr)
+                raise
 
 
 @contextlib.contextmanager
@@ -54,13 +59,24 @@ def _terminal() -> Iterator[TextIO | None]:
         yield terminal
 
 
+def _forget_what_was_typed(terminal: TextIO) -> None:
+    """What was typed or pasted before a question stood there is no answer to it."""
+    if os.name != "nt":
+        import termios
+
+        termios.tcflush(terminal.fileno(), termios.TCIFLUSH)
+
+
 def _line(terminal: TextIO) -> str:
     """What is typed, until the line or the run ends."""
-    if os.name != "nt":
-        import select
+    if os.name == "nt":
+        return terminal.readline()
+    import select
 
-        from anyio.from_thread import check_cancelled
+    from anyio.from_thread import check_cancelled
 
-        while not select.select([terminal], [], [], _LOOK_EVERY)[0]:
-            check_cancelled()
-    return terminal.readline()
+    typed = terminal.fileno()
+    while not select.select([typed], [], [], _LOOK_EVERY)[0]:
+        check_cancelled()
+    # Not by the stream, which may hold lines that were pasted.
+    return os.read(typed, 4_096).decode(errors="replace").partition("\n")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +12,7 @@ from agent_framework import Agent, ChatMiddleware, ChatResponse, ContextProvider
 
 from metier.dialect import skills as seam
 from metier.dialect.providers import as_text
+from metier.errors import MetierError
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Skills(ContextProvider):
         run = _Run(agent, self)
         run.kit = await anyio.to_thread.run_sync(lambda: self.kit(session.session_id, self._spawn or run.spawn))
         run.prompt = context.input_messages[-1].text if context.input_messages else None
-        context.extend_tools(self.source_id, [_tool(tool, run.kit) for tool in run.kit.tools])
+        context.extend_tools(self.source_id, [_Tool(tool, run.kit) for tool in run.kit.tools])
         context.extend_middleware(self.source_id, [_Calls(run), _Models(run)])
 
     def kit(self, conversation: str, spawn: Spawn) -> Kit:
@@ -87,10 +89,11 @@ class _Run:
         child = Agent(
             self.agent.client,
             name=skill.name,
-            tools=[tool for tool in self.calling.tools or [] if not self.kit.owns(getattr(tool, "name", ""))],
+            tools=[tool for tool in self.calling.tools or [] if not isinstance(tool, _Tool)],
             default_options=options,
             context_providers=[_Child(self.skills, session)],
-            middleware=[one for one in self.agent.middleware or () if isinstance(one, FunctionMiddleware)],
+            # What the host forbids or limits holds here too.
+            middleware=self.agent.middleware,
         )
         given = {name: value for name, value in self.calling.kwargs.items() if name != "session"}
         return (await child.run(task or seam.BEGIN, function_invocation_kwargs=given)).text
@@ -123,11 +126,20 @@ class _Models(ChatMiddleware):
             options["model"] = model
         options["tools"] = [tool for tool in options.get("tools") or () if _may_use(kit, tool)]
         context.options = options
-        await call_next()
-        answer = context.result
-        if isinstance(answer, ChatResponse):
+        offered = {getattr(tool, "name", ""): tool for tool in options["tools"]}
+
+        async def heard(answer: ChatResponse[Any]) -> None:
             used = (answer.usage_details or {}).get("total_token_count") or 0
             kit.session.answered_by(answer.model or "", used)
+            for call in (part for message in answer.messages for part in message.contents):
+                if call.type == "function_call" and _never_comes_back(offered.get(call.name or "")):
+                    await _attempted(kit, call.name or "", call.arguments, call.name in offered)
+
+        if context.stream:
+            context.stream_result_hooks.append(heard)
+        await call_next()
+        if isinstance(context.result, ChatResponse):
+            await heard(context.result)
 
 
 class _Calls(FunctionMiddleware):
@@ -145,7 +157,7 @@ class _Calls(FunctionMiddleware):
             await call_next()
             return context.result
 
-        if kit.owns(name):
+        if isinstance(context.function, _Tool):
             made: Any = await kit.execute(name, arguments)
         else:
             made = await kit.around(name, arguments, call)
@@ -153,19 +165,43 @@ class _Calls(FunctionMiddleware):
             context.result = as_text(made)
 
 
-def _tool(tool: Any, kit: Kit) -> FunctionTool:
-    async def call(**arguments: Any) -> str:
-        return as_text(await kit.execute(tool.name, arguments))
+class _Tool(FunctionTool):
+    """A tool of a kit. That it is one says its type: others may have the name of one."""
 
-    schema = copy.deepcopy(dict(tool.parameters))
-    return FunctionTool(name=tool.name, description=tool.description, input_model=schema, func=call)
+    def __init__(self, tool: Any, kit: Kit) -> None:
+        async def call(**arguments: Any) -> str:
+            return as_text(await kit.execute(tool.name, arguments))
+
+        schema = copy.deepcopy(dict(tool.parameters))
+        super().__init__(name=tool.name, description=tool.description, input_model=schema, func=call)
 
 
 def _may_use(kit: Kit, tool: Any) -> bool:
     if isinstance(tool, FunctionTool):
-        return True
+        # Without a function it is the host's to run after the run, where nothing can be refused any more.
+        return not tool.declaration_only or kit.may_offer(tool.name)
     named = tool if isinstance(tool, Mapping) else vars(tool) if hasattr(tool, "__dict__") else {}
     return kit.may_offer(str(named.get("name") or named.get("type") or type(tool).__name__))
+
+
+def _never_comes_back(tool: Any) -> bool:
+    """Whether a call never comes to the function middleware: of a tool that is not there, or that the host runs."""
+    return tool is None or (isinstance(tool, FunctionTool) and tool.declaration_only)
+
+
+async def _attempted(kit: Kit, tool: str, arguments: Any, is_there: bool) -> None:
+    """Leave a record of a call that never comes to the function middleware."""
+
+    async def call() -> None:
+        if not is_there:
+            raise _NotThere("There is no such tool in this run.")
+
+    with contextlib.suppress(_NotThere):
+        await kit.around(tool, arguments, call)
+
+
+class _NotThere(MetierError):
+    code = "tool-not-found"
 
 
 def _with(own: Any, text: str) -> Any:

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain.chat_models import init_chat_model
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.types import interrupt
 
-from metier._log import logger
 from metier.dialect import skills as seam
+from metier.dialect.langchain_models import Models, Switch
 from metier.dialect.providers import as_text, definitions
 from metier.errors import InvalidArgument
 from metier.guard import Answers
+from metier.guard.approval import asking
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from langchain.agents.middleware.types import ModelRequest, ModelResponse
     from langchain.tools.tool_node import ToolCallRequest
+    from langchain_core.language_models import BaseChatModel
     from langgraph.types import Command
 
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
     from metier.session import ActiveSkill, Session
 
-log = logger("metier.dialect")
-
-Models: TypeAlias = Mapping[str, BaseChatModel | str] | Callable[[str], BaseChatModel | str | None]
-"""The models that skills may ask for by name (`model: opus`), or a function that knows them."""
+__all__ = ["Models", "Skills"]
 
 
 class _State(AgentState[Any]):
@@ -62,19 +59,23 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         models: Models | None = None,
         defer: bool = False,
         spawn: Spawn | None = None,
+        middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
         **options: Any,
     ) -> None:
         """`options` are those of `metier.dialect.Skills`: `policy`, `dialect`, `workspace` and more.
 
-        `models` says what models skills may switch to; by default any that `init_chat_model` knows. With `defer`, a
-        call that somebody must agree to interrupts the graph, and `Command(resume=True)` agrees. `spawn` runs skills
-        with `context: fork`; by default an agent does that has the model and tools of this one.
+        `models` says what models skills may switch to; by default those of the provider of the agent's own. With
+        `defer`, a call that somebody must agree to interrupts the graph, and `Command(resume=True)` agrees. `spawn`
+        runs skills with `context: fork`; by default an agent does that has the model and tools of this one, and
+        `middleware`: LangChain does not tell what else the agent has, so name there what must hold in such agents too.
         """
         super().__init__()
         self.seam = seam.Skills(library, **options)
-        self._models = models
+        self._switch = Switch(models)
         self._defer = defer
         self._spawn = spawn
+        self._others = tuple(middleware)
+        self._asked: WeakKeyDictionary[Session, dict[str, list[set[str]]]] = WeakKeyDictionary()
         self._agents: WeakKeyDictionary[Session, tuple[BaseChatModel, list[Any], Any]] = WeakKeyDictionary()
 
     # --- conversations ------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
         others = [tool for tool in request.tools if not isinstance(tool, dict) or _may_use(kit, tool)]
         prepared = request.override(
-            model=_model(kit.model, self._models) or request.model,
+            model=(self._switch.find(kit.model, request.model) if kit.model else None) or request.model,
             tools=[*others, *definitions(kit.tools, "openai")],
             system_message=_with(request.system_message, kit.instructions(asked[-1] if asked else None)),
         )
@@ -160,17 +161,26 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         kit = self._kit(request, in_loop, is_turn=False)
         name, arguments = request.tool_call["name"], request.tool_call["args"]
         given: dict[str, bool] = {}
+        asked = self._asked.setdefault(kit.session, {}).setdefault(str(request.tool_call["id"]), [])
+        times = itertools.count()
         while True:
             answers = Answers(given) if self._defer else None
-            if kit.owns(name):
+            # Ours are no tools of the graph: one that is has only the name of one of ours.
+            if request.tool is None and kit.owns(name):
                 made: Any = await kit.execute(name, arguments, answers=answers)
             else:
                 made = await self._around(kit, request, call, answers)
             if answers is None or not answers.open:
                 break
+            time, questions = next(times), {one.id for one in answers.open}
+            if time == len(asked):
+                asked.append(questions)
             # Raises until the graph is resumed, and then gives the answer.
             agreed = interrupt({"tool": name, "questions": [one.text for one in answers.open]})
-            given |= {one.id: agreed is True for one in answers.open}
+            if asked[time] == questions:
+                given |= dict.fromkeys(questions, agreed is True)
+            # Otherwise what was agreed to is not what would happen now, and that is asked next.
+        self._asked[kit.session].pop(str(request.tool_call["id"]), None)
         if not isinstance(made, ToolResult):
             return made  # type: ignore[no-any-return]
         status: Any = "success" if made.success else "error"
@@ -198,14 +208,16 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         if parent.session not in self._agents:
             raise InvalidArgument("No model was called yet that the skill could run with.", hint="Load it again.")
         model, tools, context = self._agents[parent.session]
-        child = create_agent(model, tools, middleware=[_Child(self, session)], checkpointer=False)
+        child = create_agent(model, tools, middleware=[*self._others, _Child(self, session)], checkpointer=False)
         asked: Any = {"messages": [HumanMessage(task or seam.BEGIN)]}
         # Its words are no part of what the parent says.
         config: Any = {"tags": [TAG_NOSTREAM]}
-        if in_loop:
-            done = await child.ainvoke(asked, config, context=context)
-        else:
-            done = await anyio.to_thread.run_sync(lambda: child.invoke(asked, config, context=context))
+        # Nobody can be waited for inside a call of the parent: what has to be asked is asked now, or refused.
+        with asking(cast("Any", None)):
+            if in_loop:
+                done = await child.ainvoke(asked, config, context=context)
+            else:
+                done = await anyio.to_thread.run_sync(lambda: child.invoke(asked, config, context=context))
         return str(done["messages"][-1].text)
 
 
@@ -253,15 +265,3 @@ def _with(message: SystemMessage | None, text: str) -> SystemMessage | None:
     if isinstance(message.content, str):
         return SystemMessage(f"{message.content}\n\n{text}")
     return SystemMessage([*message.content, {"type": "text", "text": text}])
-
-
-def _model(name: str | None, models: Models | None) -> BaseChatModel | None:
-    """The model that a skill asks for; None, with a warning, where there is no such model here."""
-    if name is None:
-        return None
-    try:
-        known = models(name) if callable(models) else name if models is None else models.get(name)
-        return init_chat_model(known) if isinstance(known, str) else known
-    except (ValueError, ImportError) as error:
-        log.warning("the model %r that a skill asks for is not available: %s", name, error)
-        return None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
 from metier.guard.decision import Decision
-from metier.guard.redaction import redact
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -29,7 +28,12 @@ log = logger("metier.guard")
 Approve: TypeAlias = Callable[["Action", "Decision"], "bool | Awaitable[bool]"]
 
 _asking: ContextVar[Approve | None] = ContextVar("metier_asking", default=None)
-_MAX_SHOWN = 2_000
+MAX_QUESTION = 8_000
+"""Characters of what would happen; a call with more than that is refused where it would have to be asked."""
+
+
+class TooLong(Exception):
+    """Raised where nobody could see all of what they would agree to."""
 
 
 class AnswerPending(Exception):
@@ -47,12 +51,19 @@ class Question:
 
     @classmethod
     def about(cls, action: Action, decision: Decision) -> Question:
-        """The question whether an action may happen."""
+        """The question whether an action may happen; raises `TooLong` where it cannot be shown whole.
+
+        Nothing in it is cut or redacted: whoever agrees must have seen what they agree to.
+        """
         subject = action.skill
         about = [action.point, action.tool, action.path, action.command, decision.rule, _written(action.arguments)]
         about += [] if subject is None else [subject.name, subject.digest, subject.layer, subject.source]
         id_ = hashlib.sha256(json.dumps(about).encode()).hexdigest()
-        return cls(id=id_, text=f"{_both_ends(redact(_told(action)))} {shown(decision.reason, _MAX_SHOWN)}")
+        told = _told(action)
+        if len(told) > MAX_QUESTION:
+            raise TooLong
+        # Long enough for every character to be shown by its escape.
+        return cls(id=id_, text=f"{shown(told, 12 * MAX_QUESTION)} {shown(decision.reason, MAX_QUESTION)}")
 
 
 class Answers:
@@ -114,15 +125,6 @@ def _told(action: Action) -> str:
     return " ".join(word for word in words if word) + "."
 
 
-def _both_ends(text: str) -> str:
-    """Text on one line; of a long one the beginning and the end, which is where somebody would hide something."""
-    line = shown(text, len(text) * 8 + 1)
-    if len(line) <= _MAX_SHOWN:
-        return line
-    half = _MAX_SHOWN // 2
-    return f"{line[:half]} … ({len(line) - 2 * half:,} characters left out) … {line[-half:]}"
-
-
 def _written(arguments: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
@@ -136,6 +138,8 @@ def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
         answer = approve(action, decision)
         if inspect.isawaitable(answer):
             answer = _awaited(answer)
+    except TooLong:
+        return _no(decision, "It is too long to be shown to whoever would have to agree.", "approval-failed")
     except AnswerPending:
         return _no(decision, "Somebody is being asked.", "approval-pending")
     except Exception as error:

@@ -15,7 +15,7 @@ from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
 from metier.guard.measuring import tell
-from metier.guard.passage import Passage
+from metier.guard.passage import Passage, failure_code
 from metier.guard.policy import Policy
 from metier.guard.redaction import redact
 from metier.skill import shown
@@ -210,7 +210,13 @@ class Guard:
 
     def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
         """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
-        decision = self._unrecorded() or self.settle(action)
+        try:
+            decision = self._unrecorded() or self.settle(action)
+        except BaseException as error:
+            # Whoever was being asked cannot answer any more; that it was wanted is recorded all the same.
+            gone = Decision(outcome="deny", reason="It ended while it was decided about.", rule="cancelled")
+            Passage(self.keep, action, actor, gone, active).close(code=failure_code(error))
+            raise
         if not decision.is_allowed:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
             said = redact(f"{shown(what)}: {decision.reason}")

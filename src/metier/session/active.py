@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Ceiling
     from metier.library import Entry
+    from metier.session.state import By
     from metier.skill import Listing, Skill
 
 
@@ -27,6 +28,8 @@ class ActiveSkill:
     body: str
     """Its instructions, with arguments in their places."""
     arguments: str = ""
+    by: By = "host"
+    """Who loaded it."""
     ceiling: Ceiling
     listing: Listing
     hooks_run: bool = False

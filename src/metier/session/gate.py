@@ -28,6 +28,8 @@ class CallAdmission:
         tool: str,
         arguments: Mapping[str, Any],
         decided_under: tuple[int, int],
+        *,
+        is_control: bool = False,
     ) -> None:
         self._session = session
         self._passage = passage
@@ -35,12 +37,13 @@ class CallAdmission:
         self._tool = tool
         self._arguments = arguments
         self._decided_under = decided_under
+        self._is_control = is_control
         self.decision = passage.decision
 
     async def before(self) -> Decision | None:
         """Run the hooks before the call; a decision against it when one of them fails."""
         against = await self._hooks()
-        if against is None and self._active and self._decided_under != self._session.rules_version:
+        if against is None and not self._is_control and self._decided_under != self._session.rules_version:
             # While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
             now = self._session.decide_call(self._tool, self._arguments)
             return None if now.is_allowed else now

@@ -174,6 +174,7 @@ class Loading:
             digest=digest,
             body="",
             arguments=self._arguments,
+            by=self._by,
             ceiling=ceiling_of(session, document.skill, entry, listing),
             listing=listing,
             hooks_run=session.guard.policy.hooks != "deny",

@@ -86,14 +86,15 @@ class Running:
             skill=active.subject,
             path=self.path,
             command=" ".join((self.path, *self._args)),
-            arguments=self._asked_with(folder),
+            arguments=self._asked_with(folder, seconds),
             by=by,
             isolated=session.cage.isolates(active, self._job),
         )
 
-    def _asked_with(self, folder: str | None) -> dict[str, Any]:
+    def _asked_with(self, folder: str | None, seconds: float | None) -> dict[str, Any]:
         """All that decides what it does, so that who agrees to a run agrees to this one and no other."""
         given: dict[str, Any] = {"args": list(self._args), "env": dict(self._env or {}), "folder": folder or ""}
+        given["seconds"] = seconds
         if self._stdin:
             given["stdin"] = f"sha256:{hashlib.sha256(self._stdin).hexdigest()}"
         return {name: value for name, value in given.items() if value}

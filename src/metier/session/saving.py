@@ -1,8 +1,9 @@
 """A session as data: saved, and resumed later or elsewhere.
 
 What is saved says which skills were loaded, and never what they say: instructions and rules are read from the skills
-again, since what was saved may come from anywhere. A skill that changed meanwhile is resumed as it is now and flagged
-stale; one that is gone or blocked is left out.
+again, since what was saved may come from anywhere. For the same reason it is decided again whether each may be loaded:
+by whoever loaded it, where the skill is trusted, else as if a model had asked for it. A skill that changed meanwhile is
+resumed as it is now and flagged stale; one that is gone or blocked is left out.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from metier.session.active import ActiveSkill
     from metier.session.session import Session
     from metier.session.stack import Frame
+    from metier.session.state import By
 
 FORMAT = 1
 MAX_SKILLS = 1_000
 MAX_DELIVERED = 100_000
+BY: tuple[By, ...] = ("model", "user", "host")
 
 _is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
@@ -60,6 +63,7 @@ def _saved_skill(one: ActiveSkill) -> dict[str, Any]:
         "key": one.entry.key,
         "digest": one.digest,
         "arguments": one.arguments,
+        "by": one.by,
     }
 
 
@@ -95,7 +99,8 @@ class Saved:
         """The skills that are still there and still allowed, as they were."""
         found = []
         for item in self.skills:
-            one = _resumed(session, item)
+            # What is part of the agent is there already, as it is now.
+            one = None if item["name"] in session.bound else _resumed(session, item)
             if one is not None:
                 found.append(one)
         return tuple(found[-session.options.max_active :])
@@ -109,14 +114,15 @@ def _resumed(session: Session, item: Mapping[str, Any]) -> ActiveSkill | None:
         subject = subject_of(entry, session.library.digest(entry))
     except MetierError:
         return None
-    passage = session.guard.enter(Action(point="load", skill=subject, by="host"), session.actor)
+    by = _by(item) if entry.trusted else "model"
+    passage = session.guard.enter(Action(point="load", skill=subject, by=by), session.actor)
     with passage:
         if not passage.decision.is_allowed:
             decision = passage.decision
             session.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
             return None
         try:
-            one = Loading(session, "host", item["arguments"]).again(entry)
+            one = Loading(session, by, item["arguments"]).again(entry)
         except MetierError as error:
             passage.close(success=False, code=error.code)
             return None
@@ -137,13 +143,18 @@ def _found(session: Session, item: Mapping[str, Any]) -> Entry | None:
     return entry
 
 
+def _by(item: Mapping[str, Any]) -> By:
+    """Who loaded a skill, as far as it was saved."""
+    return next((by for by in BY if by == item["by"]), "model")
+
+
 def _checked_skill(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise _unusable("a skill in it is no object")
     texts = {key: _text(item, key) for key in ("name", "source", "key", "digest", "arguments")}
     if not _is_digest(texts["digest"]):
         raise _unusable("a digest in it is none")
-    return texts
+    return texts | {"by": item.get("by")}
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

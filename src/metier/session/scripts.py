@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, FileRefused, InvalidArgument, ScriptUnsupported
 from metier.run import INTERPRETERS, Job, command_for, job_environment
-from metier.skill.files import checked_path
+from metier.skill.files import checked_path, relative_to_root
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,11 +25,11 @@ MAX_SECONDS = 600.0
 
 
 def checked_script(active: ActiveSkill, script: object, folders: Sequence[str] = SCRIPT_FOLDERS) -> str:
-    """The path of a script of the skill; raises for anything that is not one."""
+    """The path of a script of the skill, which may be named with the skill's root; raises for what is not one."""
     if not isinstance(script, str) or not script.strip():
         raise InvalidArgument("No script was named.", hint=_choices(active, folders))
     try:
-        segments = checked_path(script)
+        segments = checked_path(relative_to_root(script, active.root))
     except FileRefused as error:
         raise FileRefused(
             f"{error.message} A script must be in the {' or '.join(folders)} directory.",

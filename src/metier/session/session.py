@@ -113,9 +113,14 @@ class Session(Use):
             self._set(tuple({one.name: one for one in (*loaded, *self._active)}.values()))
         bound = [*loaded, *(active[name] for name in wanted if name in active)]
         self._bound |= {one.name for one in bound}
-        # Also when one of them is blocked or gone: its text still stands in the agent's instructions.
-        self._above = (*self._above, *(one.ceiling for one in bound))
+        self._fix(bound)
         self._delivered.update(self._delivery_of(one) for one in bound)
+
+    def _fix(self, skills: Sequence[ActiveSkill]) -> None:
+        """Keep skills loaded to the end."""
+        self._fixed |= {one.name for one in skills}
+        # What they restrict holds also when one is blocked or gone: what it said still stands before the model.
+        self._above = (*self._above, *(one.ceiling for one in skills))
 
     def __repr__(self) -> str:
         return f"<Session {self.id[:8]} with {', '.join(one.name for one in self._active) or 'nothing loaded'}>"
@@ -148,10 +153,10 @@ class Session(Use):
                 self.require_open()
                 before = self._active
                 now = self._after_loading(before, loaded, "add" if mode == "add" else "replace")
-                room = self.options.max_active + sum(one.name in self._bound for one in now)
+                room = self.options.max_active + sum(one.name in self._fixed for one in now)
                 if make_room and len(loaded) <= room:
-                    others = [one for one in now if one.name not in self._bound][-self.options.max_active :]
-                    now = tuple(one for one in now if one.name in self._bound or one in others)
+                    others = [one for one in now if one.name not in self._fixed][-self.options.max_active :]
+                    now = tuple(one for one in now if one.name in self._fixed or one in others)
                 if len(now) > room:
                     raise too_many(len(now), room)
                 loading.require_unchanged(loaded)
@@ -170,7 +175,7 @@ class Session(Use):
         known = {one.name for one in self.live()}
         chosen = {name if name in known else self.find(name).name for name in wanted}
         with self._lock:
-            gone = [one for one in self._active if (all or one.name in chosen) and one.name not in self._bound]
+            gone = [one for one in self._active if (all or one.name in chosen) and one.name not in self._fixed]
             self._set(tuple(one for one in self._active if one not in gone))
         self._ended(gone, by, "unloaded")
         return self.receipt(tuple(one.name for one in gone))
@@ -200,7 +205,7 @@ class Session(Use):
     ) -> tuple[ActiveSkill, ...]:
         """Who is active after a load: the loaded ones last, in the order they were asked for."""
         names = {one.name for one in loaded}
-        kept = (one for one in before if mode == "add" or one.name in self._bound)
+        kept = (one for one in before if mode == "add" or one.name in self._fixed)
         return (*(one for one in kept if one.name not in names), *loaded)
 
     # --- invoking -----------------------------------------------------------------------------------------------
@@ -307,6 +312,8 @@ class Session(Use):
         # It is there from the first call on, before any tool could have told the sub-agent of it.
         child = self.child(entry.name, delivery="instructions")
         child.load([child.handle(entry)], args=args, by=by)
+        # That agent is there for this skill alone: nothing that it reads may talk it out of what the skill restricts.
+        child._fix([child.one()])
         return child
 
     # --- saving -------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from metier.session.measuring import Spending, describe
 from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.skill import shown
+from metier.tools.handover import Handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,6 +128,7 @@ class State:
         self._hook_runner: HookRunner | None = None
         self._above: tuple[Ceiling, ...] = ()
         self._bound: frozenset[str] = frozenset()
+        self._fixed: frozenset[str] = frozenset()
         self.spending = Spending()
         """What models have spent while its skills were active."""
 
@@ -365,9 +367,8 @@ class State:
         """Into the guard, without holding up the event loop while somebody is asked."""
         if not self.guard.may_ask:
             return self.guard.enter(action, self._actor)
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(self.guard.enter, action, self._actor)
+        entered: Handover[Passage] = Handover(lambda passage: passage.close(success=False, code="cancelled"))
+        return await entered.fetch(lambda: self.guard.enter(action, self._actor))
 
     @contextlib.contextmanager
     def passing(self, action: Action, passage: Passage | None = None) -> Iterator[Passage]:

@@ -21,7 +21,7 @@ from metier.session.shell import is_installed
 from metier.session.state import MAX_ID, State
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
-from metier.skill.files import checked_path
+from metier.skill.files import checked_path, relative_to_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,8 +67,12 @@ class Use(State):
         by: By = "host",
         words: Vocabulary = RUNTIME,
     ) -> Resource:
-        """A file of an active skill; of the most recently loaded one when none is named."""
+        """A file of an active skill; of the most recently loaded one when none is named.
+
+        The path may begin with the root that the model was told.
+        """
         one = self.one(skill)
+        path = relative_to_root(path, one.root)
         where = path if isinstance(path, str) else ""
         instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
         with self.passing(Action(point="read", skill=one.subject, path=where, command=instead, by=by)):
@@ -255,7 +259,8 @@ class Use(State):
         if not passage.decision.is_allowed:
             decision = passage.decision
             self.emit(Event(kind="refused", tool=tool, code=decision.code, message=decision.reason))
-        return CallAdmission(self, passage, () if is_control else active, tool, arguments, decided_under)
+        around = () if is_control else active
+        return CallAdmission(self, passage, around, tool, arguments, decided_under, is_control=is_control)
 
     @property
     def may_wait(self) -> bool:

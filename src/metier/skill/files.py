@@ -127,6 +127,23 @@ def kind_of(path: str) -> Kind:
     return "other"
 
 
+def relative_to_root(path: str, root: str) -> str:
+    """A path as the skill's own files are named, where it begins with the folder that the skill is said to be in.
+
+    Only the text is compared: what is left is checked like any other path, and nothing else is ever opened.
+
+    >>> relative_to_root("/skills/forms/references/api.md", "/skills/forms")
+    'references/api.md'
+    >>> relative_to_root("/skills/forms-old/api.md", "/skills/forms")
+    '/skills/forms-old/api.md'
+    """
+    if not isinstance(path, str) or not root:
+        return path
+    # On Windows either slash may stand in what a model makes of a path that it was told.
+    told, asked = (text.replace("\\", "/") if os.name == "nt" else text for text in (root, path))
+    return asked.removeprefix(told.rstrip("/") + "/")
+
+
 def checked_path(path: str) -> tuple[str, ...]:
     """The segments of a path inside a skill; raises `FileRefused` for anything that is not plainly inside.
 

@@ -18,6 +18,7 @@ from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
 from metier.skill import shown
 from metier.tools.arguments import Misfit, read_arguments
+from metier.tools.handover import Handover
 from metier.tools.results import failure_of, result_of
 from metier.tools.schema import schema_of
 from metier.tools.tool import ToolResult
@@ -207,9 +208,8 @@ class Executor:
             return _Open()
         if not gate.may_wait or is_control:
             return gate.admit(name, values, is_control=is_control)
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(lambda: gate.admit(name, values, is_control=is_control))
+        admitted: Handover[Admission] = Handover(lambda admission: admission.record(_given_up(name)))
+        return await admitted.fetch(lambda: gate.admit(name, values, is_control=is_control))
 
     def _unknown(self, name: str) -> ToolResult:
         names = self.registry.names()
@@ -253,6 +253,10 @@ class Executor:
             f"The call of '{name}' was {'cancelled' if cancelled else f'interrupted by {type(error).__name__}'}.",
         )
         return self._recorded(admission, ended, started)
+
+
+def _given_up(name: str) -> ToolResult:
+    return ToolResult.failure("cancelled", f"The call of '{name}' was cancelled while it was decided about.")
 
 
 class _Open:
