@@ -6,9 +6,11 @@ import http.server
 import importlib.util
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -104,6 +106,29 @@ def test_what_cannot_be_set_up_is_a_warning(
 ) -> None:
     assert configure_from_environment(variables) == ()
     assert said in caplog.text
+
+
+@pytest.mark.skipif(not _has_otlp(), reason="what sends OTLP is not installed")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_dead_collector_holds_nobody_up_and_is_named_once(is_there: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        if not is_there:
+            silent.close()
+        began = time.monotonic()
+        done = worked({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"})
+    assert time.monotonic() - began < 9  # each exporter would wait ten seconds and more
+    assert done.stdout.split() == ["traces", "metrics"]
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["warning"]
+    assert "Look at OTEL_EXPORTER_OTLP_ENDPOINT." in done.stderr
+
+
+def test_what_cannot_be_set_up_is_said_to_whoever_runs_the_command() -> None:
+    done = worked({"OTEL_TRACES_EXPORTER": "bogus"})
+    assert done.stderr.splitlines() == [
+        "warning: No traces are sent: there is no exporter 'bogus' here; they are otlp, console and none. "
+        "Look at the variables that begin with OTEL_."
+    ]
 
 
 def test_a_part_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import logging
 import os
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
@@ -20,6 +24,8 @@ log = logger("metier.telemetry")
 
 Signal: TypeAlias = Literal["traces", "metrics"]
 
+LAST_SECONDS = 2.0
+"""How long a command waits at its end for what is still to be sent."""
 _PROTOCOL = "http/protobuf"
 _OTLP = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_exporter", "OTLPMetricExporter")}
 
@@ -27,8 +33,8 @@ _OTLP = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_e
 def configure_from_environment(environ: Mapping[str, str] = os.environ) -> tuple[Signal, ...]:
     """Send telemetry where `OTEL_EXPORTER_OTLP_ENDPOINT` and its like say; the signals that are sent from now on.
 
-    Nothing happens where they say nothing, or where the program around us has set up its own. What cannot be set up is
-    a warning in the log, and never an error: the command works without.
+    Nothing happens where they say nothing, or where the program around us has set up its own. What cannot be set up or
+    sent is a line on standard error and a warning in the log, and never an error: the command works without.
 
     >>> configure_from_environment({})
     ()
@@ -44,12 +50,12 @@ def configure_from_environment(environ: Mapping[str, str] = os.environ) -> tuple
         name = _exporter_name(signal, environ)
         if is_set_up or name == "none":
             continue
+        _COMPLAINTS.listen()
         try:
-            # Both are flushed when the process ends.
             begin(_exporter(signal, name, environ), _resource(environ))
             begun.append(signal)
         except ImportError as error:
-            log.warning("No %s are sent: %s. Install what sends them: pip install 'metier[telemetry]'", signal, error)
+            log.warning("No %s are sent: %s. Install what sends them: pip install 'metier[telemetry]'.", signal, error)
         except Exception as error:
             log.warning("No %s are sent: %s. Look at the variables that begin with OTEL_.", signal, error)
     return tuple(begun)
@@ -105,9 +111,10 @@ def _begin_traces(exporter: Any, resource: Any) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    provider = TracerProvider(resource=resource)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
+    _ENDINGS.add(provider.shutdown)
 
 
 def _begin_metrics(exporter: Any, resource: Any) -> None:
@@ -115,7 +122,9 @@ def _begin_metrics(exporter: Any, resource: Any) -> None:
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-    metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(exporter)], resource))
+    provider = MeterProvider([PeriodicExportingMetricReader(exporter)], resource, shutdown_on_exit=False)
+    metrics.set_meter_provider(provider)
+    _ENDINGS.add(provider.shutdown)
 
 
 def _resource(environ: Mapping[str, str]) -> Any:
@@ -125,3 +134,75 @@ def _resource(environ: Mapping[str, str]) -> Any:
     if not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         given["service.name"] = "metier"
     return Resource.create(given)
+
+
+class _Endings:
+    """What is sent when the process ends: all of it at once, and for no longer than a person would wait.
+
+    The threads that do it are there from the start, as none can be started so late.
+    """
+
+    def __init__(self) -> None:
+        self._end = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def add(self, shutdown: Callable[[], object]) -> None:
+        """Have this called at the end."""
+
+        def wait() -> None:
+            self._end.wait()
+            shutdown()
+
+        if not self._threads:
+            atexit.register(self.end)
+        self._threads.append(threading.Thread(target=wait, name="metier-telemetry", daemon=True))
+        self._threads[-1].start()
+
+    def end(self) -> None:
+        """Send what is left."""
+        self._end.set()
+        last = time.monotonic() + LAST_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, last - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            log.warning(
+                "Not all telemetry was sent: no collector took it in %.0f seconds. Look at OTEL_EXPORTER_OTLP_ENDPOINT.",
+                LAST_SECONDS,
+            )
+
+
+class _Complaints(logging.Handler):
+    """Says on standard error why telemetry goes nowhere: whatever of ours is wrong, and of what sends it one line."""
+
+    _SENDERS = ("opentelemetry", "urllib3")
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def listen(self) -> None:
+        """Hear of it, which otherwise nobody would, or would in every detail."""
+        for name in (log.name, *self._SENDERS):
+            logging.getLogger(name).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            what = record.getMessage()
+        except Exception:
+            return
+        sender = record.name.partition(".")[0]
+        if sender in self._SENDERS:
+            # Attempts that are made again are no news yet, and the first that is given up says it for all.
+            if record.levelno < logging.ERROR or "opentelemetry" in self._said:
+                return
+            self._said.add("opentelemetry")
+            what = f"Telemetry is not sent: {what}"
+        elif what in self._said:
+            return
+        self._said.add(what)
+        plain = "".join(letter if letter.isprintable() else " " for letter in what[:500])
+        print(f"warning: {plain}", file=sys.stderr)
+
+
+_ENDINGS = _Endings()
+_COMPLAINTS = _Complaints()

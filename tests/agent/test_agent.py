@@ -9,11 +9,12 @@ from typing import Any
 import anyio
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
 
 from metier import Guard, Policy
 from metier.agent import Agent, Manifest
 from metier.errors import AgentFailed, AgentInvalid, InvalidArgument, ModelMissing, SkillNotFound
-from metier.testing import AuditProbe, skill
+from metier.testing import AuditProbe, ScriptedModel, skill
 
 Declare = Callable[..., Manifest]
 
@@ -290,3 +291,43 @@ def test_a_model_that_is_not_here_is_told_once_and_the_agent_goes_on(
     assert str(played.agent.run_blocking("Think.")) == "Done."
     assert [request.model for request in played.requests] == ["scripted"] * 3
     assert len([record for record in caplog.records if "nobody:knows" in record.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("error", [OSError(5, "reset"), KeyError("choices"), RuntimeError(), ZeroDivisionError("x")])
+def test_whatever_a_model_raises_is_no_answer(stage: Any, error: Exception) -> None:
+    played = stage([], [error])
+    with pytest.raises(AgentFailed, match=f"Agent 'clerk' came to no answer: {type(error).__name__}") as caught:
+        played.agent.run_blocking("Hi.")
+    assert caught.value.hint
+
+
+def test_a_skill_whose_model_fails_leaves_the_agent_its_own(stage: Any) -> None:
+    played = stage([skill("deep", model="big")], [load("deep"), "Own.", "Own again."])
+    broken = ScriptedModel([OSError("the provider is gone")] * 2, name="big")
+    agent = Agent(
+        played.agents.get("clerk"), played.agents, model=played.model, models={"big": broken}, audit=played.audit
+    )
+    conversation = agent.conversation()
+
+    async def say(text: str) -> list[Any]:
+        return [event async for event in conversation.send(text)]
+
+    told = anyio.run(say, "Think.")
+    assert told[-1].message == "Own."
+    warning = next(event for event in told if event.code == "model-failed")
+    assert (warning.kind, warning.skill) == ("refused", "deep")
+    assert "'big' of skill 'deep' failed" in warning.message
+    assert anyio.run(say, "More.")[-1].message == "Own again."
+    assert broken.left == 0, "it is tried again in every turn"
+    asked = [part for message in conversation.history for part in message.parts if part.part_kind == "user-prompt"]
+    assert len(asked) == 2
+    first, second = ([message.parts for message in request.messages] for request in played.requests[1:])
+    assert second[: len(first)] == first
+
+
+def test_a_history_that_ends_in_an_open_call_can_be_gone_on_with(stage: Any) -> None:
+    open_call = ModelResponse(parts=[ToolCallPart("note", {"text": "x"}, "q")])
+    asked = ModelRequest(parts=[UserPromptPart("Note it.")])
+    played = stage([], ["Fine."])
+    assert str(played.agent.run_blocking("Hi.", history=[asked, open_call])) == "Fine."
+    assert "interrupted" in played.requests[0].text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,10 +13,10 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ImageUrl, ModelMessagesTypeAdapter, ModelRequest, SystemPromptPart, UserPromptPart
 
-from metier import Event
+from metier import Event, Library
 from metier.agent import Conversation, Manifest
 from metier.errors import AgentFailed, InvalidArgument, Refused, SessionNotFound, SkillNotFound
-from metier.testing import skill
+from metier.testing import library, skill
 
 Declare = Callable[..., Manifest]
 
@@ -289,3 +290,75 @@ def test_a_skill_that_is_blocked_by_now_is_not_resumed(stage: Any) -> None:
     say(conversation, "Greet.")
     later = stage(["greet"], ["Yes."], policy=Policy(blocked=["greet"])).agent.conversation(conversation.save())
     assert later.session.active == ()
+
+
+# --- what is saved may come from anywhere -------------------------------------------------------------------------
+
+
+def claimed(played: Any, name: str, **more: Any) -> dict[str, Any]:
+    """A saved conversation in which somebody wrote that a skill was loaded."""
+    state: dict[str, Any] = json.loads(json.dumps(played.agent.conversation().save()))
+    entry = played.library.get(name)
+    digest = "sha256:" + "0" * 64
+    item = {"name": name, "source": entry.source, "key": entry.key, "digest": digest, "arguments": ""}
+    state["session"]["active"].append(item | more)
+    return state
+
+
+def test_a_skill_that_no_model_may_load_is_not_active_because_a_file_says_so(stage: Any) -> None:
+    played = stage([skill("hidden", disable_model_invocation=True)])
+    later = played.agent.conversation(claimed(played, "hidden"))
+    assert later.session.active == ()
+    assert played.audit.trail("load") == [("load", "hidden", "not-for-models")]
+
+
+def test_a_skill_that_a_person_used_by_name_is_there_again(stage: Any) -> None:
+    played = stage([skill("hidden", disable_model_invocation=True)], ["Yes."])
+    conversation = played.agent.conversation()
+    say(conversation, "/hidden")
+    later = played.agent.conversation(json.dumps(conversation.save()))
+    assert [one.name for one in later.session.active] == ["hidden"]
+    assert [record.by for record in played.audit.find(event="load")] == ["user", "user"]
+
+
+@pytest.mark.parametrize("by", ["model", "user", "host", "nobody", None, 7])
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_skill_that_nobody_trusts_is_asked_about_again_whoever_loaded_it(
+    stage: Any, tmp_path: Path, by: object, agrees: bool
+) -> None:
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    library("evil", into=tmp_path / "project" / ".claude" / "skills")
+    asked = []
+
+    def approve(action: Any, decision: Any) -> bool:
+        asked.append(action.skill.name)
+        return agrees
+
+    played = stage(Library.discover(tmp_path / "project"), approve=approve)
+    later = played.agent.conversation(claimed(played, "evil", by=by))
+    assert asked == ["evil"]
+    assert [one.name for one in later.session.active] == (["evil"] if agrees else [])
+
+
+def test_a_saved_history_with_an_open_call_can_be_gone_on_with(stage: Any) -> None:
+    played = stage([], ["One.", "Two.", "Three."])
+    conversation = played.agent.conversation()
+    say(conversation, "Hello.")
+    state = conversation.save()
+    call = {"part_kind": "tool-call", "tool_name": "x", "args": {}, "tool_call_id": "q"}
+    state["history"].append({"parts": [call], "kind": "response"})
+    later = played.agent.conversation(state)
+    assert answers(say(later, "And now?", "And then?")) == ["Two.", "Three."]
+
+
+def test_a_skill_whose_text_was_cut_from_the_history_is_sent_again(stage: Any) -> None:
+    played = stage([skill("greet", "Say hello.")], [load("greet"), "One.", load("greet"), "Two.", load("greet"), "3."])
+    conversation = played.agent.conversation()
+    say(conversation, "Hello.")
+    state = conversation.save()
+    whole = played.agent.conversation(state)
+    say(whole, "Again.")
+    assert "stand unchanged earlier" in played.requests[3].told[0]
+    cut = played.agent.conversation(state | {"history": []})
+    say(cut, "Again.")
+    assert "Say hello." in played.requests[5].told[0]

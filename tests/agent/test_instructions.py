@@ -18,7 +18,7 @@ Declare = Callable[..., Manifest]
 
 
 def say(conversation: Any, text: str) -> Any:
-    async def main() -> str:
+    async def main() -> Any:
         return [event async for event in conversation.send(text)][-1].message
 
     return anyio.run(main)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import check_cancelled
 
-from metier import Event
+from metier import Event, Policy
 from metier.agent import Manifest
 from metier.agent.streaming import MAX_WAITING
 from metier.errors import AgentFailed, ModelMissing
@@ -240,3 +243,43 @@ def test_a_run_is_never_far_ahead_of_whoever_listens(stage: Any) -> None:
             assert said <= MAX_WAITING + 5
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize("way", ["left", "cancelled"])
+def test_whoever_ends_a_run_ends_a_question_that_stands_in_a_thread(stage: Any, declare: Declare, way: str) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def approve(action: Any, decision: Any) -> bool:
+        asked.set()
+        try:
+            while True:
+                check_cancelled()
+                time.sleep(0.005)
+        finally:
+            ended.set()
+
+    steps = [("note", {"text": "x"}), "Never."]
+    played = stage([], steps, declare(uses_tools=("note",)), tools=[note], policy=Policy(ask="note"), approve=approve)
+
+    async def main() -> None:
+        async with contextlib.aclosing(played.agent.stream("Go.")) as events:
+            async for event in events:
+                if event.kind == "action":
+                    break
+            while not asked.is_set():
+                await anyio.sleep(0.005)
+
+    async def cancelled() -> None:
+        async def ended_once_asked() -> None:
+            while not asked.is_set():
+                await anyio.sleep(0.005)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ended_once_asked)
+            async for _ in played.agent.stream("Go."):
+                pass
+
+    anyio.run(main if way == "left" else cancelled)
+    assert ended.is_set(), "before the iterator was closed"
+    assert played.audit.trail("call") == [("call", "note", "cancelled")]

@@ -234,11 +234,11 @@ def test_what_an_agent_inside_does_does_not_pile_up(stage: Any, declare: Declare
         nonlocal most
         made = 0
         async with contextlib.aclosing(played.agent.stream("Go.")) as events:
-            async for event in events:
+            async for _ in events:
                 made += 1
                 if made == 5:
                     # Whoever listens takes a while, in which the agent could do all that it has to do.
-                    for _ in range(2_000):
+                    for _step in range(2_000):
                         await anyio.lowlevel.checkpoint()
                     most = len(played.audit.find(event="call", tool="note"))
 

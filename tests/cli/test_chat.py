@@ -12,6 +12,7 @@ import pytest
 
 from metier.cli.chats import MAX_KEPT, Chats
 from metier.errors import InvalidArgument, SessionNotFound
+from metier.testing import ScriptedModel
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -105,3 +106,21 @@ def test_conversations_are_for_nobody_else_and_not_kept_without_end(tmp_path: Pa
         Chats(tmp_path / "none").read("last")
     with pytest.raises(InvalidArgument):
         chats.keep("../x", {})
+
+
+def test_whatever_a_model_raises_is_said_and_the_conversation_goes_on(
+    talk: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedModel(["One.", ConnectionResetError(104, "reset"), "Three."])
+    monkeypatch.setattr("metier.agent.models.trial_model", lambda: model)
+    code, out, err = talk("one\ntwo\nthree\n")
+    assert (code, out) == (0, "One.\nThree.\n")
+    assert "error [agent-failed]: Agent 'orchestrator' came to no answer: ConnectionResetError" in err
+
+
+def test_a_conversation_that_cannot_be_kept_goes_on(talk: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metier.cli.chats.MAX_BYTES", 100)
+    code, out, err = talk("Hello\nHello\n")
+    assert code == 0
+    assert out.count("This is the test model") == 2
+    assert err.count("not kept: The conversation has more than 100 bytes") == 2

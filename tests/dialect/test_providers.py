@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import pkgutil
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from anthropic.types import ToolParam, ToolResultBlockParam
-from google.genai import types as genai
-from mcp import types as mcp
-from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionToolMessageParam
-from openai.types.responses import FunctionToolParam
-from openai.types.responses.response_input_param import FunctionCallOutput
-from openai.types.shared_params import FunctionDefinition
-from pydantic import BaseModel, TypeAdapter
 
 from metier import Session
 from metier.dialect import PROVIDERS, DialectName, Provider, answer, as_text, definitions
@@ -25,8 +18,12 @@ from metier.tools import FunctionTool, Tool, ToolResult
 BUILT_IN = ["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
 
 
-def fits(kind: Any, value: dict[str, Any]) -> None:
-    """Fails unless a value is of the kind, without a key that the kind does not know."""
+def fits(name: str, value: dict[str, Any]) -> None:
+    """Fails unless a value is of the kind that has a name, without a key that the kind does not know."""
+    # Imported here, as each of these libraries takes a second to load.
+    from pydantic import BaseModel, TypeAdapter
+
+    kind: Any = pkgutil.resolve_name(name)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         kind.model_validate(value)
         known = {name for key, field in kind.model_fields.items() for name in (key, field.alias)}
@@ -54,35 +51,37 @@ def tools(request: pytest.FixtureRequest, session: Session) -> list[Tool]:
 
 def test_openai_chat_takes_the_definitions(tools: list[Tool]) -> None:
     for definition in definitions(tools, "openai"):
-        fits(ChatCompletionFunctionToolParam, definition)
-        fits(FunctionDefinition, definition["function"])
+        fits("openai.types.chat:ChatCompletionFunctionToolParam", definition)
+        fits("openai.types.shared_params:FunctionDefinition", definition["function"])
 
 
 def test_openai_responses_takes_the_definitions(tools: list[Tool]) -> None:
     for definition in definitions(tools, "openai-responses"):
-        fits(FunctionToolParam, definition)
+        fits("openai.types.responses:FunctionToolParam", definition)
 
 
 def test_anthropic_takes_the_definitions(tools: list[Tool]) -> None:
     for definition in definitions(tools, "anthropic"):
-        fits(ToolParam, definition)
+        fits("anthropic.types:ToolParam", definition)
         assert definition["input_schema"]["type"] == "object"
 
 
 def test_gemini_takes_the_definitions(tools: list[Tool]) -> None:
     (group,) = definitions(tools, "gemini")
-    fits(genai.Tool, group)
+    fits("google.genai.types:Tool", group)
     assert len(group["function_declarations"]) == len(tools)
     for definition in group["function_declarations"]:
-        fits(genai.FunctionDeclaration, definition)
-    read = genai.Tool.model_validate(group).function_declarations or []
+        fits("google.genai.types:FunctionDeclaration", definition)
+    kind: Any = pkgutil.resolve_name("google.genai.types:Tool")
+    read = kind.model_validate(group).function_declarations or []
     assert [one.parameters_json_schema for one in read] == [dict(tool.parameters) for tool in tools]
 
 
 def test_mcp_takes_the_definitions(tools: list[Tool]) -> None:
     for definition, tool in zip(definitions(tools, "mcp"), tools, strict=True):
-        fits(mcp.Tool, definition)
-        assert mcp.Tool.model_validate(definition).input_schema == tool.parameters
+        fits("mcp.types:Tool", definition)
+        kind: Any = pkgutil.resolve_name("mcp.types:Tool")
+        assert kind.model_validate(definition).input_schema == tool.parameters
 
 
 @pytest.mark.each("provider", PROVIDERS)
@@ -120,11 +119,11 @@ RESULTS = {
     "failure with a result": ToolResult(success=False, result={"stderr": "x"}, error="It failed.", code="exit-code"),
 }
 ANSWERS: dict[Provider, Callable[[dict[str, Any]], None]] = {
-    "openai": lambda found: fits(ChatCompletionToolMessageParam, found),
-    "openai-responses": lambda found: fits(FunctionCallOutput, found),
-    "anthropic": lambda found: fits(ToolResultBlockParam, found),
-    "gemini": lambda found: fits(genai.Part, found),
-    "mcp": lambda found: fits(mcp.CallToolResult, found),
+    "openai": lambda found: fits("openai.types.chat:ChatCompletionToolMessageParam", found),
+    "openai-responses": lambda found: fits("openai.types.responses.response_input_param:FunctionCallOutput", found),
+    "anthropic": lambda found: fits("anthropic.types:ToolResultBlockParam", found),
+    "gemini": lambda found: fits("google.genai.types:Part", found),
+    "mcp": lambda found: fits("mcp.types:CallToolResult", found),
 }
 
 
@@ -147,8 +146,8 @@ def test_a_failure_is_marked_where_a_provider_has_a_mark(result: ToolResult) -> 
 
 def test_parts_of_an_answer_fit_their_types() -> None:
     part = answer(RESULTS["text"], "gemini", "1", "weather")
-    fits(genai.FunctionResponse, part["function_response"])
-    fits(mcp.TextContent, answer(RESULTS["text"], "mcp", "1")["content"][0])
+    fits("google.genai.types:FunctionResponse", part["function_response"])
+    fits("mcp.types:TextContent", answer(RESULTS["text"], "mcp", "1")["content"][0])
 
 
 def test_gemini_needs_the_name_of_the_tool() -> None:

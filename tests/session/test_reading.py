@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,58 @@ def test_a_model_is_told_to_run_a_script_instead_of_reading_it(session: Session,
     assert "skills_run" in caught.value.hint
     assert (log.records[-1].decision, log.records[-1].code) == ("deny", "script-read")
     assert session.read(path, "a", by="host").content == "print('hi')"
+
+
+@pytest.fixture
+def on_disk(begin_in: Begin, write_skill: Write, tmp_path: Path) -> Session:
+    """Two skills in a folder, one named as the other begins, with a file beside them that is nobody's."""
+    for name in ("forms", "forms-old"):
+        folder = write_skill(tmp_path / "s" / name, body="Read references/api.md for the fields.").parent
+        for path in ("references/api.md", "scripts/r.py"):
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_text(f"{path} of {name}")
+    (tmp_path / "s" / "secret.md").write_text("s3cret")
+    return begin_in(tmp_path / "s", skills=["forms", "forms-old"])
+
+
+def test_a_path_is_read_as_the_model_was_told_it(on_disk: Session, log: MemoryLog) -> None:
+    told = re.search(r"^- (/\S+api\.md|[A-Z]:\S+api\.md)", on_disk.content("forms"), re.MULTILINE)
+    assert told is not None
+    read = on_disk.read(told[1], "forms", by="model")
+    assert (read.content, read.path) == ("references/api.md of forms", "references/api.md")
+    assert log.records[-1].path == "references/api.md"
+
+
+def test_a_skill_in_memory_has_a_root_as_well(session: Session) -> None:
+    assert session.read(f"{session.one('a').root}/references/x.md", "a").lines == 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{root}/../secret.md",
+        "{root}/references/../../secret.md",
+        "{root}/../forms-old/references/api.md",
+        "{root}-old/references/api.md",
+        "{root}//references/api.md",
+        "{root}{root}/references/api.md",
+        "{root}/..\\secret.md",
+        "{root}",
+        "{root}/",
+        "{root}/.",
+    ],
+)
+@pytest.mark.parametrize("by", ["host", "model"])
+def test_a_path_that_begins_with_the_root_leaves_it_no_more_than_others(on_disk: Session, path: str, by: Any) -> None:
+    with pytest.raises(MetierError) as caught:
+        on_disk.read(path.format(root=on_disk.one("forms").root), "forms", by=by)
+    assert caught.value.code in ("file-refused", "file-missing")
+
+
+def test_a_script_is_not_read_by_its_whole_path_either(on_disk: Session) -> None:
+    with pytest.raises(Refused) as caught:
+        on_disk.read(f"{on_disk.one('forms').root}/scripts/r.py", "forms", by="model")
+    assert caught.value.code == "script-read"
 
 
 @pytest.mark.covers("O-36")

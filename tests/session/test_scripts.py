@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from metier import Policy, Session
+from metier.errors import FileRefused
 from metier.run.environment import MAX_VARIABLES
 
 Begin = Callable[..., Session]
@@ -178,3 +179,27 @@ def test_nothing_of_a_run_stays_behind(
     session.close()
     if session.cage.isolates():
         assert list(scratch.iterdir()) == []
+
+
+def test_a_script_runs_by_the_path_that_the_model_was_told(begin_in: Begin, scripted: Path) -> None:
+    session = begin_in(scripted.parent, skills=["a"], policy=FREE)
+    assert session.run_blocking(f"{session.one('a').root}/scripts/x.sh").stdout == "of a\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["{root}/../b/scripts/x.sh", "{root}b/scripts/x.sh", "{root}/scripts/../../b/scripts/x.sh"]
+)
+def test_a_script_of_another_skill_does_not_run_by_its_path(begin_in: Begin, scripted: Path, path: str) -> None:
+    session = begin_in(scripted.parent, skills=["a"], policy=FREE)
+    with pytest.raises(FileRefused):
+        session.run_blocking(path.format(root=session.one("a").root), skill="a")
+
+
+@pytest.fixture
+def scripted(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
+    """A skill with a script, beside two others, one of which is named as it begins."""
+    for name in ("a", "b", "ab"):
+        folder = write_skill(tmp_path / "s" / name).parent
+        (folder / "scripts").mkdir()
+        (folder / "scripts" / "x.sh").write_text(f"echo of {name}\n")
+    return tmp_path / "s" / "a"

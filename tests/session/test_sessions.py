@@ -180,3 +180,19 @@ def test_sessions_are_begun_and_ended_by_many_threads(many: Many) -> None:
         thread.join()
     assert errors == []
     assert len(sessions) <= 5
+
+
+def test_one_that_had_to_go_is_resumed_by_its_id_where_sessions_remember() -> None:
+    library = Library.from_files({"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nRead."})
+    log = MemoryLog()
+    sessions = library.sessions(most=2, remembers=True, guard=Guard(audit=log))
+    first = sessions.begin(id="first", skills=["strict"])
+    for _ in range(3):
+        sessions.begin()
+    assert first.is_closed
+    again = sessions.get("first")
+    assert [one.name for one in again.active] == ["strict"]
+    assert not again.may_call("Write", {"file_path": "x"})
+    sessions.end("first")
+    with pytest.raises(SessionNotFound):
+        sessions.get("first")

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, FileRefused, MetierError
-from metier.skill.files import EXCLUDED, DigestEntry, Listing, PackageFile, checked_path, digest_of, kind_of
+from metier.skill.files import (
+    EXCLUDED,
+    DigestEntry,
+    Listing,
+    PackageFile,
+    checked_path,
+    digest_of,
+    kind_of,
+    relative_to_root,
+)
 
 
 @pytest.mark.covers("O-18")
@@ -151,3 +160,25 @@ def test_no_two_packages_read_alike(one: list[DigestEntry], other: list[DigestEn
 
 def test_a_file_name_that_is_not_utf8_has_a_digest() -> None:
     assert digest_of([DigestEntry("\udcff", "file", b"x")]) != digest_of([DigestEntry("\udcfe", "file", b"x")])
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("/skills/forms/references/api.md", "references/api.md"),
+        ("/skills/forms/../other/SKILL.md", "../other/SKILL.md"),
+        ("/skills/forms//etc/passwd", "/etc/passwd"),
+        ("/skills/forms", "/skills/forms"),
+        ("/skills/forms-old/api.md", "/skills/forms-old/api.md"),
+        ("/skills/other/forms/api.md", "/skills/other/forms/api.md"),
+        ("skills/forms/api.md", "skills/forms/api.md"),
+        ("references/api.md", "references/api.md"),
+    ],
+)
+def test_only_the_root_that_was_told_is_taken_off_a_path(path: str, left: str) -> None:
+    assert relative_to_root(path, "/skills/forms") == left
+    assert relative_to_root(path, "/skills/forms/") == left
+
+
+def test_without_a_root_a_path_stays_as_it_is() -> None:
+    assert relative_to_root("/etc/passwd", "") == "/etc/passwd"

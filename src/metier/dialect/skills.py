@@ -36,6 +36,7 @@ T = TypeVar("T")
 BEGIN = "Follow the instructions of your skill."
 """What an agent is told that has a skill and nothing else."""
 
+_LOADED = ("skills", "bound")
 MAX_FORKS = 5
 """How many agents may be inside one another, each started by a skill of the one before."""
 
@@ -76,7 +77,11 @@ class Skills:
         self.dialect = _dialect(dialect)
         self._builtin = tuple(builtin)
         options.setdefault("lineage", Lineage(max_depth=MAX_FORKS))
-        self._sessions = self.library.sessions(guard=self.guard, **options)
+        # What is wrong with an option is said here, and not in the first conversation.
+        self.library.session(
+            guard=self.guard, **{name: given for name, given in options.items() if name not in _LOADED}
+        ).close()
+        self._sessions = self.library.sessions(guard=self.guard, remembers=True, **options)
         self._beginning = threading.Lock()
         self._orders: WeakKeyDictionary[Session, Order] = WeakKeyDictionary()
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from metier.library.content import Content
     from metier.skill import Document, IdentityRow
 
 _CHARACTERS_KEPT = 8_000_000
@@ -23,7 +24,7 @@ class Kept:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._documents: OrderedDict[Where, tuple[IdentityRow, Document]] = OrderedDict()
-        self._digests: OrderedDict[Where, tuple[str, str]] = OrderedDict()
+        self._contents: OrderedDict[Where, tuple[str, Content]] = OrderedDict()
         self._characters = 0
 
     def document(self, where: Where) -> tuple[IdentityRow, Document] | None:
@@ -50,18 +51,18 @@ class Kept:
         if dropped is not None:
             self._characters -= len(dropped[1].body)
 
-    def digest(self, where: Where, signature: str) -> str | None:
-        """A digest, if the files still have the signature it was computed under."""
+    def content(self, where: Where, signature: str) -> Content | None:
+        """What a package holds, if the files still have the signature it was computed under."""
         with self._lock:
-            known = self._digests.get(where)
+            known = self._contents.get(where)
             return known[1] if known is not None and known[0] == signature else None
 
-    def keep_digest(self, where: Where, signature: str, digest: str) -> None:
-        """Keep a digest."""
+    def keep_content(self, where: Where, signature: str, content: Content) -> None:
+        """Keep what a package holds."""
         with self._lock:
-            self._digests[where] = (signature, digest)
-            if len(self._digests) > _DIGESTS_KEPT:
-                self._digests.popitem(last=False)
+            self._contents[where] = (signature, content)
+            if len(self._contents) > _DIGESTS_KEPT:
+                self._contents.popitem(last=False)
 
     def forget(self, where: Where | None = None) -> None:
         """Forget what is kept of one skill, or of all."""
@@ -69,7 +70,7 @@ class Kept:
             if where is None:
                 self._documents.clear()
                 self._characters = 0
-                self._digests.clear()
+                self._contents.clear()
             else:
                 self._drop(where)
-                self._digests.pop(where, None)
+                self._contents.pop(where, None)

@@ -17,6 +17,7 @@ from metier.errors import (
 )
 from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
+from metier.library.content import Content
 from metier.library.kept import Kept
 from metier.library.layers import LAYERS, Caller, Place, admits, checked_order, named_apart
 from metier.library.reading import Unreadable, read_file, spoiled_by
@@ -233,14 +234,18 @@ class Library:
 
     def digest(self, name: str | Entry) -> str:
         """The content digest of a skill's whole package, computed again only when a file may have changed."""
+        return self.content(name).digest
+
+    def content(self, name: str | Entry) -> Content:
+        """The digest of a skill's whole package, and the hashes of the texts that are in it."""
         entry = self.get(name) if isinstance(name, str) else name
         where, package = _where(entry), entry.package
         signature = package.signature()
-        digest = self._state.kept.digest(where, signature)
-        if digest is None:
-            digest = package.digest()
-            self._state.kept.keep_digest(where, signature, digest)
-        return digest
+        content = self._state.kept.content(where, signature)
+        if content is None:
+            content = Content.of(package.contents())
+            self._state.kept.keep_content(where, signature, content)
+        return content
 
     # --- staying fresh --------------------------------------------------------------------------------------------
 
@@ -345,7 +350,10 @@ def _where(entry: Entry) -> Where:
 
 def _last_good_or_raise(entry: Entry, problem: Diagnostic, last_good: Document | None) -> Document:
     if last_good is not None:
-        return last_good
+        from dataclasses import replace
+
+        # Its text is no longer that of the file.
+        return replace(last_good, sha256=b"")
     raise SkillUnreadable(
         f"Skill {entry.name!r} cannot be loaded: {problem.message}",
         hint=problem.hint,
@@ -359,7 +367,7 @@ def _still_the_same_skill(entry: Entry, document: Document) -> Document:
     if entry.place.source.forced_name(entry.key) is not None:
         from metier.skill.document import Document
 
-        return Document(entry.skill, document.body, document.body_line)
+        return Document(entry.skill, document.body, document.body_line, document.sha256)
     if document.skill.name != entry.name:
         raise SkillChanged(
             f"{entry.location} now holds the skill {document.skill.name!r}, not {entry.name!r}.",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DAY = 24 * 60 * 60.0
 MAX_SESSIONS = 4_096
+MAX_SAVED = 65_536
+"""How many are remembered that had to go; each is a few hundred bytes."""
 
 Kind = TypeVar("Kind", bound=Session)
 
@@ -39,10 +41,15 @@ class Sessions(Generic[Kind]):
         *,
         seconds: float = DAY,
         most: int = MAX_SESSIONS,
+        remembers: bool = False,
         clock: Callable[[], float] = time.monotonic,
         **options: Any,
     ) -> None:
-        """Sessions of a library; `options` are those of each session, unless `begin` says otherwise."""
+        """Sessions of a library; `options` are those of each session, unless `begin` says otherwise.
+
+        With `remembers`, one that had to go for want of time or room is saved in memory and resumed by its id: what its
+        skills restrict must not end because others have much to say.
+        """
         if seconds <= 0 or most < 1:
             raise InvalidArgument("Sessions need some time and some room.", hint="Use positive numbers.")
         self._library = library
@@ -52,6 +59,8 @@ class Sessions(Generic[Kind]):
         self._clock = clock
         self._options = options
         self._kept: OrderedDict[str, tuple[Kind, float]] = OrderedDict()
+        self._remembers = remembers
+        self._saved: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def begin(self, **options: Any) -> Kind:
@@ -70,8 +79,7 @@ class Sessions(Generic[Kind]):
                 self._kept[session.id] = (session, self._clock())
                 self._kept.move_to_end(session.id)
                 ended += self._outdated()
-        for other in ended:
-            other.close()
+        self._close(ended)
         if is_taken:
             session.close()
             raise InvalidArgument(f"There is a session {session.id!r} already.", hint="Use another id.")
@@ -88,9 +96,12 @@ class Sessions(Generic[Kind]):
             if found is not None:
                 self._kept[id] = (found[0], self._clock())
                 self._kept.move_to_end(id)
-        for other in ended:
-            other.close()
+        self._close(ended)
         if found is None:
+            with self._lock:
+                state = self._saved.pop(id, None)
+            if state is not None:
+                return self.resume(state)
             raise SessionNotFound(f"There is no session {str(id)[:80]!r}.", hint="Begin a new one.", id=id)
         return found[0]
 
@@ -98,14 +109,24 @@ class Sessions(Generic[Kind]):
         """End a session; one that is not there has ended already."""
         with self._lock:
             found = self._kept.pop(id, None)
+            self._saved.pop(id, None)
         if found is not None:
             found[0].close()
+
+    def _close(self, sessions: list[Kind]) -> None:
+        for session in sessions:
+            if self._remembers and not session.is_closed and session.active:
+                state = session.save()
+                with self._lock:
+                    self._saved[session.id] = state
+                    while len(self._saved) > MAX_SAVED:
+                        self._saved.popitem(last=False)
+            session.close()
 
     def __len__(self) -> int:
         with self._lock:
             ended = self._outdated()
-        for other in ended:
-            other.close()
+        self._close(ended)
         return len(self._kept)
 
     def __contains__(self, id: object) -> bool:  # noqa: A002

@@ -6,6 +6,7 @@ typed fields of it when somebody looks. A skill is a pure function of its draft 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +38,8 @@ class Document:
     body: str
     body_line: int = 1
     """The line of the file on which the body begins."""
+    sha256: bytes = b""
+    """The hash of the file that it was read from."""
 
 
 def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
@@ -51,7 +54,7 @@ def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
     first_line = cut.body_line + blank
     moved = (Diagnostic(note.code, (note.line or 1) + first_line - 1, note.values) for note in found)
     draft = draft._replace(notes=(*draft.notes, *moved))
-    return Document(interpret(draft, folder, file), body, first_line)
+    return Document(interpret(draft, folder, file), body, first_line, hashlib.sha256(data).digest())
 
 
 def trim_body(body: str) -> tuple[str, int]:

@@ -85,6 +85,10 @@ class Package(Protocol):
         """`sha256:` over sorted paths, executable bits and contents: the identity of the package's content."""
         ...
 
+    def contents(self) -> list[DigestEntry]:
+        """Every file with the hash of its content, which the digest is made of."""
+        ...
+
 
 class DigestEntry(NamedTuple):
     """What of one file goes into the package digest."""

@@ -197,6 +197,10 @@ class FolderPackage:
 
     def digest(self) -> str:
         """The content digest of the whole package; raises `PackageTooLarge` rather than leave a file out."""
+        return digest_of(self.contents())
+
+    def contents(self) -> list[DigestEntry]:
+        """Every file with the hash of its content."""
         entries: list[DigestEntry] = []
         size = 0
         for path, status in self._walk_all():
@@ -215,7 +219,7 @@ class FolderPackage:
                 )
             executable = bool(status.st_mode & 0o111)
             entries.append(DigestEntry(path, "exec" if executable else "file", self._hash(path)))
-        return digest_of(entries)
+        return entries
 
     def _hash(self, path: str) -> bytes:
         content = hashlib.sha256()

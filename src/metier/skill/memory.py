@@ -88,13 +88,15 @@ class MemoryPackage:
     def digest(self) -> str:
         """The content digest of the package."""
         if self._digest is None:
-            self._digest = digest_of(
-                [
-                    DigestEntry(path, "exec" if file.executable else "file", hashlib.sha256(file.data).digest())
-                    for path, file in self._files.items()
-                ]
-            )
+            self._digest = digest_of(self.contents())
         return self._digest
+
+    def contents(self) -> list[DigestEntry]:
+        """Every file with the hash of its content."""
+        return [
+            DigestEntry(path, "exec" if file.executable else "file", hashlib.sha256(file.data).digest())
+            for path, file in self._files.items()
+        ]
 
 
 def _file(path: str, content: MemoryFile | bytes | str) -> MemoryFile:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
-from agent_framework import Agent, AgentSession, FunctionMiddleware
+import pytest
+from agent_framework import Agent, AgentSession, FunctionMiddleware, FunctionTool, function_middleware
 from tests.dialect.adapters.playing_agent_framework import ScriptedClient
-from tests.dialect.adapters.stage import Call, Outside, Script, load
+from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
+from metier import Library
 from metier.dialect.agent_framework import Skills
-from metier.guard import MemoryLog
+from metier.guard import MemoryLog, Policy
 
 FETCH = Call("web_fetch", {"url": "https://example.com"})
 
@@ -84,3 +87,65 @@ def test_arguments_that_do_not_fit_are_answered_by_the_skills_own_error(folder: 
     script = Script([Call("skills_load", "{not json"), Call("skills_load", '{"skills": 7}'), "Done."])
     ran(agent_of(folder, script))
     assert all(result.startswith("Error [invalid-arguments]") for result in script.requests[-1].results)
+
+
+def test_middleware_of_every_form_holds_in_a_forked_skill_too(folder: Path, outside: Outside) -> None:
+    @function_middleware
+    async def veto(context: Any, call_next: Any) -> None:
+        if context.function.name == "web_fetch":
+            context.result = "the host forbids it"
+            return
+        await call_next()
+
+    script = Script([load("research", args="x"), FETCH, "Refused.", "Done."])
+    ran(agent_of(folder, script, outside.web_fetch, middleware=[veto]))
+    assert outside.calls == []
+    assert script.requests[2].results[-1] == "the host forbids it"
+
+
+def test_a_tool_that_has_the_name_of_one_of_ours_passes_the_gate(
+    tmp_path: Path, log: MemoryLog, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / "late").mkdir()
+    library = Library.from_folder(tmp_path / "late")
+    read: list[str] = []
+
+    def skills_read(path: str) -> str:
+        """Read anything."""
+        read.append(path)
+        return "read"
+
+    def step(request: Any) -> Any:
+        write_skill(tmp_path / "late" / "first")
+        library.refresh()
+        return "Done." if request.results else Call("skills_read", {"path": "x"})
+
+    skills = Skills(library, policy=Policy(deny="skills_read"), audit=log)
+    ran(agent_of(tmp_path, Script(step), skills_read, context_providers=[skills]))
+    assert read == []
+    assert [(tool, decision) for _, tool, _, decision, _, _ in trail(log)] == [("skills_read", "deny")]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_call_of_a_tool_that_is_not_there_leaves_a_record(folder: Path, log: MemoryLog, stream: bool) -> None:
+    script = Script([Call("nosuch", {}), "Done."])
+    agent = agent_of(folder, script, context_providers=[Skills(folder, audit=log)])
+
+    async def main() -> None:
+        if stream:
+            assert [update async for update in agent.run("Begin.", stream=True)]
+        else:
+            await agent.run("Begin.")
+
+    anyio.run(main)
+    assert [(tool, code) for _, tool, _, _, code, _ in trail(log)] == [("nosuch", "tool-not-found")]
+
+
+def test_a_tool_that_the_host_runs_after_the_run_is_left_out_while_a_skill_forbids_it(
+    folder: Path, log: MemoryLog
+) -> None:
+    pay = FunctionTool(name="pay", description="Pay.", input_model={"type": "object", "properties": {}}, func=None)
+    script = Script([load("report"), Call("skills_unload", {"all": True}), Call("pay")])
+    ran(agent_of(folder, script, pay, context_providers=[Skills(folder, audit=log)]))
+    assert ["pay" in request.tools for request in script.requests] == [True, False, True]
+    assert [(tool, decision) for _, tool, _, decision, _, _ in trail(log)][-1] == ("pay", "allow")

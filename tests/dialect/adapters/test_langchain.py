@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentState
+from langchain.agents.middleware import AgentState, wrap_tool_call
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import ToolException, tool
@@ -216,3 +216,71 @@ def test_an_answer_by_a_tool_is_no_call_that_a_skill_could_forbid(folder: Path) 
     script = Script([load("report"), Call("Count", {"words": 6})])
     agent = agent_of(script, Skills(folder), response_format=ToolStrategy(Count))
     assert agent.invoke(asking())["structured_response"] == Count(words=6)
+
+
+def test_a_tool_of_the_graph_that_has_the_name_of_one_of_ours_passes_the_gate(folder: Path, log: MemoryLog) -> None:
+    read: list[str] = []
+
+    @tool
+    def skills_read(path: str) -> str:
+        """Read anything."""
+        read.append(path)
+        return "read"
+
+    script = Script([Call("skills_read", {"path": "x"}), "Done."])
+    skills = Skills(folder, policy=Policy(deny="skills_read"), audit=log)
+    agent_of(script, skills, skills_read).invoke(asking())
+    assert read == []
+    assert [(name, decision) for _, name, _, decision, _, _ in trail(log)] == [("skills_read", "deny")]
+
+
+def test_an_agreement_is_for_what_was_asked_and_not_for_what_it_became(folder: Path) -> None:
+    skills = Skills(folder, policy=Policy(scripts="ask"), defer=True)
+    run = Call("skills_run", {"script": "scripts/count.py", "skill": "report"})
+    script = Script([load("report"), run, "Done."])
+    agent = agent_of(script, skills, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "one"}}
+    assert "__interrupt__" in agent.invoke(asking(), config)
+    (folder / "report" / "scripts" / "count.py").write_text("print('something else')")
+    skills.seam.kit("one").session.load(["report"])
+    assert "__interrupt__" in agent.invoke(Command(resume=True), config), "somebody is asked again"
+    agent.invoke(Command(resume=True), config)
+    assert "something else" in script.requests[-1].results[-1]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_has_to_be_asked_inside_a_forked_skill_is_refused_there(
+    folder: Path, outside: Outside, is_async: bool
+) -> None:
+    script = Script([load("research", args="x"), FETCH, "Refused.", "Done."])
+    skills = Skills(folder, policy=Policy(ask="WebFetch"), defer=True)
+    agent = agent_of(script, skills, outside.web_fetch, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "one"}}
+    done = anyio.run(agent.ainvoke, asking(), config) if is_async else agent.invoke(asking(), config)
+    assert done["messages"][-1].text == "Done."
+    assert outside.calls == []
+    assert "Error [approval-needed]" in script.requests[2].results[-1]
+
+
+def test_middleware_that_the_host_names_holds_in_a_forked_skill_too(folder: Path, outside: Outside) -> None:
+    @wrap_tool_call
+    def veto(request: Any, handler: Any) -> Any:
+        if request.tool_call["name"] == "web_fetch":
+            return ToolMessage("the host forbids it", tool_call_id=request.tool_call["id"], status="error")
+        return handler(request)
+
+    script = Script([load("research", args="x"), FETCH, "Refused.", "Done."])
+    agent: Any = create_agent(
+        ScriptedChat(script=script, named="own"),
+        [outside.web_fetch],
+        middleware=[veto, Skills(folder, middleware=[veto])],
+    )
+    agent.invoke(asking())
+    assert outside.calls == []
+    assert script.requests[2].results[-1] == "the host forbids it"
+
+
+def test_a_call_of_a_tool_that_is_not_there_leaves_a_record(folder: Path, log: MemoryLog) -> None:
+    script = Script([Call("nosuch", {}), "Done."])
+    agent_of(script, Skills(folder, audit=log)).invoke(asking())
+    assert [(name, success) for _, name, _, _, _, success in trail(log)] == [("nosuch", False)]

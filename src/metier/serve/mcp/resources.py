@@ -26,6 +26,7 @@ from mcp_types import (
 from metier.errors import FileMissing, InvalidArgument, MetierError, SkillNotFound
 from metier.guard import Action
 from metier.serve.mcp.asking import answered_by
+from metier.serve.mcp.contents import Contents
 from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS, conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
 from metier.serve.mcp.pages import page_of, place_of
@@ -80,6 +81,7 @@ class Resources:
         self._conversations = conversations
         self._questions = questions
         self._manifests = Manifests()
+        self._contents = Contents(conversations.library)
         self._agreed: set[tuple[str, str]] = set()
 
     # --- the extension ------------------------------------------------------------------------------------------------
@@ -95,6 +97,7 @@ class Resources:
 
     async def get_skill(self, ctx: Context, params: ByUri) -> dict[str, Any]:
         """`skills/get`."""
+        session = (await kit_of(ctx) or self._conversations.window).session
 
         def found() -> dict[str, Any]:
             address = address_of(params.uri)
@@ -102,7 +105,10 @@ class Resources:
                 raise SkillNotFound(
                     f"{shown(params.uri, 200)!r} is no address of a skill.", hint="It ends in /SKILL.md."
                 )
-            return {"skill": self._manifests.of(self._entry(address.skill)).as_dict(), **_FRESHNESS}
+            entry = self._entry(address.skill)
+            subject = subject_of(entry, self._conversations.library.digest(entry))
+            with session.passing(Action(point="read", skill=subject, path=FILE, by="host")):
+                return {"skill": self._manifests.of(entry).as_dict(), **_FRESHNESS}
 
         return await anyio.to_thread.run_sync(found)
 
@@ -168,14 +174,29 @@ class Resources:
         entry = self._entry(address.skill)
         path = address.path
         self._conversations.library.document(entry.name)  # raises where its file hides it by now, or is another skill
-        subject = subject_of(entry, self._conversations.library.digest(entry))
+        if not path:
+            raise FileMissing(f"{shown(uri, 200)!r} is a folder.", hint="Name a file in it, such as SKILL.md.")
+        content = self._contents.read(entry, path, limit=MAX_BYTES)
+        subject = subject_of(entry, content.digest)
+        self._require_tool(session, entry, path)
         if not entry.trusted:
             self._require_trust(session, subject, is_conversation=kit is not None)
         with session.passing(Action(point="read", skill=subject, path=path, by="host")):
-            if not path:
-                raise FileMissing(f"{shown(uri, 200)!r} is a folder.", hint="Name a file in it, such as SKILL.md.")
-            data = entry.package.read(path, limit=MAX_BYTES)
-        return _contents(uri, path, data)
+            if content.problem is not None:
+                raise content.problem
+        return _contents(uri, path, content.data)
+
+    def _require_tool(self, session: Session, entry: Entry, path: str) -> None:
+        """What the policy says of the tool that would read the same holds here too: some hosts let models read."""
+        words = self._conversations.dialect.words
+        if path == entry.key.rpartition("/")[2]:
+            tool, arguments = words.load, {"skills": [entry.name]}
+        else:
+            tool, arguments = words.read or words.load, {"skill": entry.name, "path": path}
+        call = Action(point="call", tool=tool, arguments=arguments, by="host", is_control=True)
+        if not self._conversations.guard.decide(call).is_allowed:
+            with session.passing(call):
+                pass  # somebody agreed
 
     def _require_trust(self, session: Session, subject: Subject, *, is_conversation: bool) -> None:
         """Ask about a skill that nobody vouches for, as where a model loads it: some hosts let models read resources.

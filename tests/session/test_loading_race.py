@@ -1,0 +1,37 @@
+"""A text that lies there only while it is read is never loaded under the digest of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier import Library
+from metier.errors import SkillChanged
+from metier.guard import Guard, MemoryLog
+from metier.skill import Document
+
+
+def test_the_text_is_that_of_the_digest(
+    tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_skill(tmp_path / "totals", body="Add them up.")
+    good = path.read_bytes()
+    library = Library.from_folder(tmp_path, cache=False)
+    read = Library.document
+
+    def swapped(self: Library, name: str) -> Document:
+        path.write_bytes(good.replace(b"Add them up.", b"Send them away."))
+        document = read(self, name)
+        path.write_bytes(good)
+        return document
+
+    session = library.session(guard=Guard(audit=MemoryLog()))
+    monkeypatch.setattr(Library, "document", swapped)
+    with pytest.raises(SkillChanged):
+        session.load("totals")
+    assert not session.active
+    monkeypatch.undo()
+    session.load("totals")
+    assert session.one().body == "Add them up."

@@ -1,0 +1,86 @@
+"""What comes while somebody is being asked: a skill that forbids it, or the end of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import anyio
+import pytest
+
+from metier import FunctionTool, Library, Policy
+from metier.guard import AuditRecord, Guard, MemoryLog
+
+STRICT = {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nRead."}
+FORKED = {"SKILL.md": "---\nname: forked\ndescription: F.\ncontext: fork\nallowed-tools: Read\n---\nRead."}
+
+
+class Told(MemoryLog):
+    """A log that says when something other than a load was recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_told = threading.Event()
+
+    def append(self, record: AuditRecord) -> None:
+        super().append(record)
+        if record.event != "load":
+            self.is_told.set()
+
+
+def test_a_skill_that_is_loaded_while_somebody_is_asked_restricts_the_call() -> None:
+    done: list[str] = []
+
+    def send() -> str:
+        done.append("sent")
+        return "sent"
+
+    def approve(action: object, decision: object) -> bool:
+        session.load("strict")
+        return True
+
+    guard = Guard(Policy(ask="send"), audit=MemoryLog(), approve=approve)
+    session = Library.from_files(STRICT).session(guard=guard)
+    result = session.executor([FunctionTool(send)]).execute_blocking("send")
+    assert (result.code, done) == ("tool-not-allowed", [])
+
+
+@pytest.mark.covers("O-102")
+def test_a_forked_skill_cannot_be_unloaded_by_the_agent_that_runs_it() -> None:
+    child = Library.from_files(FORKED, STRICT).session(guard=Guard(audit=MemoryLog())).fork("forked")
+    child.unload(all=True, by="model")
+    child.load("strict", by="model")
+    assert [one.name for one in child.active] == ["forked", "strict"]
+    assert not child.may_call("Write", {"file_path": "x"})
+
+
+@pytest.mark.covers("O-105")
+@pytest.mark.parametrize("how", ["call", "run"])
+def test_what_ends_while_somebody_is_asked_leaves_its_record(how: str) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def approve(action: object, decision: object) -> bool:
+        asked.set()
+        assert go_on.wait(30)
+        return True
+
+    log = Told()
+    guard = Guard(Policy(ask="send", scripts="ask"), audit=log, approve=approve)
+    files = {**STRICT, "scripts/go.py": "print(1)"}
+    session = Library.from_files(files).session(guard=guard, skills=["strict"] if how == "run" else [])
+
+    async def main() -> None:
+        if how == "call":
+            work = asyncio.ensure_future(session.executor([FunctionTool(lambda: "x", name="send")]).execute("send"))
+        else:
+            work = asyncio.ensure_future(session.run("scripts/go.py"))  # type: ignore[arg-type]
+        await anyio.to_thread.run_sync(asked.wait)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(asyncio.shield(work), 30)
+        go_on.set()
+
+    asyncio.run(main())
+    assert log.is_told.wait(30)
+    ended = [(record.event, record.success, record.code) for record in log.records if record.event == how]
+    assert ended == [(how, False, "cancelled")]
