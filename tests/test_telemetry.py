@@ -123,7 +123,7 @@ def test_a_tool_call_has_one_span_with_the_skill_on_it(telemetry: Telemetry, beg
     assert telemetry.says(span.name) == {
         "gen_ai.skill.name": "forms",
         "gen_ai.skill.description": "Fills forms.",
-        "gen_ai.skill.source.uri": "memory:skill-1/SKILL.md",
+        "gen_ai.skill.source.uri": "memory:forms/SKILL.md",
         "metier.skill.digest": session.active[0].digest,
         "metier.skill.layer": "project",
     }

@@ -20,6 +20,38 @@ from metier.tools import Executor, FunctionTool, ToolRegistry
 # --- libraries --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_skill_of_a_line_is_a_clean_one(on_disk: bool, tmp_path: Path) -> None:
+    made = library("greet: Says hello.", skill("bye"), into=tmp_path if on_disk else None)
+    assert [(entry.folder, entry.diagnostics) for entry in made] == [("bye", ()), ("greet", ())]
+
+
+def test_two_skills_of_one_name_are_both_there() -> None:
+    assert len(library("greet: One.", "greet: Two.").entries(all=True)) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "hint"),
+    [
+        ("allowed_tool", "Did you mean 'allowed_tools'?"),
+        ("Allowed_Tools", "Did you mean"),
+        ("zebra", "no field 'zebra'"),
+    ],
+)
+def test_a_field_that_no_skill_has_is_an_error_with_what_was_meant(field: str, hint: str) -> None:
+    with pytest.raises(InvalidArgument, match=hint) as caught:
+        skill("greet", **{field: "Read"})
+    assert "below metadata" in caught.value.hint
+
+
+def test_fields_are_written_as_a_skill_has_them() -> None:
+    made = library(skill("greet", when_to_use="Always.", disable_model_invocation=True, metadata={"zebra": "1"}))
+    assert made.get("greet").diagnostics == () or [note.code for note in made.get("greet").diagnostics] == [
+        "unknown-fields"
+    ]
+    assert made.get("greet").skill.when_to_use == "Always."
+
+
 def test_a_skill_is_a_name_a_description_or_all_of_its_files() -> None:
     made = library("greet", "bye: Says goodbye.", skill("forms", "Fill $ARGUMENTS.", files={"references/a.md": "A"}))
     assert [(entry.name, entry.description) for entry in made] == [
@@ -51,7 +83,7 @@ def test_a_library_may_be_written_to_a_folder_and_changed_there(tmp_path: Path) 
 
 def test_files_that_are_no_proper_skill_can_be_tried_too(tmp_path: Path) -> None:
     made = library({"SKILL.md": "no frontmatter, but text"}, into=tmp_path)
-    assert [entry.folder for entry in made.entries(all=True)] == ["skill-0"]
+    assert [entry.folder for entry in made.entries(all=True)] == ["skill-1"]
 
 
 def test_scripts_of_a_skill_in_memory_run(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ class _Endings:
             thread.join(max(0.0, last - time.monotonic()))
         if any(thread.is_alive() for thread in self._threads):
             log.warning(
-                "Not all telemetry was sent: no collector took it in %.0f seconds. Look at OTEL_EXPORTER_OTLP_ENDPOINT.",
+                "Not all telemetry was sent: no collector took it in %.0f s. Look at OTEL_EXPORTER_OTLP_ENDPOINT.",
                 LAST_SECONDS,
             )
 

@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier.errors import PartMissing
+from metier._parts import part_missing
 
 try:
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 except ImportError as error:
-    raise PartMissing(
-        f"A scripted model needs pydantic-ai: {error}.", hint="Install `metier[agent]`: pip install 'metier[agent]'."
-    ) from None
+    raise part_missing("Scripted models", "pydantic-ai-slim", error, extra="agent") from None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

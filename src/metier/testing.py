@@ -5,6 +5,7 @@ None of it talks to a network or waits for time to pass. `ScriptedModel` needs `
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier._scripted import Call, Request, ScriptedModel, Step
     from metier.guard import AuditRecord
+    from metier.library.layers import Layer
 
 __all__ = ["AuditProbe", "Call", "FakeClock", "Request", "ScriptedModel", "Step", "library", "skill"]
 
@@ -36,6 +38,8 @@ def skill(
 ) -> dict[str, str | bytes]:
     """The files of a skill: its SKILL.md with these fields (`allowed_tools` is `allowed-tools`), and others.
 
+    A field that no skill has raises `InvalidArgument`; what is yours goes below `metadata`.
+
     >>> print(skill("release", "Tag $ARGUMENTS.", allowed_tools="Read")["SKILL.md"].decode())
     ---
     name: release
@@ -48,33 +52,62 @@ def skill(
     """
     from metier.skill.writing import write_skill
 
-    written = {key.replace("_", "-"): value for key, value in fields.items()}
     described = {"name": name, "description": description or f"Does {name}."}
+    written = {_field(key): value for key, value in fields.items()}
     return {"SKILL.md": write_skill(described | written, body or f"Do {name}.")} | dict(files or {})
+
+
+def _field(key: str) -> str:
+    """What a field is called in a SKILL.md; a name that means nothing there would test nothing."""
+    from metier.skill.fields import FIELD_NAMES
+
+    known = {name.replace("-", "_"): name for name in FIELD_NAMES}
+    if key in known:
+        return known[key]
+    meant = difflib.get_close_matches(key[:100], known, n=1, cutoff=0.6)
+    raise InvalidArgument(
+        f"A skill has no field {key!r}.{f' Did you mean {meant[0]!r}?' if meant else ''}",
+        hint=f"Fields are {', '.join(known)}; put others below metadata.",
+    )
 
 
 def library(*skills: str | Mapping[str, str | bytes], into: Path | str | None = None, **options: Any) -> Library:
     """A library of skills in memory, each a text `name` or `name: description`, or the files that `skill` gives.
 
     With `into`, they are written to that folder, and the library reads them there: for tests that change files.
-    Other options are those of `Library.from_files` or `Library.from_folder`.
+    Other options are those of `Library.from_files` or `Library.from_folder`. Each lies in a folder of its own name.
 
     >>> [(entry.name, entry.description) for entry in library("greet: Says hello.", skill("release"))]
     [('greet', 'Says hello.'), ('release', 'Does release.')]
     """
     from metier import Library
 
-    packages = [_from_text(one) if isinstance(one, str) else one for one in skills]
+    packages: dict[str, Mapping[str, str | bytes]] = {}
+    for number, one in enumerate(skills, start=1):
+        files, otherwise = _from_text(one) if isinstance(one, str) else one, f"skill-{number}"
+        folder = _folder_of(files, otherwise)
+        packages[otherwise if folder in packages else folder] = files
     if into is None:
-        return Library.from_files(*packages, **options)
+        return _in_memory(packages, **options)
     os.makedirs(into, exist_ok=True)
-    for number, files in enumerate(packages):
-        folder = Path(into) / _folder_of(files, f"skill-{number}")
+    for folder, files in packages.items():
         for path, content in files.items():
-            file = folder / path
+            file = Path(into) / folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.encode() if isinstance(content, str) else content)
     return Library.from_folder(into, **({"cache": False} | options))
+
+
+def _in_memory(
+    packages: Mapping[str, Mapping[str, str | bytes]], *, layer: Layer = "project", name: str = "memory"
+) -> Library:
+    from metier import Library
+    from metier.library import Place
+    from metier.skill import MemoryPackage
+    from metier.source.memory import MemorySource
+
+    source = MemorySource({folder: MemoryPackage(files) for folder, files in packages.items()}, name=name)
+    return Library([Place(layer=layer, source=source)], cache=False)
 
 
 def _from_text(text: str) -> dict[str, str | bytes]:

@@ -249,3 +249,15 @@ def test_a_histogram_of_text_says_what_to_use_instead(tmp_path: Path) -> None:
     done = run("plot_csv.py", SAMPLE, "--kind", "hist", "--x", "region", "--out", tmp_path / "c")
     assert done.returncode == 2
     assert "use --kind bar" in done.stderr
+
+
+def test_the_sample_is_profiled_wherever_the_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("profile_csv.py", "--sample").stdout == run("profile_csv.py", SAMPLE).stdout
+
+
+@pytest.mark.parametrize("arguments", [[], [str(SAMPLE), "--sample"]])
+def test_a_file_or_the_sample_is_profiled_and_not_both(arguments: list[str]) -> None:
+    done = run("profile_csv.py", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name a file, or give --sample" in done.stderr

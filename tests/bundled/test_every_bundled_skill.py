@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from metier import Library
+
 BUNDLED = Path(__file__).parents[2] / "src/metier/bundled"
 SKILLS = sorted(path.parent for path in BUNDLED.glob("*/SKILL.md"))
 SCRIPTS = sorted(BUNDLED.glob("*/scripts/*.py"))
@@ -45,6 +47,13 @@ def test_nothing_else_is_taken_for_a_skill() -> None:
 @each_skill
 def test_the_frontmatter_uses_only_fields_of_the_specification(skill: Path) -> None:
     assert set(frontmatter(skill)) <= FIELDS
+
+
+@each_skill
+def test_nothing_is_to_be_said_about_it(skill: Path) -> None:
+    entry = Library.from_folder(skill).get(skill.name)
+    assert entry.diagnostics == ()
+    assert len(entry.skill.tags) == 4
 
 
 @each_skill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,10 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
         "deny  git log | sh",
         "5 audit records",
         "A stranger's script runs in a cage",
+        "Loaded csv-analyst",
+        "This is the test model",
+        "skills_load, skills_unload, skills_read, skills_run, skills_search",
+        '<skill_content name="log-triage"',
         "0 files read",
         "Next: metier list",
     ):
@@ -46,3 +51,15 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
     assert "\x1b" not in out
     assert list(tmp_path.iterdir()) == []
     assert list(own_home.iterdir()) == []
+
+
+def test_what_is_not_installed_is_said_and_the_demo_goes_on(
+    metier: Call, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("mcp", "pydantic_ai"):
+        monkeypatch.setitem(sys.modules, package, None)
+    code, out, err = metier("demo")
+    assert (code, err) == (0, "")
+    assert "pip install 'metier[agent]'" in out
+    assert "pip install 'metier[mcp]'" in out
+    assert "0 files read" in out

@@ -8,8 +8,9 @@ import threading
 import anyio
 import pytest
 
-from metier import FunctionTool, Library, Policy
+from metier import FunctionTool, Library, Place, Policy
 from metier.guard import AuditRecord, Guard, MemoryLog
+from metier.source import MemorySource
 
 STRICT = {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nRead."}
 FORKED = {"SKILL.md": "---\nname: forked\ndescription: F.\ncontext: fork\nallowed-tools: Read\n---\nRead."}
@@ -84,3 +85,21 @@ def test_what_ends_while_somebody_is_asked_leaves_its_record(how: str) -> None:
     assert log.is_told.wait(30)
     ended = [(record.event, record.success, record.code) for record in log.records if record.event == how]
     assert ended == [(how, False, "cancelled")]
+
+
+@pytest.mark.covers("O-105")
+def test_a_load_that_ends_while_somebody_is_asked_leaves_one_record() -> None:
+    class Gone(BaseException):
+        pass
+
+    def approve(action: object, decision: object) -> bool:
+        raise Gone
+
+    source = MemorySource({}, name="memory")
+    source.add(STRICT)
+    log = MemoryLog()
+    library = Library([Place(layer="project", source=source, trusted=False)], cache=False)
+    session = library.session(guard=Guard(Policy(untrusted="ask"), audit=log, approve=approve))
+    with pytest.raises(Gone):
+        session.load("strict", by="model")
+    assert [(record.event, record.decision, record.code) for record in log.records] == [("load", "deny", "cancelled")]

@@ -14,6 +14,7 @@ import anyio.to_thread
 from metier._log import logger
 from metier.agent.building import building_tools
 from metier.agent.forking import AgentSession
+from metier.agent.manifest import BUILDING, BUILT_IN
 from metier.agent.models import choose_model
 from metier.agent.streaming import streamed
 from metier.agent.team import lineage_name, root_lineage
@@ -45,11 +46,6 @@ if TYPE_CHECKING:
     from metier.session.events import View
 
 log = logger("metier.agent")
-
-BUILDING = ("write_skill", "validate_skill")
-"""The tools by which an agent writes skills."""
-BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
-"""The tools of Métier that an agent may name in `uses_tools`."""
 
 
 class Agent:

@@ -39,6 +39,7 @@ AGENT_FOLDERS = ("agents", ".metier/agents")
 SHIPPED = Path(__file__).parent / "shipped"
 """The agents that come with Métier."""
 _MOST_ENTRIES = 1_000
+_MISNAMED = "agent.yml"
 
 
 class Agents:
@@ -264,6 +265,14 @@ def _declared_by(path: str, layer: Layer) -> Iterator[Declared]:
     else:
         if manifest is not None:
             yield manifest
+        elif os.path.lexists(misnamed := os.path.join(path, _MISNAMED)):
+            yield AgentFailure(
+                id=os.path.basename(path),
+                reason="invalid",
+                message=f"{shown(misnamed, 300)} is not read: the file of an agent is called {MANIFEST_FILE}.",
+                hint=f"Rename it to {MANIFEST_FILE}.",
+                folder=path,
+            )
 
 
 def _untrusted_in(folder: str) -> Iterator[AgentFailure]:

@@ -37,6 +37,10 @@ MANIFEST_FILE = "agent.yaml"
 PROMPT_FILE = "prompt.jinja2"
 ALL_AGENTS = "agents"
 """In `uses_tools`: every agent with `integration_mode: tool`."""
+BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
+"""The tools of Métier that an agent may name in `uses_tools`."""
+BUILDING = ("write_skill", "validate_skill")
+"""The tools by which an agent writes skills."""
 MAX_BYTES = 64 * 1024
 """How large each of an agent's files may be."""
 MAX_TURNS = 20

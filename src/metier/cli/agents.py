@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.errors import AgentInvalid, MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
     import argparse
 
-    from metier.agent import Agent
+    from metier.agent import Agent, Agents, Manifest
     from metier.guard.approval import Approve
 
 DEFAULT = "orchestrator"
@@ -22,6 +25,8 @@ def run(options: argparse.Namespace) -> int:
     from metier.agent import Agents
 
     agents = Agents.discover(library_of(options))
+    problems = problems_of(agents)
+    code = int(bool(agents.failures or any(not isinstance(one, _HostTool) for one in problems.values())))
     if options.json:
         shape: dict[str, Any] = {
             "agents": [
@@ -34,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
                     "uses_tools": list(one.uses_tools),
                     "integration_mode": one.integration_mode,
                     "folder": one.folder,
+                    "problem": _shape(problems.get(one.id)),
                 }
                 for one in agents
             ],
@@ -43,26 +49,79 @@ def run(options: argparse.Namespace) -> int:
             ],
         }
         print_json(shape)
-        return int(bool(agents.failures))
+        return code
     style = Style(sys.stdout)
     rows = [(one.id, one.model or "", ", ".join(one.uses_skills), one.description) for one in agents]
     print(table(style, ("ID", "MODEL", "SKILLS", "DESCRIPTION"), rows, paint={0: style.strong}))
     print(f"{plural(len(agents), 'agent')}. `metier ask --agent ID TASK` asks one.")
-    for failure in agents.failures.values():
-        print(f"{style.bad('✗')} {Style.text(failure.message, 1_000)}")
-        print(f"  {style.dim('→ ' + Style.text(failure.hint, 1_000))}")
-    return int(bool(agents.failures))
+    for wrong in (*agents.failures.values(), *problems.values()):
+        mark = style.warn("!") if isinstance(wrong, _HostTool) else style.bad("✗")
+        print(f"{mark} {Style.text(wrong.message, 1_000)}")
+        print(f"  {style.dim('→ ' + Style.text(wrong.hint, 1_000))}")
+    return code
+
+
+class _HostTool(AgentInvalid):
+    """A tool that a program may well have, and this command does not."""
+
+
+def problems_of(agents: Agents) -> dict[str, MetierError]:
+    """What is wrong with agents that are declared well: skills or tools that are not here, a prompt that is wrong."""
+    found: dict[str, MetierError] = {}
+    for manifest in agents:
+        try:
+            _check(agents, manifest)
+        except MetierError as error:
+            found[manifest.id] = error
+    return found
+
+
+def _check(agents: Agents, manifest: Manifest) -> None:
+    from metier.agent.manifest import BUILDING, BUILT_IN
+
+    agents.instructions(manifest, workspace=os.getcwd())
+    known = (*BUILT_IN, *BUILDING)
+    missing = [name for name in agents.tools_for(manifest) if name not in known]
+    if missing:
+        meant = difflib.get_close_matches(missing[0], [*known, *(one.id for one in agents)], n=1, cutoff=0.7)
+        guess = f" Did you mean {meant[0]!r}?" if meant else ""
+        raise _HostTool(
+            f"Agent {manifest.id!r} uses tool {Style.text(missing[0])!r}, which is not here.{guess}",
+            hint="A program gives it with `Agent(..., tools=[...])`; `metier ask` and `metier chat` cannot run it.",
+        )
+
+
+def _shape(error: MetierError | None) -> dict[str, str] | None:
+    return None if error is None else {"code": error.code, "message": error.message, "hint": error.hint}
+
+
+def engine() -> tuple[type[Agent], type[Agents]]:
+    """What runs agents; raises `PartMissing` where it is not installed, or too old."""
+    from metier._parts import part_missing
+
+    try:
+        import pydantic_ai
+
+        from metier.agent import Agent, Agents
+    except ImportError as error:
+        raise part_missing("Agents", "pydantic-ai-slim", error, extra="agent") from None
+    # What a person sees here is what the agent says: pydantic-ai tells nothing of itself.
+    pydantic_ai.BANNER_ENABLED = False
+    return Agent, Agents
 
 
 def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
     """The agent that was asked for, on the model that was asked for; raises `ModelMissing` before it does anything."""
     from metier._exporting import configure_from_environment
-    from metier.agent import Agent, Agents
 
-    _have_the_terminal()
+    agent_type, agents_type = engine()
+    if options.workspace is not None and not os.path.isdir(options.workspace):
+        raise SourceUnavailable(
+            f"There is no folder {Style.text(options.workspace, 300)}.", hint="A workspace is a folder that exists."
+        )
     configure_from_environment()
-    agents = Agents.discover(library_of(options))
-    agent = Agent(
+    agents = agents_type.discover(library_of(options))
+    agent = agent_type(
         agents.get(options.agent or DEFAULT),
         agents,
         model=options.model,
@@ -71,10 +130,3 @@ def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
     )
     agent.model  # noqa: B018  # found out now, and not after the person has typed
     return agent
-
-
-def _have_the_terminal() -> None:
-    """What a person sees here is what the agent says: pydantic-ai tells nothing of itself."""
-    import pydantic_ai
-
-    pydantic_ai.BANNER_ENABLED = False

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
 from metier import Guard, Library, ToolResult
+from metier.cli.agents import engine
 from metier.cli.output import Style, table
 from metier.cli.screen import harmless
-from metier.errors import MetierError
+from metier.errors import MetierError, PartMissing
 from metier.guard import MemoryLog
 from metier.library import Place
 from metier.skill import shorten
@@ -49,6 +54,11 @@ tries("change its own skill", lambda: open(__file__, "a").close())
 tries("reach a service of this machine", lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])), 2).close())
 print("variables that it sees:", ", ".join(sorted(os.environ)))
 """
+_AGENT = """\
+description: Helps with files.
+instructions: Be brief.
+uses_tools: [Read]
+"""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -63,8 +73,10 @@ def run(options: argparse.Namespace) -> int:
         _found(style)
         _guarded(style, folder)
         _caged(style, folder / "caged")
+        _at_work(style, folder / "agents")
+        _served(style)
         _fast(style, folder / "many")
-    commands = [style.strong(command) for command in ("metier list", "metier session", "metier new my-skill")]
+    commands = [style.strong(command) for command in ("metier list", "metier chat", "metier new my-skill")]
     print(f"\nNext: {', '.join(commands)}.")
     return 0
 
@@ -184,8 +196,65 @@ def _caged(style: Style, folder: Path) -> None:
     )
 
 
+def _at_work(style: Style, folder: Path) -> None:
+    _title(style, 9, "An agent in a file finds and loads the skill that it needs")
+    print(f"agents/helper/agent.yaml:\n{textwrap.indent(_AGENT, '  ')}")
+    (folder / "helper").mkdir(parents=True)
+    (folder / "helper" / "agent.yaml").write_text(_AGENT)
+    try:
+        agent_type, agents_type = engine()
+    except PartMissing as error:
+        print(f"{error.message} {error.hint}")
+        return
+    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    agents = agents_type.from_folder(folder, library=library)
+    options = {"audit": MemoryLog(), "workspace": folder.parent}
+    agent = agent_type(agents.get("helper"), agents, model="test", **options)
+    task = "Which columns does this spreadsheet export have?"
+    print(f'$ metier ask "{task}" --agent helper --model test')
+
+    async def main() -> None:
+        async with contextlib.aclosing(agent.stream(task)) as events:
+            async for event in events:
+                if event.kind in ("loaded", "unloaded"):
+                    print(style.dim(f"  {event.message}"))
+                elif event.kind == "answer":
+                    print(shorten(event.message, 300))
+
+    anyio.run(main)
+
+
+def _served(style: Style) -> None:
+    _title(style, 10, "The same skills over MCP, as a client sees them")
+    try:
+        import mcp
+
+        from metier.serve.mcp import SkillServer
+    except (ImportError, PartMissing):
+        print("This needs the server's part: pip install 'metier[mcp]'")
+        return
+    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    server = SkillServer(library, audit=MemoryLog())
+
+    async def main() -> None:
+        async with mcp.Client(server.protocol) as client:
+            print("tools:  ", ", ".join(tool.name for tool in (await client.list_tools()).tools))
+            print("prompts:", ", ".join(prompt.name for prompt in (await client.list_prompts()).prompts))
+            result = await client.call_tool("skills_load", {"skills": ["log-triage"]})
+            text = next((part.text for part in result.content if part.type == "text"), "")
+            print(f"skills_load log-triage: {shorten(' '.join(text.split()), 160)}")
+
+    try:
+        anyio.run(main)
+    finally:
+        server.close()
+    print(
+        f"{style.strong('metier mcp --install claude-code')} has a client start it; cursor, vscode, codex, gemini too."
+    )
+
+
 def _fast(style: Style, folder: Path) -> None:
-    _title(style, 9, "A thousand skills")
+    _title(style, 11, "A thousand skills")
     for number in range(1_000):
         skill = folder / f"skill-{number}"
         skill.mkdir(parents=True)

@@ -98,8 +98,11 @@ class Answers:
 
 
 @contextlib.contextmanager
-def asking(approve: Approve) -> Iterator[None]:
-    """Whoever is asked meanwhile, in this task and the threads it starts, where the guard itself has nobody to ask."""
+def asking(approve: Approve | None) -> Iterator[None]:
+    """Whoever is asked meanwhile, in this task and the threads it starts, where the guard itself has nobody to ask.
+
+    With None it is nobody, whoever was to be asked before.
+    """
     token = _asking.set(approve)
     try:
         yield

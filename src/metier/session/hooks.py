@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError
-from metier.guard import Action, canonical_tool
+from metier.guard import Action, canonical_tool, refused
 from metier.run import Job, Limits, job_environment, skill_variables
 from metier.session.cage import close_with
 from metier.session.durations import milliseconds
@@ -135,6 +135,8 @@ class HookRunner:
         passage = self._session.guard.enter(action, actor)
         if not passage.decision.is_allowed:
             passage.close()
+            if passage.decision.code == "approval-pending":
+                raise refused(passage.decision)
             return None
         try:
             outcome = self._carry_out(active, command, passage, action, told, hook)

@@ -38,6 +38,7 @@ class Loading:
         self._by = by
         self._arguments = arguments
         self._wanted: dict[str, Subject] = {}
+        self._entered: set[str] = set()
         self._passages: list[tuple[Passage, Subject]] = []
         self._hooked: list[ActiveSkill] = []
 
@@ -138,6 +139,8 @@ class Loading:
         session = self._session
         session.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
         subject = subject_of(entry, session.library.digest(entry))
+        # From here on the guard records what becomes of it.
+        self._entered.add(subject.name)
         passage = session.guard.enter(Action(point="load", skill=subject, by=self._by), session.actor)
         self._passages.append((passage, subject))
         passage.require()
@@ -208,7 +211,8 @@ class Loading:
 
     def _injected(self, document: Document, active: ActiveSkill) -> str | Sequence[Segment]:
         """The body with what its commands print, where policy lets them run; a record for each of them."""
-        if next(find_commands(document.body), None) is None:
+        wanted = [command for marker in find_commands(document.body) for command in marker.commands]
+        if not wanted:
             return document.body
         session = self._session
 
@@ -217,11 +221,21 @@ class Loading:
             decision = session.decide_call("Bash", {"command": words}, active.ceiling)
             return None if decision.is_allowed else decision.reason
 
-        action = Action(point="inject", skill=active.subject, by="host", isolated=session.cage.isolates(active))
+        action = Action(
+            point="inject",
+            skill=active.subject,
+            # Whoever is asked sees what would be run.
+            arguments={"commands": wanted},
+            by="host",
+            isolated=session.cage.isolates(active),
+        )
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
         decision = session.guard.settle(action)
         if not isinstance(active.entry.package, FolderPackage):
             decision = _NOT_HERE
+        if decision.code == "approval-pending":
+            # Nothing is loaded while somebody is being asked: the load is made again with the answer.
+            raise refused(decision)
         rules = document.skill.allowed_tools
         with contextlib.ExitStack() as used:
             root = used.enter_context(session.copies.of(active)) if decision.is_allowed else active.root
@@ -266,9 +280,8 @@ class Loading:
                 session.hook_runner.after_unload(active, session.actor)
                 session.copies.forget(active.digest)
         finally:
-            entered = {subject.name for _, subject in self._passages}
             for subject in dict.fromkeys(self._wanted.values()):
-                if subject.name not in entered:
+                if subject.name not in self._entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)
                     passage = Passage(session.guard.keep, action, session.actor, session.guard.decide(action))

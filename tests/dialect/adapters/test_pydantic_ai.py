@@ -394,3 +394,24 @@ def test_tools_that_the_host_renames_are_still_ours(folder: Path, log: MemoryLog
         ("load", "letters"),
         ("call", "skills_load"),
     ]
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_skill_whose_commands_somebody_is_asked_about_is_not_active_before_they_agree(
+    folder: Path, outside: Outside, write_skill: Callable[..., Path], agrees: bool
+) -> None:
+    write_skill(folder / "inj", body="Now: !`echo hi`", more="allowed-tools: Read Bash(echo:*)\n")
+    script = Script([load("inj"), FETCH, "Done."])
+    agent = deferring(folder, script, outside, policy=Policy(injection="ask", unsandboxed="allow"))
+
+    async def main() -> None:
+        first: Any = await agent.run("Begin.", conversation_id="one")
+        assert isinstance(first.output, DeferredToolRequests)
+        assert "echo hi" in str(first.output.metadata)
+        [call] = first.output.approvals
+        answer = DeferredToolResults(approvals={call.tool_call_id: True if agrees else ToolDenied("No.")})
+        await agent.run(message_history=first.all_messages(), deferred_tool_results=answer, conversation_id="one")
+
+    anyio.run(main)
+    assert bool(outside.calls) is not agrees
+    assert ("Now: hi" in str(script.requests[1].results)) is agrees

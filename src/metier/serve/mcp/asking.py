@@ -7,14 +7,15 @@ is there, and an answer counts for the question whose id that decision has, and 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
+import hmac
 import json
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -44,26 +45,33 @@ FORM: dict[str, Any] = {
 }
 MAX_ROUNDS = 8
 """How often one request may ask; a call that has more to ask is refused."""
-MAX_OPEN = 1_000
+MAX_ANSWERED = 100_000
+"""Answers that are remembered, so that none counts twice; with more than that within minutes, no other counts."""
 SECONDS = 600.0
+_MAX_STATE = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Asked(NamedTuple):
     """Questions that a client was sent, and what was answered in the same request before."""
 
+    id: str
     about: str
-    questions: Mapping[str, str]
+    questions: dict[str, str]
     """The ids of the questions, by what the client calls them."""
-    given: Mapping[str, bool]
+    given: dict[str, bool]
     until: float
 
 
 class Questions:
-    """What clients were asked and have not answered yet. Each may be answered once, and for some minutes."""
+    """What clients are asked. Each question may be answered once, and for some minutes.
+
+    What a client was asked is not kept here but with the client, sealed: so nobody can have the questions of others
+    forgotten by being asked many.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._asked: OrderedDict[str, _Asked] = OrderedDict()
+        self._seal = secrets.token_bytes(32)
+        self._answered: OrderedDict[str, float] = OrderedDict()
         self._clock = clock
 
     async def settle(
@@ -98,27 +106,49 @@ class Questions:
         return await attempt(None)
 
     def _later(self, about: object, open_: list[Question], given: Mapping[str, bool]) -> InputRequiredResult:
-        state = secrets.token_urlsafe(24)
         questions = {f"approve-{number}": question for number, question in enumerate(open_, 1)}
-        self._asked[state] = _Asked(
+        asked = _Asked(
+            id=secrets.token_urlsafe(24),
             about=_digest(about),
             questions={name: question.id for name, question in questions.items()},
             given=dict(given),
             until=self._clock() + SECONDS,
         )
-        while len(self._asked) > MAX_OPEN:
-            self._asked.popitem(last=False)
         requests = {name: ElicitRequest(params=_form(question)) for name, question in questions.items()}
-        return InputRequiredResult(input_requests=dict(requests), request_state=state)
+        return InputRequiredResult(input_requests=dict(requests), request_state=self._sealed(asked))
 
     def _answers(self, request: InputResponseRequestParams, about: object) -> dict[str, bool]:
         """What a request answers; nothing where it answers no question that was asked about the same."""
-        asked = self._asked.pop(request.request_state or "", None)
-        if asked is None or asked.about != _digest(about) or asked.until < self._clock():
+        asked = self._opened(request.request_state or "")
+        if asked is None or asked.about != _digest(about) or not self._counts(asked):
             return {}
         responses = request.input_responses or {}
         found = {id_: _is_yes(responses[name]) for name, id_ in asked.questions.items() if name in responses}
         return {**asked.given, **found}
+
+    def _counts(self, asked: _Asked) -> bool:
+        """Whether an answer comes in time, and for the first time."""
+        now = self._clock()
+        while self._answered and next(iter(self._answered.values())) < now:
+            self._answered.popitem(last=False)
+        if asked.until < now or asked.id in self._answered or len(self._answered) >= MAX_ANSWERED:
+            return False
+        self._answered[asked.id] = now + SECONDS
+        return True
+
+    def _sealed(self, asked: _Asked) -> str:
+        body = base64.urlsafe_b64encode(json.dumps(asked).encode())
+        return f"{body.decode()}.{self._mark(body)}"
+
+    def _opened(self, state: str) -> _Asked | None:
+        """What was sealed here; None for anything else."""
+        body, _, mark = state.rpartition(".")
+        if len(state) > _MAX_STATE or not state.isascii() or not hmac.compare_digest(mark, self._mark(body.encode())):
+            return None
+        return _Asked(*json.loads(base64.urlsafe_b64decode(body)))
+
+    def _mark(self, body: bytes) -> str:
+        return hmac.new(self._seal, body, hashlib.sha256).hexdigest()
 
 
 def answered_by(answers: Answers | None) -> contextlib.AbstractContextManager[None]:

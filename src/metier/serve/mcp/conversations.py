@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
     from metier import Session
     from metier.dialect import Skills
     from metier.library import Entry
+    from metier.session import Sessions
 
 MAX_CONVERSATIONS = 4_096
-"""How many there are at once of those whose names were given out, and how many sessions a transport has open."""
-QUIET_SECONDS = 600.0
-"""How long nobody must have used a conversation before it ends for a new one."""
-_MAX_OVER = 100_000
+"""How many of each kind are at hand at once; those that were used longest ago are put away until they are needed."""
+_MAX_KEYS = 100_000
 _KEY_BYTES = 24
 
 
@@ -35,9 +33,8 @@ _KEY_BYTES = 24
 class Beginning:
     """A conversation that has just begun."""
 
+    key: str
     kit: Kit
-    key: str = ""
-    """What finds it again; empty for one that nobody will."""
     goes_on: bool = False
     """Whether anybody is told its key; otherwise it ends at once."""
 
@@ -58,13 +55,7 @@ class Conversations:
     """
 
     def __init__(
-        self,
-        skills: Skills,
-        *,
-        builtin: Sequence[str] = (),
-        most: int = MAX_CONVERSATIONS,
-        clock: Callable[[], float] = time.monotonic,
-        **options: Any,
+        self, skills: Skills, *, builtin: Sequence[str] = (), most: int = MAX_CONVERSATIONS, **options: Any
     ) -> None:
         """`options` are those of every session."""
         if options.get("delivery", "result") != "result":
@@ -75,122 +66,60 @@ class Conversations:
         self.library, self.guard, self.dialect = skills.library, skills.guard, skills.dialect
         self._builtin = tuple(builtin)
         self._options = options
-        self._most = most
-        self._clock = clock
-        self._named = self.library.sessions(guard=self.guard, most=most, clock=clock, **options)
-        self._kits: OrderedDict[str, tuple[Kit, float]] = OrderedDict()
-        # A transport has at most that many open. One that its client left open and silent for long may end here before
-        # it does there; one that is in use does not, however many others come and go.
-        self._lined = self.library.sessions(guard=self.guard, most=2 * most, clock=clock, **options)
-        self._lines: dict[str, Kit] = {}
-        self._over: OrderedDict[str, None] = OrderedDict()
-        self._lock = threading.RLock()
+        self._named, self._lines = (
+            # What a skill restricts must not end because others begin many conversations.
+            _Kits(self.library.sessions(guard=self.guard, most=most, remembers=True, **options), self._kit, most)
+            for _ in range(2)
+        )
         self.window = self.alone()
         """What is shown before anything is loaded: nothing is ever loaded into its session."""
         if self._builtin:
             _ = self.window.executor  # a name that is wrong is an error now, not at the first request
 
-    # --- those whose key is given out -------------------------------------------------------------------------------
-
     def begin(self) -> tuple[str, Kit]:
-        """A new conversation, and the key that finds it again.
-
-        It takes the place of the one that was used longest ago where there are too many; raises where even that one is
-        in use, so that nobody can end the conversations of others by beginning new ones.
-        """
-        with self._lock:
-            self._require_room()
-            key, kit = secrets.token_urlsafe(_KEY_BYTES), self._kit(self._named.begin())
-            self._kits[key] = (kit, self._clock())
-        return key, kit
-
-    def _require_room(self) -> None:
-        while self._kits:
-            key, (kit, used) = next(iter(self._kits.items()))
-            if not kit.session.is_closed:
-                if len(self._named) < self._most or used <= self._clock() - QUIET_SECONDS:
-                    return
-                raise coded(
-                    InvalidArgument(
-                        f"There are {self._most:,} conversations already, and all are in use.",
-                        hint="Go on with one that was begun, or try again in some minutes.",
-                    ),
-                    "busy",
-                )
-            del self._kits[key]
+        """A new conversation, and the key that finds it again."""
+        key = secrets.token_urlsafe(_KEY_BYTES)
+        return key, self._named.begin(key)
 
     @contextlib.asynccontextmanager
-    async def beginning(self, *, may_go_on: bool = True) -> AsyncIterator[Beginning]:
-        """A new conversation, which ends with the block unless it may go on and is said to."""
-        if may_go_on:
-            key, kit = await anyio.to_thread.run_sync(self.begin)
-            begun = Beginning(key=key, kit=kit)
-        else:
-            begun = Beginning(kit=await anyio.to_thread.run_sync(self.alone))
+    async def beginning(self) -> AsyncIterator[Beginning]:
+        """A new conversation, which ends with the block unless it is said to go on."""
+        key, kit = await anyio.to_thread.run_sync(self.begin)
+        begun = Beginning(key=key, kit=kit)
         try:
             yield begun
         finally:
-            if not (begun.key and begun.goes_on):
+            if not begun.goes_on:
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(self._end_beginning, begun)
-
-    def _end_beginning(self, begun: Beginning) -> None:
-        with self._lock:
-            self._kits.pop(begun.key, None)
-        self._named.end(begun.kit.session.id)
-        begun.kit.session.close()
+                    await anyio.to_thread.run_sync(self._named.end, key)
 
     def get(self, key: str) -> Kit:
         """The conversation of a key; raises `SessionNotFound` for a key that was not given out, or has ended."""
-        with self._lock:
-            kit, _ = self._kits.get(key, (None, 0.0))
-            try:
-                if kit is not None:
-                    self._named.get(kit.session.id)  # it is in use
-                    self._kits[key] = (kit, self._clock())
-                    self._kits.move_to_end(key)
-                    return kit
-            except SessionNotFound:
-                del self._kits[key]
-        raise SessionNotFound(
-            "There is no such conversation, or it has ended.",
-            hint="Load a skill without naming a conversation: the result names a new one.",
-        )
-
-    # --- those of a line to a client ----------------------------------------------------------------------------------
+        kit = self._named.get(key)
+        if kit is None:
+            raise SessionNotFound(
+                "There is no such conversation, or it has ended.",
+                hint="Load a skill without naming a conversation: the result names a new one.",
+            )
+        return kit
 
     def of(self, key: str) -> Kit:
         """The conversation of a key that a transport vouches for; begun when it is first asked for.
 
-        Raises `SessionNotFound` where it has ended: whoever goes on with it must know that nothing is loaded any more.
+        Raises `SessionNotFound` where it has ended: whoever goes on must know that nothing is loaded any more.
         """
-        with self._lock:
-            kit = self._lines.get(key)
-            if kit is None and key not in self._over:
-                kit = self._lines[key] = self._kit(self._lined.begin())
-            try:
-                if kit is not None:
-                    self._lined.get(kit.session.id)
-                    return kit
-            except SessionNotFound:
-                self.end(key)
-        raise SessionNotFound("This session has ended.", hint="Begin a new one.")
+        kit = self._lines.get(key, begins=True)
+        if kit is None:
+            raise SessionNotFound("This session has ended.", hint="Begin a new one.")
+        return kit
 
     def is_over(self, key: str) -> bool:
-        """Whether the conversation of a line has ended."""
-        kit = self._lines.get(key)
-        return key in self._over or (kit is not None and kit.session.is_closed)
+        """Whether the conversation of a line was there and has ended."""
+        return self._lines.is_over(key)
 
     def end(self, key: str) -> None:
         """End the conversation of a line: what it has loaded is unloaded."""
-        with self._lock:
-            kit = self._lines.pop(key, None)
-            if kit is None:
-                return
-            self._over[key] = None
-            while len(self._over) > _MAX_OVER:
-                self._over.popitem(last=False)
-        self._lined.end(kit.session.id)
+        self._lines.end(key)
 
     def alone(self) -> Kit:
         """A conversation that nobody finds again; whoever asked for it closes its session."""
@@ -198,11 +127,8 @@ class Conversations:
 
     def close(self) -> None:
         """End them all."""
-        for key in list(self._lines):
-            self.end(key)
-        for key in list(self._kits):
-            kit, _ = self._kits.pop(key)
-            self._named.end(kit.session.id)
+        self._named.close()
+        self._lines.close()
         self.window.session.close()
 
     def _kit(self, session: Session) -> Kit:
@@ -231,3 +157,63 @@ class Conversations:
             return self.guard.is_blocked(entry.name, self.library.digest(entry))
         except MetierError:
             return True  # what cannot be read might be what is blocked
+
+
+class _Kits:
+    """Kits by key, each with a session that is kept, or put away and resumed when it is used again."""
+
+    def __init__(self, sessions: Sessions[Session], make: Callable[[Session], Kit], most: int) -> None:
+        self._sessions, self._make, self._most = sessions, make, most
+        self._ids: OrderedDict[str, str] = OrderedDict()
+        """The session of each key."""
+        self._over: OrderedDict[str, None] = OrderedDict()
+        """Keys of what has ended: a request that is under way must not begin it anew."""
+        self._kits: dict[str, Kit] = {}
+        self._lock = threading.RLock()
+
+    def begin(self, key: str) -> Kit:
+        with self._lock:
+            session = self._sessions.begin()
+            while len(self._ids) >= _MAX_KEYS:
+                self.end(next(iter(self._ids)))
+            self._ids[key] = session.id
+            return self._made(key, session)
+
+    def get(self, key: str, *, begins: bool = False) -> Kit | None:
+        """The kit of a key, which is in use again; None for one that has ended, or was never there."""
+        with self._lock:
+            id_ = self._ids.get(key)
+            if id_ is None:
+                return self.begin(key) if begins and key not in self._over else None
+            self._ids.move_to_end(key)
+            try:
+                session = self._sessions.get(id_)
+            except SessionNotFound:
+                self.end(key)
+                return None
+            kit = self._kits.get(key)
+            return kit if kit is not None and kit.session is session else self._made(key, session)
+
+    def is_over(self, key: str) -> bool:
+        return key in self._over
+
+    def end(self, key: str) -> None:
+        with self._lock:
+            id_ = self._ids.pop(key, None)
+            if id_ is None:
+                return
+            self._over[key] = None
+            while len(self._over) > _MAX_KEYS:
+                self._over.popitem(last=False)
+            self._kits.pop(key, None)
+            self._sessions.end(id_)
+
+    def close(self) -> None:
+        for key in list(self._ids):
+            self.end(key)
+
+    def _made(self, key: str, session: Session) -> Kit:
+        kit = self._kits[key] = self._make(session)
+        if len(self._kits) > 2 * self._most:
+            self._kits = {one: kept for one, kept in self._kits.items() if not kept.session.is_closed}
+        return kit

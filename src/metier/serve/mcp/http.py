@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import os
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.responses import JSONResponse
 
 from metier.errors import InvalidArgument, PartMissing, SourceUnavailable
@@ -39,10 +41,12 @@ def app_of(
     token: str | None,
     allowed_hosts: Sequence[str] | None,
     on_end: Callable[[str], object],
+    is_over: Callable[[str], bool],
 ) -> Starlette:
     """The app. Requests may be for this machine and `allowed_hosts`; `*` is every host, where there is a token.
 
-    `on_end` is told the id of a session of the older protocols that its client has ended.
+    `on_end` is told the id of a session of the older protocols that its client has ended. A client whose session
+    `is_over` is told so, and begins a new one.
     """
     _check_token(token)
     app = protocol.streamable_http_app(
@@ -51,7 +55,8 @@ def app_of(
         max_sessions=MAX_CONVERSATIONS,
         transport_security=_security(token, allowed_hosts or ()),
     )
-    app.add_middleware(_Ending, on_end=on_end)
+    app.add_middleware(_Ending, on_end=on_end, is_over=is_over)
+    app.add_middleware(_Stopping)
     if token is not None:
         app.add_middleware(_Bearer, token=token)
     return app
@@ -110,27 +115,66 @@ class _Bearer:
 
 
 class _Ending:
-    """Ends the conversation of a client that says it is done."""
+    """Ends the conversation of a client that says it is done, and tells others when theirs is over."""
 
-    def __init__(self, app: ASGIApp, on_end: Callable[[str], object]) -> None:
+    def __init__(self, app: ASGIApp, on_end: Callable[[str], object], is_over: Callable[[str], bool]) -> None:
         self._app = app
-        self._on_end = on_end
+        self._on_end, self._is_over = on_end, is_over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "DELETE":
+        ids = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"mcp-session-id"]
+        if scope["type"] != "http" or not ids:
             await self._app(scope, receive, send)
-            return
-        answered: list[int] = []
+        elif scope["method"] == "DELETE":
+            answered = _Answered(send)
+            await self._app(scope, receive, answered)
+            if answered.status and answered.status < 300:
+                await anyio.to_thread.run_sync(self._on_end, ids[0])
+        elif self._is_over(ids[0]):
+            await _error(404, "Session not found")(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
-        async def noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                answered.append(message["status"])
-            await send(message)
 
-        await self._app(scope, receive, noting)
-        ids = [value.decode("latin-1") for name, value in scope["headers"] if name == b"mcp-session-id"]
-        if ids and answered and answered[0] < 300:
-            await anyio.to_thread.run_sync(self._on_end, ids[0])
+class _Stopping:
+    """Tells clients whose requests are under way that the server stops, where it still can."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answered = _Answered(send)
+        try:
+            await self._app(scope, receive, answered)
+        except asyncio.CancelledError:
+            # Only a server that stops ends requests so; it takes anything else but an answer for a failure.
+            if scope["type"] != "http":
+                raise
+            if not answered.status:
+                await _error(503, "The server is stopping")(scope, receive, send)
+            elif not answered.is_whole:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Answered:
+    """Passes an answer on, and knows how far it is."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+        self.is_whole = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "http.response.body":
+            self.is_whole = not message.get("more_body", False)
+        await self._send(message)
+
+
+def _error(status: int, message: str) -> JSONResponse:
+    error = {"code": INVALID_REQUEST if status == 404 else INTERNAL_ERROR, "message": message}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status)
 
 
 async def serve(

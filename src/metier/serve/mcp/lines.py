@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
-from anyio import CapacityLimiter
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from metier.errors import SessionNotFound
+from metier.errors import InvalidArgument
+from metier.serve.mcp.turns import Turns
+from metier.serve.mcp.uris import address_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
@@ -23,7 +27,8 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 
 MAX_SUBSCRIPTIONS = 1_000
 MAX_PEERS = 4_096
-MAX_RUNNING = 64
+MAX_LISTENED = 8 * 1024 * 1024
+"""Characters of all that clients want to be told of: what they ask for is kept for as long as they listen."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +37,11 @@ class Peer:
 
     session: ServerSession
     subscriptions: set[str] = field(default_factory=set)
+
+    @property
+    def characters(self) -> int:
+        """How much there is to be kept for it."""
+        return sum(map(len, self.subscriptions))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,8 +55,10 @@ class Line:
     """By conversation."""
     key: str = ""
     """The conversation of a connection; empty on HTTP, where there are many, or none."""
-    running: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_RUNNING))
-    """What runs at once; others wait for their turn."""
+    turns: Turns = field(default_factory=Turns)
+    """Who may run scripts now."""
+    listened: int = 0
+    """The characters of what streams that are open listen for."""
 
     def peer(self, ctx: Context) -> Peer:
         """The client of a request that came after a handshake; the one known longest is forgotten for a new one."""
@@ -56,6 +68,27 @@ class Line:
                 del self.peers[next(iter(self.peers))]
             self.peers[key] = Peer(session=ctx.session)
         return self.peers[key]
+
+    def require_few(self, uris: Sequence[str], *, beside: int = 0) -> None:
+        """Raise where URIs are none of files of skills, or are too many beside those that are listened for already."""
+        if len(uris) + beside > MAX_SUBSCRIPTIONS:
+            raise InvalidArgument("There are too many subscriptions.", hint=f"At most {MAX_SUBSCRIPTIONS:,} are kept.")
+        for uri in uris:
+            address_of(uri)
+        kept = self.listened + sum(peer.characters for peer in self.peers.values())
+        if kept + sum(map(len, uris)) > MAX_LISTENED:
+            raise InvalidArgument("Clients listen for too much already.", hint="Listen for less, or try again later.")
+
+    @contextlib.contextmanager
+    def listening(self, uris: Sequence[str]) -> Iterator[None]:
+        """While a stream is open on which a client is told of URIs."""
+        self.require_few(uris)
+        characters = sum(map(len, uris))
+        self.listened += characters
+        try:
+            yield
+        finally:
+            self.listened -= characters
 
     def close(self) -> None:
         """End what belongs to this connection alone."""
@@ -91,7 +124,5 @@ async def kit_of(ctx: Context) -> Kit | None:
     if key is None:
         return None
     conversations: Conversations = ctx.lifespan_context.conversations
-    try:
-        return conversations.get(key)
-    except SessionNotFound:
-        return await anyio.to_thread.run_sync(conversations.of, key)
+    # In a thread: one that was put away is read again.
+    return await anyio.to_thread.run_sync(conversations.of, key)

@@ -23,11 +23,11 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from metier.errors import FileMissing, InvalidArgument, MetierError, SkillNotFound
+from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
 from metier.serve.mcp.asking import answered_by
 from metier.serve.mcp.contents import Contents
-from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS, conversation_of, kit_of
+from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.uris import address_of, uri_of
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from metier.serve.mcp.conversations import Conversations
     from metier.serve.mcp.lines import Context, Line
 
-    Contents: TypeAlias = TextResourceContents | BlobResourceContents
+    Served: TypeAlias = TextResourceContents | BlobResourceContents
 
 EXTENSION = "io.modelcontextprotocol/skills"
 FOLDER = "inode/directory"
@@ -168,7 +168,7 @@ class Resources:
 
         return await self._questions.settle(ctx, params, [conversation_of(ctx), params.uri], attempt)
 
-    def _read(self, kit: Kit | None, uri: str) -> Contents:
+    def _read(self, kit: Kit | None, uri: str) -> Served:
         session = (kit or self._conversations.window).session
         address = address_of(uri)
         entry = self._entry(address.skill)
@@ -190,10 +190,10 @@ class Resources:
         """What the policy says of the tool that would read the same holds here too: some hosts let models read."""
         words = self._conversations.dialect.words
         if path == entry.key.rpartition("/")[2]:
-            tool, arguments = words.load, {"skills": [entry.name]}
+            call = Action(point="call", tool=words.load, arguments={"skills": [entry.name]}, by="host", is_control=True)
         else:
-            tool, arguments = words.read or words.load, {"skill": entry.name, "path": path}
-        call = Action(point="call", tool=tool, arguments=arguments, by="host", is_control=True)
+            given = {"skill": entry.name, "path": path}
+            call = Action(point="call", tool=words.read or words.load, arguments=given, by="host", is_control=True)
         if not self._conversations.guard.decide(call).is_allowed:
             with session.passing(call):
                 pass  # somebody agreed
@@ -217,9 +217,9 @@ class Resources:
         await anyio.to_thread.run_sync(self._entry, address_of(params.uri).skill)
         line: Line = ctx.lifespan_context
         peer = line.peer(ctx)
-        if len(peer.subscriptions) >= MAX_SUBSCRIPTIONS:
-            raise InvalidArgument("There are too many subscriptions.", hint=f"At most {MAX_SUBSCRIPTIONS:,} are kept.")
-        peer.subscriptions.add(params.uri)
+        if params.uri not in peer.subscriptions:
+            line.require_few([params.uri], beside=len(peer.subscriptions))
+            peer.subscriptions.add(params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -269,7 +269,7 @@ def _children(entry: Entry, folder: str) -> dict[str, Resource]:
     return found
 
 
-def _contents(uri: str, path: str, data: bytes) -> Contents:
+def _contents(uri: str, path: str, data: bytes) -> Served:
     if b"\0" not in data:
         try:
             return TextResourceContents(uri=uri, mime_type=_mime_type(path), text=data.decode())

@@ -112,7 +112,13 @@ class SkillServer:
         """
         from metier.serve.mcp.http import app_of
 
-        return app_of(self._made(self._line), token=token, allowed_hosts=allowed_hosts, on_end=self._ended)
+        return app_of(
+            self._made(self._line),
+            token=token,
+            allowed_hosts=allowed_hosts,
+            on_end=self._ended,
+            is_over=self._conversations.is_over,
+        )
 
     async def run_http(
         self,
@@ -240,4 +246,5 @@ class _Server(Server[Line]):
 
 async def _listen(ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
     line: Line = ctx.lifespan_context
-    return await line.listen(ctx, params)
+    with line.listening(params.notifications.resource_subscriptions or ()):
+        return await line.listen(ctx, params)

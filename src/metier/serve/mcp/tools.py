@@ -14,6 +14,8 @@ from metier.errors import InvalidArgument, MetierError
 from metier.serve.mcp.asking import answered_by
 from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
+from metier.serve.mcp.turns import Busy
+from metier.tools import ToolResult
 from metier.tools.results import failure_of
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from metier.serve.mcp.conversations import Conversations
     from metier.serve.mcp.lines import Context, Line
     from metier.tools import Tool as AnyTool
-    from metier.tools import ToolResult
 
 CONVERSATION = {
     "type": "string",
@@ -36,6 +37,7 @@ CONVERSATION = {
 READ_ONLY = frozenset(["skills_read", "skills_search", "list_skills", "read_skill_resource", "Read", "Glob", "Grep"])
 _SKILL_ARGUMENTS = ("skill", "skill_name", "skill_id")
 _MAX_KEY = 200
+_LATER = "Try again when others have ended."
 _NO_CONVERSATION = InvalidArgument(
     "This tool works inside of a conversation, and none was named.",
     hint="Load a skill; the result names the conversation to pass on.",
@@ -68,7 +70,8 @@ class Tools:
                 return _result(failure_of(params.name, error))
             if kit is None:
                 return await self._alone(ctx, params.name, arguments, answers)
-            return _result(await _executed(ctx, kit, params.name, arguments, answers))
+            turn = key if isinstance(key, str) else conversation_of(ctx) or ""
+            return _result(await _executed(ctx, kit, params.name, arguments, answers, turn))
 
         return await self._questions.settle(ctx, params, about, attempt)
 
@@ -107,7 +110,7 @@ def _definition(tool: AnyTool, stateless: bool) -> Tool:
 
 
 async def _executed(
-    ctx: Context, kit: Kit, name: str, arguments: Mapping[str, Any], answers: Answers | None
+    ctx: Context, kit: Kit, name: str, arguments: Mapping[str, Any], answers: Answers | None, turn: str = ""
 ) -> ToolResult:
     # The client keeps the history and says nothing when it drops some of it, so content is always sent whole.
     kit.session.history_was_cut()
@@ -115,8 +118,11 @@ async def _executed(
     if tool is None or "exec" not in getattr(tool, "tags", ()):
         return await kit.execute(name, dict(arguments), answers=answers)
     line: Line = ctx.lifespan_context
-    async with line.running:
-        return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
+    try:
+        async with line.turns.of(turn):
+            return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
+    except Busy:
+        return ToolResult.failure("busy", "Too many scripts are running, so this one was not started.", hint=_LATER)
 
 
 def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | None:

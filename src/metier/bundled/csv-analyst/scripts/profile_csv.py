@@ -304,7 +304,8 @@ def main() -> int:
         "exit codes: 0 profiled; 1 empty, or --strict and a warning; 2 the file cannot be used",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", type=Path, help="the CSV file")
+    parser.add_argument("file", type=Path, nargs="?", help="the CSV file")
+    parser.add_argument("--sample", action="store_true", help="profile the sample that comes with this skill")
     parser.add_argument("--column", action="append", help="only this column (may be repeated)")
     parser.add_argument("--limit", type=int, default=0, help="read only the first N data rows")
     parser.add_argument("--top", type=int, default=5, help="most frequent values to show")
@@ -315,6 +316,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.limit < 0 or options.top < 1:
         parser.error("--limit and --top take positive numbers")
+    if (options.file is None) != options.sample:
+        parser.error("name a file, or give --sample")
+    options.file = options.file or Path(__file__).resolve().parents[1] / "assets/sample-sales.csv"
     with open_table(options.file, options.delimiter, options.header) as table:
         found = profile(table, options.column, options.limit, options.top)
     out = {"file": options.file.name} | found

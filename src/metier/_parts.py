@@ -1,0 +1,46 @@
+"""Optional parts that are missing or too old: which versions are needed, and what installs them."""
+
+from __future__ import annotations
+
+from metier.errors import PartMissing
+
+
+def part_missing(what: str, package: str, error: ImportError, *, extra: str = "", needs: str = "") -> PartMissing:
+    """The error for an import that failed: says which version is here, and which is needed.
+
+    What is needed is what our own `extra` asks for, or `needs` for packages that come with none.
+
+    >>> error = part_missing("Skills for it", "no-such-framework", ImportError("x"), needs=">=1.4,<2")
+    >>> print(f"{error.message}\\n{error.hint}")
+    Skills for it need no-such-framework>=1.4,<2, which is not installed.
+    pip install 'no-such-framework>=1.4,<2'
+    """
+    from importlib import metadata
+
+    wanted = f"{package}{needs or _asked_for(package, extra)}"
+    hint = f"pip install '{f'metier[{extra}]' if extra else wanted}'"
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return PartMissing(f"{what} need {wanted}, which is not installed.", hint=hint, package=package)
+    return PartMissing(
+        f"{what} need {wanted}; {package} {version} is installed, and does not have it all: {error}.",
+        hint=hint,
+        package=package,
+        version=version,
+    )
+
+
+def _asked_for(package: str, extra: str) -> str:
+    """The versions of a package that our own extra asks for; empty where nothing is known of it."""
+    import re
+    from importlib import metadata
+
+    try:
+        lines = metadata.requires("metier") or []
+    except metadata.PackageNotFoundError:
+        return ""
+    found = re.compile(rf"{re.escape(package)}\s*([<>=!~][^;]*?)\s*;.*extra\s*==\s*['\"]{re.escape(extra)}['\"]")
+    matches = (found.fullmatch(line.strip()) for line in lines)
+    # The lower bound first, as people write it.
+    return next((",".join(sorted(match[1].split(","), reverse=True)) for match in matches if match), "")
