@@ -1,7 +1,7 @@
 """An agent of Microsoft's Agent Framework with skills.
 
 python examples/agent_framework_agent.py                   # a client that follows a script, no key needed
-python examples/agent_framework_agent.py --model gpt-6-sol # needs agent-framework-openai
+python examples/agent_framework_agent.py --model gpt-5 # needs agent-framework-openai
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An agent of the OpenAI Agents SDK with skills.
 
 python examples/openai_agents_agent.py                     # a model that follows a script, no key needed
-python examples/openai_agents_agent.py --model gpt-6-sol
+python examples/openai_agents_agent.py --model gpt-5
 """
 
 from __future__ import annotations

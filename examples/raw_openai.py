@@ -1,7 +1,7 @@
 """Skills with OpenAI's own client: chat completions, and a loop of one's own.
 
 python examples/raw_openai.py                              # answers from a script, no key needed
-python examples/raw_openai.py --model gpt-6-sol
+python examples/raw_openai.py --model gpt-5
 """
 
 from __future__ import annotations

@@ -40,16 +40,14 @@ def test_two_skills_of_one_name_are_both_there() -> None:
 )
 def test_a_field_that_no_skill_has_is_an_error_with_what_was_meant(field: str, hint: str) -> None:
     with pytest.raises(InvalidArgument, match=hint) as caught:
-        skill("greet", **{field: "Read"})
+        skill("greet", **{field: "Read"})  # type: ignore[arg-type]
     assert "below metadata" in caught.value.hint
 
 
 def test_fields_are_written_as_a_skill_has_them() -> None:
     made = library(skill("greet", when_to_use="Always.", disable_model_invocation=True, metadata={"zebra": "1"}))
-    assert made.get("greet").diagnostics == () or [note.code for note in made.get("greet").diagnostics] == [
-        "unknown-fields"
-    ]
-    assert made.get("greet").skill.when_to_use == "Always."
+    greet = made.get("greet").skill
+    assert (greet.when_to_use, greet.disable_model_invocation, greet.metadata["zebra"]) == ("Always.", True, "1")
 
 
 def test_a_skill_is_a_name_a_description_or_all_of_its_files() -> None:

@@ -1,16 +1,29 @@
-"""Three ways to call the command: in this process, as a process of its own, and in a terminal."""
+"""Three ways to call the command: in this process, in this process in a terminal, and as a process of its own."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from metier.cli import main
+from metier.cli.parser import make_parser
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_parser() -> Iterator[None]:
+    """The parser for the whole command is made once: it is a part of what a call costs, and always the same."""
+    module = sys.modules["metier.cli.main"]  # the name `main` of the package is the function
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(module, "make_parser", functools.cache(make_parser))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +81,8 @@ def process(command: list[str]) -> Callable[..., subprocess.CompletedProcess[byt
 
 
 @pytest.fixture
-def terminal(command: list[str]) -> Callable[..., tuple[int, str]]:
-    """Runs the command in a real terminal of some width; returns its exit code and what the terminal received."""
+def terminal() -> Callable[..., tuple[int, str]]:
+    """Calls the command in a real terminal of some width; returns its exit code and what the terminal received."""
     if sys.platform == "win32":
         pytest.skip("there are no pseudo-terminals here")
     import fcntl
@@ -80,25 +93,32 @@ def terminal(command: list[str]) -> Callable[..., tuple[int, str]]:
     def run(*arguments: str | Path, columns: int = 80, env: Mapping[str, str] | None = None) -> tuple[int, str]:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        child = subprocess.Popen(
-            [*command, *map(str, arguments)],
-            env={**os.environ, **(env or {})},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        received = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65_536)
-            except OSError:  # Linux says so when the other end is closed
-                break
-            if not chunk:
-                break
-            received += chunk
-        os.close(ours)
-        return child.wait(timeout=60), received.decode(errors="surrogateescape")
+        received: list[bytes] = []
+
+        def receive() -> None:
+            with contextlib.suppress(OSError):  # Linux says so when the other end is closed
+                while chunk := os.read(ours, 65_536):
+                    received.append(chunk)
+
+        reader = threading.Thread(target=receive)
+        reader.start()
+        try:
+            with (
+                pytest.MonkeyPatch.context() as patch,
+                open(theirs, encoding="utf-8", closefd=False) as stdin,
+                open(theirs, "w", encoding="utf-8", closefd=False) as stdout,
+                open(theirs, "w", encoding="utf-8", closefd=False) as stderr,
+            ):
+                for variable, value in (env or {}).items():
+                    patch.setenv(variable, value)
+                for name, stream in {"stdin": stdin, "stdout": stdout, "stderr": stderr}.items():
+                    patch.setattr(sys, name, stream)
+                    patch.setattr(sys, f"__{name}__", stream)
+                code = main([str(argument) for argument in arguments])
+        finally:
+            os.close(theirs)
+            reader.join(60)
+            os.close(ours)
+        return code, b"".join(received).decode(errors="surrogateescape")
 
     return run

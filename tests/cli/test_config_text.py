@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 
 import pytest
 
@@ -51,6 +52,41 @@ def test_lines_end_as_they_did() -> None:
     assert changed.count("\n") == changed.count("\r\n")
     assert '\r\n\t"mcpServers": {\r\n\t\t"metier"' in changed
     assert '"a": "ü"' in changed
+
+
+def test_lines_that_end_differently_stay_so() -> None:
+    text = '{\r\n "a": 1,\n "b": 2 // c\n}\n'
+    changed = with_entry_in_json(text, "mcpServers", "metier", ENTRY)
+    assert changed.startswith('{\r\n "a": 1,\n "b": 2, // c\n "mcpServers": {\n')
+    assert changed.count("\r") == 1
+    toml = 'a = 1\r\nb = 2\n[mcp_servers.metier]\ncommand = "old"\n'
+    changed = with_entry_in_toml(toml, "mcp_servers", "metier", ENTRY)
+    assert changed.startswith("a = 1\r\nb = 2\n")
+    assert changed.count("\r") == 1
+    assert with_entry_in_toml("a = 1\r\n", "mcp_servers", "metier", ENTRY).count("\r\n") == 5
+
+
+def test_comments_in_an_entry_of_ours_stay() -> None:
+    text = '{"mcpServers": {"metier": {\n  // why\n  "command": "old", // this one\n  "args": ["mcp"] /* all */\n}}}'
+    changed = with_entry_in_json(text, "mcpServers", "metier", {**ENTRY, "type": "stdio"})
+    for comment in ("// why", "// this one", "/* all */"):
+        assert comment in changed
+    assert '"command": "metier", // this one' in changed
+    toml = '[mcp_servers.metier]\ncommand = "old#1"  # why\nargs = ["mcp"]\n'
+    assert with_entry_in_toml(toml, "mcp_servers", "metier", ENTRY) == toml.replace("old#1", "metier")
+
+
+def test_a_file_of_comments_keeps_them() -> None:
+    assert with_entry_in_json("// hello", "mcpServers", "metier", ENTRY).startswith('// hello\n{\n  "mcpServers"')
+    assert with_entry_in_json("/* a */\n", "mcpServers", "metier", ENTRY).startswith('/* a */\n{\n  "mcpServers"')
+
+
+@pytest.mark.parametrize("change", [with_entry_in_json, with_entry_in_toml])
+def test_an_entry_of_somebody_else_is_refused(change: Callable[..., str]) -> None:
+    text = {with_entry_in_json: '{"s": {"x": {"url": "y"}}}', with_entry_in_toml: '[s.x]\nurl = "y"\n'}[change]
+    with pytest.raises(FileRefused) as caught:
+        change(text, "s", "x", ENTRY, is_ours=lambda entry: "url" not in entry)
+    assert "--name" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -228,3 +228,24 @@ def test_the_reference_names_every_key_of_the_json(metier: Call, write_skill: Wr
     _, shape = report(metier, "--skills", tmp_path)
     keys = {*shape, *shape["places"][0], *shape["runners"][0], *shape["runners"][0]["enforces"]}
     assert [key for key in keys if not re.search(rf'[`"]{key}[`"]', described)] == []
+
+
+def test_agents_that_cannot_work_are_counted_and_where_to_look_is_said(
+    metier: Call, write_skill: Write, tmp_path: Path, own_home: Path
+) -> None:
+    write_skill(tmp_path / "alpha")
+    _, shape = report(metier, "--skills", tmp_path)
+    assert shape["agents"] == {"usable": 3, "failing": []}
+    for name, text in (("clerk", "uses_skills: [beta]"), ("cook", "limits: many"), ("host", "uses_tools: [oven]")):
+        folder = own_home / ".metier" / "agents" / name
+        folder.mkdir(parents=True)
+        (folder / "agent.yaml").write_text(text)
+    code, shape = report(metier, "--skills", tmp_path)
+    assert (code, shape["agents"]) == (0, {"usable": 4, "failing": ["clerk", "cook"]})
+    assert any("`metier agents` says why" in step for step in shape["next"])
+    assert "4 agents to ask, 2 with problems." in metier("--skills", tmp_path, "doctor")[1]
+
+
+def test_the_skills_that_come_with_it_are_clean(metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert report(metier)[1]["diagnostics"] == {}

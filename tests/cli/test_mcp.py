@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -165,7 +166,7 @@ def served(command: list[str], skills: Path) -> Iterator[Callable[..., tuple[str
     """Starts the server on HTTP, and has it ended with the test."""
     with contextlib.ExitStack() as ending:
 
-        def start(*arguments: str, **env: str) -> tuple[str, subprocess.Popen[str]]:
+        def start(*arguments: str, says: str = "", **env: str) -> tuple[str, subprocess.Popen[str]]:
             process = subprocess.Popen(
                 [*command, "mcp", "--skills", str(skills), "--http", *arguments],
                 env={**os.environ, **env},
@@ -180,6 +181,7 @@ def served(command: list[str], skills: Path) -> Iterator[Callable[..., tuple[str
             said = process.stderr.readline()
             found = re.search(r"http://\S+/mcp", said)
             assert found is not None, said + process.stderr.read()
+            assert says in said
             return found[0], process
 
         yield start
@@ -210,6 +212,72 @@ def test_http_asks_for_the_token_and_ends_well(served: Callable[..., tuple[str, 
     process.terminate()
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize("token", ["", " "])
+def test_a_token_that_came_out_empty_is_an_error(
+    metier: Call, skills: Path, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METIER_TOKEN", token)
+    code, out, err = metier("mcp", "--skills", skills, "--http", "127.0.0.1:0")
+    assert (code, out) == (2, "")
+    assert "token is empty" in err
+
+
+@needs_signals
+def test_who_may_use_it_is_said_and_what_clients_send_cannot_act_on_the_terminal(
+    served: Callable[..., tuple[str, subprocess.Popen[str]]],
+) -> None:
+    url, process = served("127.0.0.1:0", says="everybody on this machine")
+    assert posted(url, Origin="http://e\x1b[2Jvil") == 403
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert "Origin" in err
+    assert "\x1b" not in err
+    served("127.0.0.1:0", says="whoever has the token", METIER_TOKEN="secret")
+
+
+@needs_signals
+def test_a_call_that_is_under_way_when_it_ends_is_told_so(
+    served: Callable[..., tuple[str, subprocess.Popen[str]]], skills: Path, tmp_path: Path
+) -> None:
+    (skills / "deploy/scripts/slow.sh").write_text(f"echo yes > '{tmp_path}/started'; sleep 60\n")
+    url, process = served("127.0.0.1:0", "--workspace", str(tmp_path))
+    statuses: list[int] = []
+    thread = threading.Thread(target=lambda: statuses.append(called(url, "scripts/slow.sh")))
+    thread.start()
+    until(lambda: (tmp_path / "started").exists())
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    thread.join(30)
+    assert process.returncode == 0
+    assert "Traceback" not in err
+    assert statuses in ([200], [503])
+
+
+def called(url: str, script: str) -> int:
+    """The status that a call of a client of 2026-07-28 is answered with."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "skills_run", "arguments": {"skill": "deploy", "script": script}, "_meta": meta}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "MCP-Method": "tools/call",
+        "MCP-Name": "skills_run",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    request = urllib.request.Request(url, json.dumps(message).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            answer.read()
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
 
 
 @needs_signals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from metier.cli import mcp_clients
+from metier.cli.config_text import with_entry_in_json
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -29,7 +33,7 @@ USER = {
     "gemini": ".gemini/settings.json",
 }
 SECTION = {"vscode": "servers", "codex": "mcp_servers"}
-IN_FOLDER = ["--workspace", "${workspaceFolder}"]
+IN_FOLDER = ["--workspace=${workspaceFolder}"]
 
 
 @pytest.fixture
@@ -128,12 +132,12 @@ def test_the_other_options_are_written_down(metier: Call, project: Path, tmp_pat
     more = ("--scripts", "ask", "--deny", "Bash(curl:*)", "--agent", "builder", "--name", "house")
     assert metier("mcp", *options, *more, "--install", "cursor")[0] == 0
     assert server(project / ".cursor/mcp.json", "cursor", "house")["args"] == [
-        *("mcp", "--skills", "${workspaceFolder}/skills", "--skills", str(tmp_path / "elsewhere")),
-        *("--workspace", "${workspaceFolder}", "--dialect", "tool", "--deny", "Bash(curl:*)", "--scripts", "ask"),
-        *("--agent", "builder"),
+        *("mcp", "--skills=${workspaceFolder}/skills", f"--skills={tmp_path / 'elsewhere'}"),
+        *("--workspace=${workspaceFolder}", "--dialect=tool", "--deny=Bash(curl:*)", "--scripts=ask"),
+        "--agent=builder",
     ]
     assert metier("mcp", *options, "--install", "gemini")[0] == 0
-    assert server(project / ".gemini/settings.json", "gemini")["args"][1:3] == ["--skills", "./skills"]
+    assert server(project / ".gemini/settings.json", "gemini")["args"][1] == "--skills=./skills"
     assert metier("mcp", *options, "--install", "gemini", "--user")[0] == 0
 
 
@@ -156,6 +160,118 @@ def test_nothing_is_written_outside_of_a_project(metier: Call, project: Path, tm
         code, _, err = metier("mcp", "--install", client)
         assert (code, "\nhint: " in err) == (1, True)
     assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize("client", PROJECT)
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"type": "http", "url": "https://example.org", "headers": {"Authorization": "secret"}},
+        {"command": "npx", "args": ["server"], "env": {"TOKEN": "secret"}},
+        {"url": "http://127.0.0.1:8321/mcp", "command": "metier", "args": ["mcp"]},
+        {"httpUrl": "http://127.0.0.1:8321/mcp"},
+        {"command": "metier"},
+        {},
+        "text",
+    ],
+)
+def test_a_server_that_was_not_written_here_is_left_alone(
+    metier: Call, project: Path, client: str, there: dict[str, Any] | str
+) -> None:
+    file = project / PROJECT[client]
+    file.parent.mkdir(exist_ok=True)
+    if file.suffix == ".toml" and isinstance(there, str):
+        file.write_text(f"[mcp_servers]\nmetier = {json.dumps(there)}\n")
+    elif file.suffix == ".toml" and isinstance(there, dict):
+        given = {word: value for word, value in there.items() if not isinstance(value, dict)}
+        lines = [f"{word} = {json.dumps(value)}\n" for word, value in given.items()]
+        file.write_text("[mcp_servers.metier]\n" + "".join(lines))
+    else:
+        file.write_text(json.dumps({SECTION.get(client, "mcpServers"): {"metier": there}}))
+    before = file.read_bytes()
+    code, _, err = metier("mcp", "--install", client)
+    assert code == 1
+    assert "another server 'metier'" in err
+    assert "--name" in err
+    assert file.read_bytes() == before
+
+
+def test_a_server_that_was_written_here_is_brought_up_to_date_and_keeps_what_was_added(
+    metier: Call, project: Path
+) -> None:
+    metier("mcp", "--install", "claude-code")
+    file = project / ".mcp.json"
+    entry = {"type": "stdio", "command": "/old/bin/metier.exe", "args": ["mcp", "--budget=9"], "env": {"A": "1"}}
+    file.write_text(json.dumps({"mcpServers": {"metier": entry}}))
+    assert metier("mcp", "--install", "claude-code", "--scripts", "ask")[0] == 0
+    assert server(file, "claude-code") == {**entry, "command": "metier", "args": ["mcp", "--scripts=ask"]}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_several_at_once_lose_nothing(command: list[str], project: Path) -> None:
+    names = [f"s{number}" for number in range(6)]
+    running = [
+        subprocess.Popen([*command, "mcp", "--install", "claude-code", "--name", name], stdout=subprocess.DEVNULL)
+        for name in names
+    ]
+    assert [one.wait(timeout=60) for one in running] == [0] * 6
+    assert sorted(json.loads((project / ".mcp.json").read_text())["mcpServers"]) == names
+
+
+def test_what_another_program_writes_meanwhile_is_not_lost(
+    metier: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, change, changes = project / ".mcp.json", with_entry_in_json, 0
+
+    def meanwhile(*given: Any, **named: Any) -> str:
+        nonlocal changes
+        changes += 1
+        if changes <= 2:
+            file.write_text(json.dumps({"state": changes}))
+        return change(*given, **named)
+
+    monkeypatch.setattr(mcp_clients, "with_entry_in_json", meanwhile)
+    assert metier("mcp", "--install", "claude-code")[0] == 0
+    assert json.loads(file.read_text()).keys() == {"state", "mcpServers"}
+
+    changes = -1_000
+    code, _, err = metier("mcp", "--install", "claude-code", "--name", "other")
+    assert (code, "all the time" in err) == (1, True)
+
+
+@pytest.mark.parametrize("client", ["codex", "claude-code"])
+def test_a_rehearsal_makes_no_folder(
+    metier: Call, project: Path, tmp_path: Path, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path / "new"))
+    code, out, _ = metier("mcp", "--install", client, "--user", "--dry-run")
+    assert (code, "metier" in out) == (0, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_values_that_begin_with_a_hyphen_survive(metier: Call, project: Path) -> None:
+    assert metier("mcp", "--install", "gemini", "--deny=-x", "--agent=-y")[0] == 0
+    assert server(project / ".gemini/settings.json", "gemini")["args"] == ["mcp", "--deny=-x", "--agent=-y"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--skills", "a${HOME}"),
+        ("--workspace", "a${HOME}"),
+        ("--deny", "${input:x}"),
+        ("--agent", "${x}"),
+        ("--skills", "nosuch"),
+        ("--workspace", "/no/such/folder"),
+    ],
+)
+def test_what_would_not_be_what_was_named_is_refused(metier: Call, project: Path, arguments: tuple[str, ...]) -> None:
+    Path("a${HOME}").mkdir()
+    for client in ("cursor", "claude-code"):
+        code, _, err = metier("mcp", "--install", client, *arguments)
+        assert (code, "\nhint: " in err) == (2, True)
+        assert not (project / PROJECT[client]).exists()
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pytest
 
 from metier import Guard, Library, Policy
-from metier.errors import FileRefused, SkillNotFound
+from metier.errors import FileRefused, SkillNotFound, SourceUnavailable
 from metier.guard import MemoryLog
 from metier.hub import Synced, sync_to
+from metier.hub.record import Record
 from metier.hub.target import Target
-from metier.library.copied import COPIES_FILE
+from metier.library.copied import COPIES_FILE, copied_into
+from metier.skill import FolderPackage
 
 Write = Callable[..., Path]
 
@@ -285,34 +289,160 @@ def test_a_copy_that_became_a_link_is_a_conflict(skills: Path, here: Path, write
         "[]",
         "{}",
         '{"skills": []}',
-        '{"skills": {"../../etc": {"digest": "sha256:", "written": "x"}}}',
         json.dumps({"skills": {"../x": {"digest": "sha256:" + "0" * 64, "written": "sha256:" + "0" * 64}}}),
-        json.dumps({"skills": {"x": {"digest": "sha256:" + "0" * 64}}}),
+        json.dumps({"skills": {"x" * 5_000: {}, "": {}, ".git": {}}}),
         "[" * 100_000,
     ],
 )
-def test_a_list_of_copies_that_cannot_be_read_stops_everything(skills: Path, text: str) -> None:
+def test_whatever_the_list_beside_the_copies_says_it_is_put_right(skills: Path, text: str) -> None:
     Path("out").mkdir()
     Path("out", COPIES_FILE).write_text(text)
-    with pytest.raises(FileRefused) as caught:
+    assert set(became(sync_to(library(skills), "out")).values()) == {"added"}
+    assert copied_into("out") == {"deploy", "review"}
+
+
+def test_a_list_that_cannot_be_written_is_an_error(skills: Path) -> None:
+    Path("out", COPIES_FILE).mkdir(parents=True)
+    with pytest.raises(SourceUnavailable) as caught:
         sync_to(library(skills), "out")
-    assert COPIES_FILE in caught.value.message
-    assert os.listdir("out") == [COPIES_FILE]
+    assert caught.value.hint
 
 
-def test_a_list_that_claims_what_others_wrote_removes_nothing(skills: Path, write_skill: Write) -> None:
-    write_skill(Path("out/mine"))
-    claimed = {"mine": {"digest": "sha256:" + "0" * 64, "written": "sha256:" + "0" * 64}}
-    Path("out", COPIES_FILE).write_text(json.dumps({"version": 1, "skills": claimed}))
-    assert became(sync_to(library(skills), "out"))["mine"] == "conflict"
-    assert Path("out/mine/SKILL.md").exists()
+def claim(name: str, folder: Path, digest: str) -> None:
+    """Write a list that says that sync wrote a folder as it is, and from a skill of a digest."""
+    written = FolderPackage(folder / name).digest()
+    kept = {"version": 1, "skills": {name: {"digest": digest, "written": written}}}
+    (folder / COPIES_FILE).write_text(json.dumps(kept))
 
 
-def test_what_a_run_that_was_cut_short_left_is_cleared_away(skills: Path) -> None:
-    sync_to(library(skills), "out")
-    Path("out/.metier-sync-0123456789abcdef/half").mkdir(parents=True)
-    sync_to(library(skills), "out")
+def test_a_list_that_comes_with_a_repository_does_not_vouch_for_what_lies_there(
+    skills: Path, write_skill: Write
+) -> None:
+    write_skill(Path("out/deploy"), body="Hostile.")
+    claim("deploy", Path("out"), library(skills).digest("deploy"))
+    done = sync_to(library(skills), "out")
+    assert (became(done), done.is_fine) == ({"deploy": "conflict", "review": "added"}, False)
+
+
+def test_a_list_that_comes_with_a_repository_removes_and_replaces_nothing(skills: Path, write_skill: Write) -> None:
+    for name in ("mine", "deploy"):
+        write_skill(Path("out", name), body="Mine.")
+        claim(name, Path("out"), "sha256:" + "0" * 64)
+        done = became(sync_to(library(skills), "out", dry_run=True)), became(sync_to(library(skills), "out"))
+        assert [one["deploy"] for one in done] == ["added", "added"] if name == "mine" else ["conflict", "conflict"]
+        assert "Mine." in Path("out", name, "SKILL.md").read_text()
+        rmtree("out")
+
+
+def test_what_is_what_would_be_written_is_owned_from_then_on(skills: Path, write_skill: Write) -> None:
+    copytree(skills, "out")
+    assert set(became(sync_to(library(skills), "out")).values()) == {"unchanged"}
+    write_skill(skills / "deploy", body="Do it better.")
+    (skills / "review/SKILL.md").unlink()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "removed"}
+
+
+def killed(library_: Library, patched: pytest.MonkeyPatch) -> None:
+    """A run that does nothing any more once something has been interrupted, as if it were killed."""
+
+    def gone(*_: object, **__: object) -> None:
+        pass
+
+    patched.setattr(Record, "close", gone)
+    patched.setattr(Target, "_list_copies", gone)
+    patched.setattr("metier.hub.target.remove_tree", gone)
+    with contextlib.suppress(KeyboardInterrupt):
+        sync_to(library_, "out")
+
+
+@pytest.mark.parametrize("moment", ["Target._write", "os.rename"])
+def test_a_run_that_is_killed_leaves_nothing_that_the_next_one_does_not_know(
+    skills: Path, write_skill: Write, moment: str
+) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    sync_to(library(skills), "out", only=["deploy"])
+    write_skill(skills / "deploy", body="Do it better.")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"metier.hub.target.{moment}", die)
+        killed(library(skills), patched)
+    write_skill(skills / "deploy", body="Do it best.")
+    assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "added"}
     assert sorted(os.listdir("out")) == [COPIES_FILE, "deploy", "review"]
+
+
+def test_a_run_that_is_killed_at_the_end_owns_what_it_wrote(skills: Path, write_skill: Write) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        killed(library(skills), patched)
+    write_skill(skills / "deploy", body="Do it better.")
+    (skills / "review/SKILL.md").unlink()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "removed"}
+
+
+def test_what_looks_like_a_leftover_of_ours_and_is_not_stays(skills: Path) -> None:
+    Path("out/.metier-sync-0123456789abcdef").mkdir(parents=True)
+    Path("out/.metier-sync-0123456789abcdef/precious").write_text("mine")
+    sync_to(library(skills), "out")
+    assert Path("out/.metier-sync-0123456789abcdef/precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_what_somebody_changed_while_it_was_put_aside_is_never_removed(
+    skills: Path, write_skill: Write, is_taken: bool
+) -> None:
+    sync_to(library(skills), "out")
+    write_skill(skills / "deploy", body="Do it better.")
+    digest = Target.digest
+
+    def meanwhile(target: Target, name: str) -> str | None:
+        if name.startswith(".metier-sync-"):
+            Path("out", name, "notes.md").write_text("my notes")
+            if is_taken:
+                write_skill(Path("out/deploy"), body="Anew.")
+            else:
+                raise KeyboardInterrupt  # killed, with the folder still aside
+        return digest(target, name)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Target, "digest", meanwhile)
+        if is_taken:
+            assert became(sync_to(library(skills), "out"))["deploy"] == "conflict"
+        else:
+            patched.setattr("metier.hub.target.os.rename", only_once(os.rename))
+            killed(library(skills), patched)
+    for _ in range(2):
+        done = {step.skill: step for step in sync_to(library(skills), "out").steps}
+        assert done["deploy"].done == "conflict"
+    (notes,) = Path("out").rglob("notes.md")
+    assert notes.read_text() == "my notes"
+    assert (notes.parent.name == "deploy") is not is_taken
+    if is_taken:
+        assert str(notes.parent) in done["deploy"].reason
+
+
+def only_once(call: Callable[..., None]) -> Callable[..., None]:
+    """A function that works the first time."""
+    done: list[object] = []
+
+    def limited(*given: object, **named: object) -> None:
+        if done:
+            raise KeyboardInterrupt
+        done.append(given)
+        call(*given, **named)
+
+    return limited
+
+
+def test_a_record_that_cannot_be_written_is_an_error_before_anything_is(
+    skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("file").write_text("")
+    monkeypatch.setenv("METIER_CONFIG", "file")
+    with pytest.raises(SourceUnavailable) as caught:
+        sync_to(library(skills), "out")
+    assert "METIER_CONFIG" in caught.value.hint
+    assert not Path("out/deploy").exists()
 
 
 def test_a_change_at_the_last_moment_is_not_lost(skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,8 +486,6 @@ def test_skills_in_memory_can_be_written_too() -> None:
 
 
 def test_a_folder_that_is_in_the_way_says_so(skills: Path) -> None:
-    from metier.errors import SourceUnavailable
-
     Path("file").write_text("a file")
     with pytest.raises(SourceUnavailable) as caught:
         sync_to(library(skills), "file/skills")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,20 @@ from typing import Any
 import mcp
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, ElicitRequest, ElicitResult, InputRequiredResult
+from mcp_types import (
+    CallToolResult,
+    ElicitRequest,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponseRequestParams,
+)
 from tests.serve.clients import MODES, NO, YES, answering, ask, talk, text_of
 
 from metier import Library, Place
 from metier.guard import MemoryLog, Policy
+from metier.guard.approval import Question
 from metier.serve.mcp import SkillServer
+from metier.serve.mcp.asking import SECONDS, Questions
 from metier.source import FolderSource
 
 ASKING = Policy(unsandboxed="allow", scripts="ask")
@@ -166,6 +175,37 @@ class TestAnswersThatComeWithAnotherRequest:
             return await self.again(client, RUN, state, approve_1=YES)
 
         assert isinstance(self.talk(server, other), InputRequiredResult)
+
+    def test_a_question_stays_open_however_many_others_are_asked(self, serve: Callable[..., SkillServer]) -> None:
+        async def use(client: mcp.Client) -> Any:
+            first = await self.asked(client, RUN)
+            for number in range(50):
+                await self.asked(client, RUN | {"args": [str(number)]})
+            return await self.again(client, RUN, first.request_state, approve_1=YES)
+
+        assert not self.talk(serve(ASKING), use).is_error
+
+    def test_a_question_that_a_client_made_up_or_changed_is_none(self, serve: Callable[..., SkillServer]) -> None:
+        async def use(client: mcp.Client) -> None:
+            state = (await self.asked(client, RUN)).request_state or ""
+            body, _, mark = state.rpartition(".")
+            other = base64.urlsafe_b64encode(base64.urlsafe_b64decode(body).replace(b"approve-1", b"approve-2"))
+            for wrong in (f"{other.decode()}.{mark}", f"{body}.{'0' * 64}", body, f".{mark}", "ü.ü", "." * 100_000):
+                result = await self.again(client, RUN, wrong, approve_1=YES, approve_2=YES)
+                assert isinstance(result, InputRequiredResult)
+
+        self.talk(serve(ASKING), use)
+
+    def test_an_answer_that_comes_late_or_beside_too_many_others_is_none(self) -> None:
+        now = 0.0
+        questions = Questions(clock=lambda: now)
+        state = questions._later("x", [Question(id="q", text="?")], {}).request_state
+        request = InputResponseRequestParams(request_state=state, input_responses={"approve-1": YES})
+        now = SECONDS + 1
+        assert questions._answers(request, "x") == {}
+        now = 0.0
+        assert questions._answers(request, "x") == {"q": True}
+        assert questions._answers(request, "x") == {}
 
     def test_a_skill_that_was_changed_after_the_question_is_asked_about_again(
         self, serve: Callable[..., SkillServer], skills: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ import mcp
 import pytest
 import yaml
 from mcp.shared.exceptions import MCPError
-from tests.serve.clients import MODES, ask, talk
+from tests.serve.clients import MODES, NO, YES, answering, ask, talk
 
 from metier import Change, Library
-from metier.guard import MemoryLog
+from metier.guard import MemoryLog, Policy
 from metier.library.watch import Watch
 from metier.serve.mcp import SkillServer
 from metier.serve.mcp.pages import PAGE, cursor_after
+from metier.skill import FolderPackage
 
 BAD_URIS = [
     "skill://../../etc/passwd",
@@ -285,3 +287,109 @@ def test_an_edited_file_has_its_new_digest_at_the_next_look(serve: Callable[...,
 
     expected = [f"sha256:{hashlib.sha256(text).hexdigest()}" for text in (b"one", b"two")]
     assert talk(serve(), use) == expected
+
+
+@pytest.fixture
+def flipped(skills: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Has a file be another one for each of its next reads, and no other time."""
+    file, read = skills / "forms/references/fields.md", FolderPackage.read
+    good, left = file.read_bytes(), 0
+
+    def flipping(package: FolderPackage, path: str, **options: Any) -> bytes:
+        nonlocal left
+        if path != "references/fields.md" or left <= 0:
+            return read(package, path, **options)
+        left -= 1
+        file.write_bytes(b"EVIL")
+        try:
+            return read(package, path, **options)
+        finally:
+            file.write_bytes(good)
+
+    def flip(times: int) -> None:
+        nonlocal left
+        left = times
+
+    monkeypatch.setattr(FolderPackage, "read", flipping)
+    return flip
+
+
+def test_what_is_served_is_what_was_decided_about(
+    serve: Callable[..., SkillServer], flipped: Callable[[int], None], log: MemoryLog
+) -> None:
+    server = serve()
+    uri = "skill://forms/references/fields.md"
+
+    async def use(client: mcp.Client) -> None:
+        for times in (0, 1, 2, 3):
+            flipped(times)
+            assert await content(client, uri) == b"Name and date.\r\n"
+        flipped(1_000)
+        with pytest.raises(MCPError) as refused:
+            await content(client, uri)
+        assert refused.value.error.data["code"] == "skill-changed"
+
+    talk(server, use)
+    assert {record.digest for record in log.records if record.event == "read"} == {server.library.digest("forms")}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege here")
+def test_files_that_links_lead_to_are_served(serve: Callable[..., SkillServer], skills: Path) -> None:
+    (skills / "forms/alias.md").symlink_to("again.md")
+    (skills / "forms/again.md").symlink_to("references/fields.md")
+    (skills / "forms/texts").symlink_to("references")
+    (skills / "forms/loop").symlink_to("loop")
+
+    async def use(client: mcp.Client) -> None:
+        for path in ("alias.md", "texts/fields.md"):
+            assert await content(client, f"skill://forms/{path}") == b"Name and date.\r\n"
+        with pytest.raises(MCPError):
+            await content(client, "skill://forms/loop")
+
+    talk(serve(), use)
+
+
+@pytest.mark.parametrize(
+    ("denied", "refused"),
+    [
+        ("skills_load", ["SKILL.md"]),
+        ("skills_read", ["references/fields.md"]),
+        ("skills_load, skills_read", ["SKILL.md", "references/fields.md"]),
+        ("Bash", []),
+    ],
+)
+def test_what_the_policy_says_of_reading_tools_holds_for_resources(
+    serve: Callable[..., SkillServer], denied: str, refused: list[str]
+) -> None:
+    async def use(client: mcp.Client) -> list[str]:
+        found = []
+        for path in ("SKILL.md", "references/fields.md"):
+            try:
+                await content(client, f"skill://forms/{path}")
+            except MCPError as error:
+                assert error.error.data["code"] == "tool-not-allowed"
+                found.append(path)
+        return found
+
+    assert talk(serve(Policy(deny=denied)), use) == refused
+
+
+def test_where_reading_is_asked_about_a_resource_is_too(serve: Callable[..., SkillServer]) -> None:
+    asked, answer = answering(YES, NO)
+
+    async def use(client: mcp.Client) -> None:
+        uri = "skill://forms/references/fields.md"
+        assert await content(client, uri)
+        with pytest.raises(MCPError, match="did not agree"):
+            await content(client, uri)
+
+    talk(serve(Policy(ask="skills_read")), use, elicitation_callback=answer)
+    assert len(asked) == 2
+
+
+def test_what_a_host_is_told_of_a_skill_is_recorded(serve: Callable[..., SkillServer], log: MemoryLog) -> None:
+    async def use(client: mcp.Client) -> None:
+        await ask(client, "skills/get", uri="skill://forms/SKILL.md")
+
+    talk(serve(), use)
+    assert [(one.event, one.skill, one.by) for one in log.records if one.skill] == [("read", "forms", "host")]

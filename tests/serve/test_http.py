@@ -14,6 +14,7 @@ import anyio
 import mcp
 import pytest
 from mcp.client.subscriptions import ResourceUpdated
+from mcp.shared.exceptions import MCPError
 from tests.serve.clients import MODES, YES, answering, ask, connected, talk, text_of
 
 from metier import Library
@@ -21,6 +22,7 @@ from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
 from metier.serve.mcp.http import MAX_BODY
+from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS
 
 DISCOVER = {
     "jsonrpc": "2.0",
@@ -156,6 +158,22 @@ def named(text: str) -> str:
     return found[1]
 
 
+def opened(url: str) -> dict[str, str]:
+    """The headers of requests in a session of the older protocols that has been opened."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    headers = {name: value for name, value in HEADERS.items() if not name.startswith("MCP")}
+    try:
+        connection.request("POST", "/mcp", json.dumps(body).encode(), headers)
+        answer = connection.getresponse()
+        answer.read()
+        return {"MCP_Session_Id": answer.headers["mcp-session-id"], "MCP_Protocol_Version": "2025-06-18"}
+    finally:
+        connection.close()
+
+
 class TestConversations:
     def test_without_a_session_a_conversation_is_named_by_the_result_that_loads_a_skill(
         self, serve: Callable[..., SkillServer], http: Callable[..., str], log: MemoryLog
@@ -212,17 +230,74 @@ class TestConversations:
 
         talk(http(serve()), use)
 
-    def test_the_conversation_that_was_used_longest_ago_ends_for_a_new_one(
+    def test_conversations_that_had_to_make_room_go_on_when_they_are_used_again(
         self, serve: Callable[..., SkillServer], http: Callable[..., str]
     ) -> None:
         async def use(client: mcp.Client) -> list[bool]:
             keys = []
-            for _ in range(3):
+            for _ in range(4):
                 keys.append(named(text_of(await client.call_tool("skills_load", {"skills": ["forms"]}))))
             given = [{"path": "references/fields.md", "conversation": key} for key in keys]
-            return [(await client.call_tool("skills_read", one)).is_error for one in given]
+            return [(await client.call_tool("skills_read", one)).is_error for one in given * 2]
 
-        assert talk(http(serve(most=2)), use) == [True, False, False]
+        assert not any(talk(http(serve(most=2)), use))
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_what_a_skill_restricts_is_not_lost_to_what_other_clients_do(
+        self,
+        serve: Callable[..., SkillServer],
+        http: Callable[..., str],
+        skills: Path,
+        write_skill: Callable[..., Path],
+        mode: str,
+    ) -> None:
+        write_skill(skills / "locked", more="allowed-tools: Read\n")
+        url = http(serve(most=2, builtin=["Write"]))
+
+        async def use(victim: mcp.Client) -> list[str]:
+            loaded = text_of(await victim.call_tool("skills_load", {"skills": ["locked"]}))
+            given = {"file_path": "a.txt", "content": "x"}
+            given |= {} if mode == "legacy" else {"conversation": named(loaded)}
+            found = [text_of(await victim.call_tool("Write", given))]
+            for other in MODES:
+                for _ in range(3):
+                    async with connected(url, other) as client:
+                        await client.call_tool("skills_load", {"skills": ["forms"]})
+            return [*found, text_of(await victim.call_tool("Write", given))]
+
+        before, after = talk(url, use, mode)
+        assert before.startswith("Error [tool-not-allowed]")
+        assert after == before
+
+    def test_a_session_that_has_ended_is_not_found_any_more(
+        self, serve: Callable[..., SkillServer], http: Callable[..., str]
+    ) -> None:
+        url = http(serve(most=1))
+        first = opened(url)
+        calls = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+        unload = calls | {"params": {"name": "skills_unload", "arguments": {"all": True}}}
+        assert post(url, unload, **first)[0] == 200
+        assert post(url, unload, **opened(url))[0] in (200, 503)
+        server = serve()
+        url = http(server)
+        mine = opened(url)
+        assert post(url, unload, **mine)[0] == 200
+        server.close()
+        assert post(url, unload, **mine)[0] == 404
+
+    def test_the_session_of_a_transport_is_no_conversation_of_another_client(
+        self, serve: Callable[..., SkillServer], http: Callable[..., str]
+    ) -> None:
+        url = http(serve())
+        mine = opened(url)
+        load = {"name": "skills_load", "arguments": {"skills": ["forms"]}}
+        assert post(url, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": load}, **mine)[0] == 200
+
+        async def use(client: mcp.Client) -> str:
+            given = {"path": "references/fields.md", "conversation": mine["MCP_Session_Id"]}
+            return text_of(await client.call_tool("skills_read", given))
+
+        assert talk(url, use).startswith("Error [session-not-found]")
 
     def test_tools_that_skills_can_forbid_need_a_conversation(
         self, serve: Callable[..., SkillServer], http: Callable[..., str], tmp_path: Path
@@ -332,6 +407,49 @@ class TestConversations:
                         tasks.start_soon(use, at)
 
         anyio.run(main)
+
+
+class TestWhatIsListenedFor:
+    @pytest.mark.parametrize(
+        "uris",
+        [
+            [f"skill://forms/{number}.md" for number in range(MAX_SUBSCRIPTIONS + 1)],
+            ["any text"],
+            ["skill://forms/../x"],
+            ["skill://forms/" + "x" * 10_000],
+        ],
+    )
+    def test_too_much_and_what_is_no_address_is_refused(
+        self, serve: Callable[..., SkillServer], uris: list[str]
+    ) -> None:
+        async def use(client: mcp.Client) -> None:
+            with pytest.raises(MCPError):
+                async with client.listen(resource_subscriptions=uris):
+                    pass
+
+        talk(serve(), use)
+
+    def test_all_streams_together_are_bounded(
+        self, serve: Callable[..., SkillServer], http: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("metier.serve.mcp.lines.MAX_LISTENED", 100)
+        uris = [f"skill://forms/{'x' * 50}.md"]
+
+        async def use(client: mcp.Client) -> None:
+            async with client.listen(resource_subscriptions=uris):
+                with pytest.raises(MCPError, match="too much"):
+                    async with client.listen(resource_subscriptions=uris):
+                        pass
+
+        talk(http(serve()), use)
+
+        async def legacy(client: mcp.Client) -> None:
+            await ask(client, "resources/subscribe", uri=uris[0])
+            await ask(client, "resources/subscribe", uri=uris[0])
+            with pytest.raises(MCPError, match="too much"):
+                await ask(client, "resources/subscribe", uri=uris[0].replace("x", "y"))
+
+        talk(http(serve()), legacy, "legacy")
 
 
 class TestWhatGoesBackAndForth:

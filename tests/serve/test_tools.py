@@ -150,3 +150,20 @@ def test_built_in_tools_are_under_the_rules_of_the_active_skills(
     before, after = talk(serve(builtin=["Write"]), use, mode)
     assert not before.is_error
     assert text_of(after).startswith("Error [tool-not-allowed]")
+
+
+def test_a_script_for_which_there_is_no_turn_is_told_so(
+    serve: Callable[..., SkillServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.asynccontextmanager
+    async def none(turns: Turns, key: str) -> AsyncIterator[None]:
+        raise Busy
+        yield
+
+    monkeypatch.setattr(Turns, "of", none)
+
+    async def use(client: mcp.Client) -> str:
+        await client.call_tool("skills_load", {"skills": ["forms"]})
+        return text_of(await client.call_tool("skills_run", {"script": "scripts/echo.py"}))
+
+    assert talk(serve(), use).startswith("Error [busy]")

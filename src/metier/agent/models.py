@@ -7,7 +7,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier.errors import ModelMissing, PartMissing
+from metier._parts import part_missing
+from metier.errors import ModelMissing
 from metier.session import MARKER
 from metier.skill import shown
 
@@ -15,10 +16,8 @@ try:
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
     from pydantic_ai.models import Model, infer_model
     from pydantic_ai.models.function import DeltaToolCall, FunctionModel
-except ImportError as error:  # pragma: no cover - the extra is installed where tests run
-    raise PartMissing(
-        f"Agents need pydantic-ai: {error}.", hint="Install `metier[agent]`: pip install 'metier[agent]'."
-    ) from None
+except ImportError as error:
+    raise part_missing("Agents", "pydantic-ai-slim", error, extra="agent") from None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -13,8 +13,9 @@ from metier.errors import AgentInvalid, MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
-    from metier.agent import Agent, Agents, Manifest
+    from metier.agent import Agent, AgentFailure, Agents, Manifest
     from metier.guard.approval import Approve
 
 DEFAULT = "orchestrator"
@@ -25,8 +26,8 @@ def run(options: argparse.Namespace) -> int:
     from metier.agent import Agents
 
     agents = Agents.discover(library_of(options))
-    problems = problems_of(agents)
-    code = int(bool(agents.failures or any(not isinstance(one, _HostTool) for one in problems.values())))
+    problems = _problems(agents)
+    code = int(bool(agents.failures or agents_in_need(agents, problems)))
     if options.json:
         shape: dict[str, Any] = {
             "agents": [
@@ -54,7 +55,8 @@ def run(options: argparse.Namespace) -> int:
     rows = [(one.id, one.model or "", ", ".join(one.uses_skills), one.description) for one in agents]
     print(table(style, ("ID", "MODEL", "SKILLS", "DESCRIPTION"), rows, paint={0: style.strong}))
     print(f"{plural(len(agents), 'agent')}. `metier ask --agent ID TASK` asks one.")
-    for wrong in (*agents.failures.values(), *problems.values()):
+    wrongs: list[AgentFailure | MetierError] = [*agents.failures.values(), *problems.values()]
+    for wrong in wrongs:
         mark = style.warn("!") if isinstance(wrong, _HostTool) else style.bad("✗")
         print(f"{mark} {Style.text(wrong.message, 1_000)}")
         print(f"  {style.dim('→ ' + Style.text(wrong.hint, 1_000))}")
@@ -65,7 +67,13 @@ class _HostTool(AgentInvalid):
     """A tool that a program may well have, and this command does not."""
 
 
-def problems_of(agents: Agents) -> dict[str, MetierError]:
+def agents_in_need(agents: Agents, problems: Mapping[str, MetierError] | None = None) -> set[str]:
+    """The ids of agents that are declared well, and still can work nowhere."""
+    found = _problems(agents) if problems is None else problems
+    return {name for name, error in found.items() if not isinstance(error, _HostTool)}
+
+
+def _problems(agents: Agents) -> dict[str, MetierError]:
     """What is wrong with agents that are declared well: skills or tools that are not here, a prompt that is wrong."""
     found: dict[str, MetierError] = {}
     for manifest in agents:
@@ -95,33 +103,33 @@ def _shape(error: MetierError | None) -> dict[str, str] | None:
     return None if error is None else {"code": error.code, "message": error.message, "hint": error.hint}
 
 
-def engine() -> tuple[type[Agent], type[Agents]]:
-    """What runs agents; raises `PartMissing` where it is not installed, or too old."""
+def require_engine() -> None:
+    """Raise `PartMissing` where what runs agents is not installed, or too old."""
     from metier._parts import part_missing
 
     try:
         import pydantic_ai
 
-        from metier.agent import Agent, Agents
+        import metier.agent.agent  # noqa: F401
     except ImportError as error:
         raise part_missing("Agents", "pydantic-ai-slim", error, extra="agent") from None
     # What a person sees here is what the agent says: pydantic-ai tells nothing of itself.
     pydantic_ai.BANNER_ENABLED = False
-    return Agent, Agents
 
 
 def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
     """The agent that was asked for, on the model that was asked for; raises `ModelMissing` before it does anything."""
+    require_engine()
     from metier._exporting import configure_from_environment
+    from metier.agent import Agent, Agents
 
-    agent_type, agents_type = engine()
     if options.workspace is not None and not os.path.isdir(options.workspace):
         raise SourceUnavailable(
             f"There is no folder {Style.text(options.workspace, 300)}.", hint="A workspace is a folder that exists."
         )
     configure_from_environment()
-    agents = agents_type.discover(library_of(options))
-    agent = agent_type(
+    agents = Agents.discover(library_of(options))
+    agent = Agent(
         agents.get(options.agent or DEFAULT),
         agents,
         model=options.model,

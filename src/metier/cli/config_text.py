@@ -22,8 +22,16 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _MAX_DEPTH = 200
 
 
-def with_entry_in_json(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
+def _any(entry: dict[str, Any]) -> bool:
+    return True
+
+
+def with_entry_in_json(
+    text: str, section: str, name: str, entry: Mapping[str, Any], *, is_ours: Callable[[dict[str, Any]], bool] = _any
+) -> str:
     """JSON, with or without comments, in which an object has an entry of a name; fields that it has besides stay.
+
+    An entry of that name that is not `is_ours` is never changed; raises `FileRefused`.
 
     >>> print(with_entry_in_json('{\\n  "a": 1 // one\\n}', "servers", "x", {"command": "y"}))
     {
@@ -35,10 +43,12 @@ def with_entry_in_json(text: str, section: str, name: str, entry: Mapping[str, A
       }
     }
     """
-    return _checked(text, section, name, entry, _json_data, _json_changed)
+    return _checked(text, section, name, entry, is_ours, _json_data, _json_changed)
 
 
-def with_entry_in_toml(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
+def with_entry_in_toml(
+    text: str, section: str, name: str, entry: Mapping[str, Any], *, is_ours: Callable[[dict[str, Any]], bool] = _any
+) -> str:
     """TOML in which there is a table `[section.name]` with an entry; keys that it has besides stay.
 
     >>> print(with_entry_in_toml("# mine", "servers", "x", {"command": "y", "args": ["a"]}))
@@ -49,7 +59,7 @@ def with_entry_in_toml(text: str, section: str, name: str, entry: Mapping[str, A
     args = ["a"]
     <BLANKLINE>
     """
-    return _checked(text, section, name, entry, tomllib.loads, _toml_changed)
+    return _checked(text, section, name, entry, is_ours, tomllib.loads, _toml_changed)
 
 
 def _checked(
@@ -57,6 +67,7 @@ def _checked(
     section: str,
     name: str,
     entry: Mapping[str, Any],
+    is_ours: Callable[[dict[str, Any]], bool],
     read: Callable[[str], Any],
     change: Callable[[str, dict[str, Any], str, str, dict[str, Any]], str],
 ) -> str:
@@ -67,7 +78,11 @@ def _checked(
     if not isinstance(data, dict) or not isinstance(data.get(section, {}), dict):
         raise FileRefused(f"It has no object for {section}.", hint="Mend it, and try again.")
     there = data.get(section, {}).get(name, {})
-    wanted = {**(there if isinstance(there, dict) else {}), **entry}
+    if name in data.get(section, {}) and not (isinstance(there, dict) and is_ours(there)):
+        raise FileRefused(
+            f"It has another server {name!r} already.", hint="Choose another name with --name, or remove that one."
+        )
+    wanted = {**there, **entry}
     if there == wanted:
         return text
     try:
@@ -131,24 +146,35 @@ def _json_data(text: str) -> Any:
 
 
 def _json_changed(text: str, data: dict[str, Any], section: str, name: str, entry: dict[str, Any]) -> str:
-    newline = "\r\n" if "\r\n" in text else "\n"
-    tokens = _tokens(text)
+    newline, tokens = _newline_of(text), _tokens(text)
     opening = next((index for index, token in enumerate(tokens) if token.text == "{"), None)
     if opening is None:
-        return json.dumps({section: {name: entry}}, indent=2, ensure_ascii=False).replace("\n", newline) + newline
+        # Whatever there is are comments, or a mark of the encoding.
+        gap = "" if not text.strip() or text.endswith("\n") else newline
+        return text + gap + _dumped({section: {name: entry}}, "  ", 0, newline) + newline
     unit = _indent_of(text)
     whole = _object_at(tokens, opening)
     if section not in data:
-        changed = _added(text, whole, section, {name: entry}, unit, 1)
-    else:
-        start, _ = whole.values[section]
-        inner = _object_at(tokens, next(index for index, token in enumerate(tokens) if token.start == start))
-        if name in inner.values:
-            begin, end = inner.values[name]
-            changed = text[:begin] + _dumped(entry, unit, 2) + text[end:]
-        else:
-            changed = _added(text, inner, name, entry, unit, 2)
-    return changed.replace("\r\n", "\n").replace("\n", newline)
+        return _added(text, whole, section, {name: entry}, unit, 1, newline)
+    inner = _inner(tokens, whole, section)
+    if name not in inner.values:
+        return _added(text, inner, name, entry, unit, 2, newline)
+    for word, value in entry.items():
+        # One after the other, so that comments between them stay.
+        tokens = _tokens(text)
+        ours = _inner(tokens, _inner(tokens, _object_at(tokens, opening), section), name)
+        if word not in ours.values:
+            text = _added(text, ours, word, value, unit, 3, newline)
+        elif data[section][name].get(word) != value:
+            begin, end = ours.values[word]
+            text = text[:begin] + _dumped(value, unit, 3, newline) + text[end:]
+    return text
+
+
+def _inner(tokens: list[_Token], whole: _Object, key: str) -> _Object:
+    """The object that is the value of a key."""
+    start, _ = whole.values[key]
+    return _object_at(tokens, next(index for index, token in enumerate(tokens) if token.start == start))
 
 
 def _object_at(tokens: list[_Token], opening: int) -> _Object:
@@ -176,17 +202,22 @@ def _object_at(tokens: list[_Token], opening: int) -> _Object:
     raise ValueError("an object is not closed")
 
 
-def _added(text: str, into: _Object, name: str, value: Any, unit: str, depth: int) -> str:
+def _added(text: str, into: _Object, name: str, value: Any, unit: str, depth: int, newline: str) -> str:
     comma = "" if into.last.text in ("{", ",") else ","
-    member = f"\n{unit * depth}{json.dumps(name)}: {_dumped(value, unit, depth)}"
+    member = f"{newline}{unit * depth}{json.dumps(name)}: {_dumped(value, unit, depth, newline)}"
     rest = text[into.filled :]
     # An object that was written in one line ends in a line of its own from now on.
-    end = "" if rest[: len(rest) - len(rest.lstrip())].count("\n") else f"\n{unit * (depth - 1)}"
+    end = "" if rest[: len(rest) - len(rest.lstrip())].count("\n") else f"{newline}{unit * (depth - 1)}"
     return text[: into.last.end] + comma + text[into.last.end : into.filled] + member + end + rest.lstrip(" \t")
 
 
-def _dumped(value: Any, unit: str, depth: int) -> str:
-    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"\n{unit * depth}")
+def _dumped(value: Any, unit: str, depth: int, newline: str) -> str:
+    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"{newline}{unit * depth}")
+
+
+def _newline_of(text: str) -> str:
+    """How most lines end."""
+    return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
 
 
 def _indent_of(text: str) -> str:
@@ -198,18 +229,19 @@ def _indent_of(text: str) -> str:
 
 
 def _toml_changed(text: str, data: dict[str, Any], section: str, name: str, entry: dict[str, Any]) -> str:
-    lines = text.splitlines(keepends=True)
+    lines, newline = re.findall(r"[^\n]*\n|[^\n]+", text), _newline_of(text)
     there = data.get(section, {}).get(name)
     key = name if _BARE(name) else json.dumps(name)
     header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\.\s*(?:{re.escape(name)}|\"{re.escape(name)}\")\s*\]")
     at = next((index for index, line in enumerate(lines) if header.match(line)), None)
     if at is None:
-        gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-        return text + gap + f"[{section}.{key}]\n" + "".join(_assignments(entry))
+        gap = "" if not text else newline if text.endswith("\n") else 2 * newline
+        return text + gap + f"[{section}.{key}]{newline}" + "".join(_assignments(entry, newline))
     for word, value in entry.items():
         if there is None or there.get(word) != value:
             start, end = _assigned(lines, at, word)
-            lines[start:end] = _assignments({word: value})
+            (line,) = _assignments({word: value}, _comment_of(lines[start:end]) + newline)
+            lines[start:end] = [line]
     return "".join(lines)
 
 
@@ -225,6 +257,16 @@ def _assigned(lines: list[str], header: int, key: str) -> tuple[int, int]:
     return header + 1, header + 1
 
 
+def _comment_of(lines: list[str]) -> str:
+    """The comment behind a value that stands in one line."""
+    if len(lines) != 1:
+        return ""
+    line = lines[0].rstrip("\r\n")
+    marks = (at for at, character in enumerate(line) if character == "#")
+    at = next((at for at in marks if _is_toml(line[:at])), len(line))
+    return line[len(line[:at].rstrip()) :]
+
+
 def _is_toml(text: str) -> bool:
     try:
         tomllib.loads(text)
@@ -233,9 +275,9 @@ def _is_toml(text: str) -> bool:
     return True
 
 
-def _assignments(entry: Mapping[str, Any]) -> Iterator[str]:
+def _assignments(entry: Mapping[str, Any], end: str) -> Iterator[str]:
     for word, value in entry.items():
-        yield f"{word} = {_toml_value(value)}\n"
+        yield f"{word} = {_toml_value(value)}{end}"
 
 
 def _toml_value(value: Any) -> str:

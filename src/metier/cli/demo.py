@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from metier import Guard, Library, ToolResult
-from metier.cli.agents import engine
+from metier.cli.agents import require_engine
 from metier.cli.output import Style, table
 from metier.cli.screen import harmless
 from metier.errors import MetierError, PartMissing
@@ -202,21 +202,22 @@ def _at_work(style: Style, folder: Path) -> None:
     (folder / "helper").mkdir(parents=True)
     (folder / "helper" / "agent.yaml").write_text(_AGENT)
     try:
-        agent_type, agents_type = engine()
+        require_engine()
     except PartMissing as error:
         print(f"{error.message} {error.hint}")
         return
+    from metier.agent import Agent, Agents
+
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
-    agents = agents_type.from_folder(folder, library=library)
-    options = {"audit": MemoryLog(), "workspace": folder.parent}
-    agent = agent_type(agents.get("helper"), agents, model="test", **options)
+    agents = Agents.from_folder(folder, library=library)
+    agent = Agent(agents.get("helper"), agents, model="test", audit=MemoryLog(), workspace=folder.parent)
     task = "Which columns does this spreadsheet export have?"
     print(f'$ metier ask "{task}" --agent helper --model test')
 
     async def main() -> None:
         async with contextlib.aclosing(agent.stream(task)) as events:
             async for event in events:
-                if event.kind in ("loaded", "unloaded"):
+                if event.kind == "loaded":
                     print(style.dim(f"  {event.message}"))
                 elif event.kind == "answer":
                     print(shorten(event.message, 300))

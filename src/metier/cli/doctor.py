@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
+from metier.cli.agents import agents_in_need
 from metier.cli.enforcing import KEEPS_FROM, runners
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     print(table(style, ("LAYER", "STATE", "SKILLS", "PLACE"), rows))
     counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
     print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
+    print(f"{plural(report['agents']['usable'], 'agent')} to ask, {len(report['agents']['failing']):,} with problems.")
     _print_problems(library, style)
     if report["unready"]:
         print()
@@ -60,12 +62,15 @@ def _report(library: Library) -> dict[str, Any]:
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
     counts = Counter(found.code for entry in everything for found in entry.diagnostics)
     unready = _unready(library)
+    agents = _agents(library)
     untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
     steps = []
     if broken or errors:
         steps.append("Mend what is marked as an error above; the other skills work.")
     if unready:
         steps.append("Some skills cannot work here: install what is missing, or leave them; models are not shown them.")
+    if agents["failing"]:
+        steps.append("Some agents cannot work: `metier agents` says why.")
     if untrusted:
         steps.append("This project's skills are untrusted: look at them, then `metier trust`.")
     if not library.entries() and not out_of_scope(library):
@@ -84,6 +89,7 @@ def _report(library: Library) -> dict[str, Any]:
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
         "broken": len(broken),
         "unready": unready,
+        "agents": agents,
         "places": [_place(library, place) for place in library.places],
         "findings": [{"where": finding.where, **finding.diagnostic.as_json()} for finding in findings],
         "broken_skills": [
@@ -100,6 +106,15 @@ def _unready(library: Library) -> dict[str, str]:
     machine = Machine()
     states = {entry.name: entry.readiness(machine) for entry in library.entries()}
     return {name: str(state) for name, state in states.items() if not state.is_ready}
+
+
+def _agents(library: Library) -> dict[str, Any]:
+    """How many agents can be asked, and the ids of those that cannot."""
+    from metier.agent import Agents
+
+    agents = Agents.discover(library)
+    failing = sorted({one.id for one in agents.failures.values()} | agents_in_need(agents))
+    return {"usable": sum(one.id not in failing for one in agents), "failing": failing}
 
 
 def _place(library: Library, place: Place) -> dict[str, Any]:

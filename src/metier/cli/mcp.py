@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metier import Policy
 from metier._exporting import configure_from_environment
 from metier.cli.library import library_of
 from metier.cli.output import Style
 from metier.errors import InvalidArgument, MetierError
+from metier.skill import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TOKEN = "METIER_TOKEN"
 _MAX_PORT = 65_535
 _PIECE = 65_536
+_MAX_LINE = 10_000
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,7 +36,10 @@ def run(options: argparse.Namespace) -> int:
         return install(options)
     _refuse_what_belongs_to_install(options)
     host, port = address(options.http) if options.http is not None else ("", 0)
-    token = options.token if options.token is not None else os.environ.get(TOKEN) or None
+    token = options.token if options.token is not None else os.environ.get(TOKEN)
+    if options.http is not None and token == "":
+        # Somebody wanted one, and whatever was to make it did not.
+        raise InvalidArgument("The token is empty.", hint=f"Give --token or {TOKEN} a value, or unset {TOKEN}.")
     if options.http is None and options.token is not None:
         raise InvalidArgument("A token is for HTTP.", hint="Add --http, or leave it out.")
     _log_to_stderr()
@@ -44,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
         if options.http is None:
             _say_who_is_awaited()
             return _until_told(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
-        return _until_told(lambda: server.run_http(host=host, port=port, token=token, on_ready=_say_where))
+        return _until_told(
+            lambda: server.run_http(host=host, port=port, token=token, on_ready=lambda url: _say_where(url, token))
+        )
     finally:
         server.close()
 
@@ -74,7 +81,19 @@ def _refuse_what_belongs_to_install(options: argparse.Namespace) -> None:
 
 def _log_to_stderr() -> None:
     """Standard output is the protocol's alone."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Plain("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+class _Plain(logging.Formatter):
+    """Log lines in which nothing that came from a client can act on a terminal, or look like another line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return shown(super().formatMessage(record), _MAX_LINE)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return "\n".join(shown(line, _MAX_LINE) for line in super().formatException(ei).splitlines())
 
 
 def _server(options: argparse.Namespace) -> SkillServer:
@@ -100,8 +119,9 @@ def _say_who_is_awaited() -> None:
         )
 
 
-def _say_where(url: str) -> None:
-    print(f"Skills are served at {Style.text(url)}; Ctrl-C ends it.", file=sys.stderr, flush=True)
+def _say_where(url: str, token: str | None) -> None:
+    who = "whoever has the token" if token is not None else "everybody on this machine, as there is no token"
+    print(f"Skills are served at {Style.text(url)} to {who}; Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
 def _until_told(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:

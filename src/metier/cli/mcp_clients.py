@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
 import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
 _DEFAULTS = {"dialect": "runtime", "budget": 4_096, "ask": "", "deny": "", "scripts": "allow"}
+_ATTEMPTS = 20
 _WHO = ("agent", "tenant", "environment")
 
 
@@ -109,14 +111,24 @@ def install(options: argparse.Namespace) -> int:
             f"{options.name!r} cannot be the name of a server.", hint="Use letters, digits, `-` and `_`, at most 64."
         )
     root, file = _place(client, is_user=options.user)
-    before, after = _changed(client, root, file, options.name, _entry(client, root, options))
+    entry = _entry(client, root, options)
+    if not options.dry_run:
+        os.makedirs(root, exist_ok=True)
+    with contextlib.nullcontext() if options.dry_run else _alone_in(root):
+        for _ in range(_ATTEMPTS):
+            before, after = _changed(client, root, file, options.name, entry)
+            if options.dry_run or before == after or _written(root, file, before, after):
+                break
+        else:
+            raise FileRefused(
+                f"{file} is being changed by another program all the time.", hint="End it, and try again.", path=file
+            )
     style, shown = Style(sys.stdout), Style.text(file, 4_096)
     if before == after:
         print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} already.")
     elif options.dry_run:
         print("\n".join(_difference(before, after, file)))
     else:
-        Workspace(root).write(file, after.encode())
         print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} now.")
         print(client.then)
     if importlib.util.find_spec("mcp") is None:
@@ -137,7 +149,6 @@ def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
     for start in (os.path.abspath(home), root):
         if file.startswith(start + os.sep):
             return root, root + file[len(start) :]
-    os.makedirs(os.path.dirname(file), exist_ok=True)
     return os.path.realpath(os.path.dirname(file)), os.path.join(
         os.path.realpath(os.path.dirname(file)), os.path.basename(file)
     )
@@ -145,15 +156,10 @@ def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
 
 def _changed(client: Client, root: str, file: str, name: str, entry: dict[str, Any]) -> tuple[str, str]:
     """The text of a file as it is, and as it would be."""
-    try:
-        before = Workspace(root).read(file).data.decode()
-    except FileMissing:
-        before = ""
-    except UnicodeDecodeError:
-        raise FileRefused(f"{file} is not UTF-8.", hint="Mend it, and try again.", path=file) from None
+    before = _text(root, file)
     change = with_entry_in_toml if file.endswith(".toml") else with_entry_in_json
     try:
-        after = change(before, client.section, name, entry)
+        after = change(before, client.section, name, entry, is_ours=_is_ours)
         after.encode()
     except MetierError as error:
         raise FileRefused(
@@ -164,6 +170,55 @@ def _changed(client: Client, root: str, file: str, name: str, entry: dict[str, A
             "A path with bytes that are no text cannot be written down.", hint="Name it without."
         ) from None
     return before, after
+
+
+def _text(root: str, file: str) -> str:
+    if not os.path.isdir(root):
+        return ""
+    try:
+        return Workspace(root).read(file).data.decode()
+    except FileMissing:
+        return ""
+    except UnicodeDecodeError:
+        raise FileRefused(f"{file} is not UTF-8.", hint="Mend it, and try again.", path=file) from None
+
+
+def _written(root: str, file: str, before: str, after: str) -> bool:
+    """Write a file, unless somebody else has done so since it was read."""
+    if _text(root, file) != before:
+        return False
+    Workspace(root).write(file, after.encode())
+    return True
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """While no other process installs anything in a folder."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_ours(entry: dict[str, Any]) -> bool:
+    """Whether an entry is one that was written here: it starts this program, and nothing else is to be reached."""
+    command, arguments = entry.get("command"), entry.get("args")
+    return (
+        isinstance(command, str)
+        and re.split(r"[/\\]", command)[-1].partition(".")[0] == "metier"
+        and isinstance(arguments, list)
+        and arguments[:1] == ["mcp"]
+        and entry.get("type", "stdio") == "stdio"
+        and not any("url" in word.lower() or word == "headers" for word in entry)
+    )
 
 
 def _entry(client: Client, root: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -182,26 +237,39 @@ def _program(*, is_user: bool) -> str:
 
 
 def _arguments(client: Client, root: str, options: argparse.Namespace) -> Iterator[str]:
-    def path(text: str) -> str:
+    def path(word: str, text: str) -> str:
         absolute = os.path.realpath(text)
+        if not os.path.exists(absolute):
+            raise InvalidArgument(f"{Style.text(text)} does not exist.", hint=f"{word} names a folder.")
         if options.user or not (absolute + os.sep).startswith(root + os.sep):
-            return absolute
+            return option(word, absolute)
         below = os.path.relpath(absolute, root).replace(os.sep, "/")
         start = client.workspace or "."
-        return start if below == "." else f"{start}/{below}"
+        return option(word, start if below == "." else f"{start}/{plain(word, below)}", is_plain=True)
+
+    def plain(word: str, text: str) -> str:
+        if "${" in text:
+            raise InvalidArgument(
+                f"{word} has ${{ in it, which clients take for a variable.", hint="Use a name without it."
+            )
+        return text
+
+    def option(word: str, text: str, *, is_plain: bool = False) -> str:
+        # In one word, so that what begins with a hyphen is no option of its own.
+        return f"{word}={text if is_plain else plain(word, text)}"
 
     for folder in (*(options.skills_before or ()), *(options.skills_after or ())):
-        yield from ("--skills", path(folder))
+        yield path("--skills", folder)
     if options.workspace is not None:
-        yield from ("--workspace", path(options.workspace))
+        yield path("--workspace", options.workspace)
     elif client.workspace and not options.user:
-        yield from ("--workspace", client.workspace)
+        yield option("--workspace", client.workspace, is_plain=True)
     for word, default in _DEFAULTS.items():
         if getattr(options, word) != default:
-            yield from (f"--{word}", str(getattr(options, word)))
+            yield option(f"--{word}", str(getattr(options, word)))
     for word in _WHO:
         if getattr(options, word, None):
-            yield from (f"--{word}", getattr(options, word))
+            yield option(f"--{word}", getattr(options, word))
 
 
 def _difference(before: str, after: str, file: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ examples:
   metier shell                           a shell that has skills and nothing of this machine
   metier explain --rules "Bash(git:*)" --command "git push"   whether a call is allowed, and why
   metier ask "What is in sales.csv?"     an agent that uses the skills that fit
+  metier chat --agent skill-builder      talk with an agent; `metier agents` lists them
   metier mcp --install claude-code       skills for an MCP client: claude-code, cursor, vscode, codex or gemini
   metier sync --to .claude/skills        skills as folders, for clients that only read disk
   metier new my-skill                    a skill to begin with

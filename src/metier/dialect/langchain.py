@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
@@ -18,6 +18,7 @@ from langgraph.types import interrupt
 
 from metier.dialect import skills as seam
 from metier.dialect.langchain_models import Models, Switch
+from metier.dialect.langchain_order import Turns
 from metier.dialect.providers import as_text, definitions
 from metier.errors import InvalidArgument
 from metier.guard import Answers
@@ -75,6 +76,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         self._defer = defer
         self._spawn = spawn
         self._others = tuple(middleware)
+        self._turns = Turns()
         self._asked: WeakKeyDictionary[Session, dict[str, list[set[str]]]] = WeakKeyDictionary()
         self._agents: WeakKeyDictionary[Session, tuple[BaseChatModel, list[Any], Any]] = WeakKeyDictionary()
 
@@ -157,13 +159,23 @@ class Skills(AgentMiddleware[Any, Any, Any]):
     async def _passed(
         self, request: ToolCallRequest, call: Callable[[], Awaitable[ToolMessage | Command[Any]]], in_loop: bool
     ) -> ToolMessage | Command[Any]:
-        # At once, and not in a thread: calls of one answer keep their order.
         kit = self._kit(request, in_loop, is_turn=False)
-        name, arguments = request.tool_call["name"], request.tool_call["args"]
+        async with self._turns.turn(kit, request):
+            made = await self._made(kit, request, call)
+        if not isinstance(made, ToolResult):
+            return made  # type: ignore[no-any-return]
+        status: Any = "success" if made.success else "error"
+        name, id_ = request.tool_call["name"], request.tool_call["id"]
+        return ToolMessage(as_text(made), name=name, tool_call_id=id_, status=status)
+
+    async def _made(
+        self, kit: Kit, request: ToolCallRequest, call: Callable[[], Awaitable[ToolMessage | Command[Any]]]
+    ) -> Any:
+        """What a call gave; where somebody must agree first, the graph is interrupted."""
+        name, arguments, id_ = request.tool_call["name"], request.tool_call["args"], str(request.tool_call["id"])
         given: dict[str, bool] = {}
-        asked = self._asked.setdefault(kit.session, {}).setdefault(str(request.tool_call["id"]), [])
-        times = itertools.count()
-        while True:
+        asked = self._asked.setdefault(kit.session, {}).setdefault(id_, [])
+        for time in itertools.count():
             answers = Answers(given) if self._defer else None
             # Ours are no tools of the graph: one that is has only the name of one of ours.
             if request.tool is None and kit.owns(name):
@@ -172,7 +184,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
                 made = await self._around(kit, request, call, answers)
             if answers is None or not answers.open:
                 break
-            time, questions = next(times), {one.id for one in answers.open}
+            questions = {one.id for one in answers.open}
             if time == len(asked):
                 asked.append(questions)
             # Raises until the graph is resumed, and then gives the answer.
@@ -180,11 +192,8 @@ class Skills(AgentMiddleware[Any, Any, Any]):
             if asked[time] == questions:
                 given |= dict.fromkeys(questions, agreed is True)
             # Otherwise what was agreed to is not what would happen now, and that is asked next.
-        self._asked[kit.session].pop(str(request.tool_call["id"]), None)
-        if not isinstance(made, ToolResult):
-            return made  # type: ignore[no-any-return]
-        status: Any = "success" if made.success else "error"
-        return ToolMessage(as_text(made), name=name, tool_call_id=request.tool_call["id"], status=status)
+        self._asked[kit.session].pop(id_, None)
+        return made
 
     @staticmethod
     async def _around(
@@ -213,7 +222,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         # Its words are no part of what the parent says.
         config: Any = {"tags": [TAG_NOSTREAM]}
         # Nobody can be waited for inside a call of the parent: what has to be asked is asked now, or refused.
-        with asking(cast("Any", None)):
+        with asking(None):
             if in_loop:
                 done = await child.ainvoke(asked, config, context=context)
             else:

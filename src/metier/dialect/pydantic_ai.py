@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
@@ -370,7 +370,7 @@ def _spawner(skills: Skills, ctx: RunContext[Any]) -> Spawn:
             name=skill.name,
         )
         # Nobody can be waited for inside a call of the parent: what has to be asked is asked now, or refused.
-        with asking(cast("Any", None)):
+        with asking(None):
             answer = await child.run(task or seam.BEGIN, deps=ctx.deps, usage=ctx.usage, usage_limits=ctx.usage_limits)
         return answer.output
 

@@ -6,13 +6,14 @@ import contextlib
 import hashlib
 import os
 import posixpath
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject, current_user
-from metier.hub.target import Copy, File, Target, is_folder_name
+from metier.hub.record import Copy
+from metier.hub.target import File, Target, is_folder_name, stranded
+from metier.library.copied import copied_into
 from metier.session.active import subject_of
 from metier.skill import FolderPackage
 from metier.skill.files import DigestEntry, digest_of
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "conflict", "failed"]
 
 _MAX_LINKS = 16
-_KEEP_SECONDS = 1.0
 _CHANGED = "It was changed here since it was written, and stays as it is."
 _THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
 _MOVE = "Move it away, or take it into the library, and sync again."
@@ -75,7 +75,8 @@ def sync_to(
 ) -> Synced:
     """Write the skills of a library into a folder, each as a folder of its own, and keep them as the library has them.
 
-    Only what sync itself wrote is changed or removed, and only while nobody changed it since. What the policy of
+    Only what sync itself wrote is changed or removed, and only while nobody changed it since; that is on record in the
+    user's configuration folder. What the policy of
     `guard` blocks is not written, nor are skills that nobody vouches for. With `only`, other skills stay as they are.
 
     >>> import tempfile
@@ -86,6 +87,7 @@ def sync_to(
     [('greet', 'added')]
     """
     target = Target(to)
+    target.check()
     with contextlib.nullcontext() if dry_run else target.locked():
         wanted = _wanted(library, target, only)
         run = _Run(library, target, guard or Guard(), wanted, is_partial=bool(only), dry_run=dry_run)
@@ -101,7 +103,7 @@ def _wanted(library: Library, target: Target, only: Sequence[str]) -> dict[str, 
     for name in only:
         if name in found:
             wanted[name] = found[name]
-        elif name in target.copies():
+        elif name in target.record.copies:
             wanted[name] = None
         else:
             entry = library.get(name)
@@ -115,17 +117,14 @@ def _originals(library: Library) -> Iterator[tuple[str, Entry]]:
     A copy lies where the library looks for skills too, and may well outrank what it was made from.
     """
     seen: set[str] = set()
-    written: dict[str, Mapping[str, Copy]] = {}
+    written: dict[str, frozenset[str]] = {}
     for entry in library.snapshot.entries:
         if entry.name in seen or entry.is_broken or entry.is_skipped or not entry.is_visible_to(library.caller):
             continue
         folder, name = os.path.split(os.path.dirname(entry.location))
         if os.path.isabs(folder) and folder not in written:
-            try:
-                written[folder] = Target(folder).copies()
-            except MetierError:
-                written[folder] = {}
-        if name in written.get(folder, {}):
+            written[folder] = copied_into(folder)
+        if name in written.get(folder, ()):
             continue
         seen.add(entry.name)
         yield entry.name, entry
@@ -146,17 +145,12 @@ class _Run:
     ) -> None:
         self._library, self._target, self._guard, self._wanted = library, target, guard, wanted
         self._is_partial, self._dry_run = is_partial, dry_run
-        self._copies = target.copies()
-        self._kept = dict(self._copies)
-        self._kept_at = time.monotonic()
+        self._copies: Mapping[str, Copy] = target.record.copies
         self._actor = Actor(user=current_user())
 
     def steps(self) -> tuple[Step, ...]:
         names = {*self._wanted} if self._is_partial else {*self._wanted, *self._copies}
-        try:
-            return tuple(self._step(name) for name in sorted(names))
-        finally:
-            self._keep()
+        return tuple(self._step(name) for name in sorted({*names, *self._target.stranded}))
 
     def _step(self, name: str) -> Step:
         try:
@@ -170,6 +164,8 @@ class _Run:
             return Step(skill=name, done="failed", reason=reason, hint="Check the disk and the permissions.")
 
     def _settled(self, name: str, entry: Entry | None) -> Step:
+        if name in self._target.stranded:
+            raise stranded(name, os.path.join(self._target.path, self._target.stranded[name]))
         if entry is None:
             return self._removed(name, Step(skill=name, done="removed", reason="It is gone from the library."))
         home = os.path.realpath(os.path.dirname(entry.location))
@@ -201,29 +197,31 @@ class _Run:
         if copy is None:
             return step
         there = self._target.digest(name)
-        if there not in (None, copy.written):
+        if there is not None and there not in copy.written:
             return Step(skill=name, done="conflict", reason=f"{step.reason} {_CHANGED}", hint=_MOVE)
         if not self._dry_run:
             if there is not None:
                 # What is blocked may always be taken away, as it may be unloaded.
                 with self._passing("unload", Subject(name=name, digest=copy.digest)):
-                    self._target.remove(name, copy.written)
-            self._note(name, None)
+                    self._target.remove(name, there)
+            self._target.record.settle(name, None)
         return replace(step, done="removed")
 
     def _written(self, name: str, entry: Entry, subject: Subject) -> Step:
         copy, there = self._copies.get(name), self._target.digest(name)
-        if there is not None and (copy is None or there != copy.written):
-            if there == subject.digest:
-                return Step(skill=name, done="unchanged")
-            return Step(skill=name, done="conflict", reason=_THEIRS if copy is None else _CHANGED, hint=_MOVE)
-        if copy is not None and there is not None and copy.digest == subject.digest:
+        if copy is not None and there == copy.written[-1] and copy.digest == subject.digest:
+            return Step(skill=name, done="unchanged")
+        if there is not None and (copy is None or there not in copy.written):
+            # What is byte for byte what would be written may as well have been, on another machine perhaps.
+            if there != _written_digest(_files_of(entry, subject.digest)):
+                return Step(skill=name, done="conflict", reason=_THEIRS if copy is None else _CHANGED, hint=_MOVE)
+            if not self._dry_run:
+                self._target.record.settle(name, Copy(digest=subject.digest, written=(there,)))
             return Step(skill=name, done="unchanged")
         if not self._dry_run:
             with self._passing("install", subject):
                 files = _files_of(entry, subject.digest)
-                written = self._target.put(name, files, over=there)
-                self._note(name, Copy(digest=subject.digest, written=written))
+                self._target.put(name, files, over=there, digest=subject.digest)
         return Step(skill=name, done="added" if there is None else "updated")
 
     @contextlib.contextmanager
@@ -232,21 +230,6 @@ class _Run:
         with self._guard.enter(Action(point=point, skill=subject, by="user", path=path), self._actor) as passage:
             passage.require()
             yield
-
-    def _note(self, name: str, copy: Copy | None) -> None:
-        if copy is None:
-            self._copies.pop(name, None)
-        else:
-            self._copies[name] = copy
-        # Now and then, so that a run that is cut short knows most of what it wrote, and a long one stays quick.
-        if time.monotonic() - self._kept_at > _KEEP_SECONDS:
-            self._keep()
-
-    def _keep(self) -> None:
-        if self._copies != self._kept:
-            self._target.keep(self._copies)
-            self._kept = dict(self._copies)
-        self._kept_at = time.monotonic()
 
 
 def _files_of(entry: Entry, digest: str) -> dict[str, File]:
@@ -273,6 +256,16 @@ def _files_of(entry: Entry, digest: str) -> dict[str, File]:
     files |= {link: _led_to(link, links, files) for link in links}
     # Clients look for this very name, and a skill may have it in small letters.
     return {"SKILL.md" if path == entry.key.rpartition("/")[2] else path: file for path, file in files.items()}
+
+
+def _written_digest(files: Mapping[str, File]) -> str:
+    """The digest that a folder with these files has."""
+    return digest_of(
+        [
+            DigestEntry(path, "exec" if file.executable else "file", hashlib.sha256(file.data).digest())
+            for path, file in files.items()
+        ]
+    )
 
 
 def _read(package: Package, file: PackageFile) -> File:

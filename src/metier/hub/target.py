@@ -1,8 +1,9 @@
 """A folder that skills are written into, each as a folder of its own that is replaced as a whole.
 
 Every step goes down from a folder that is open, and follows no link on the way: whatever a repository put there,
-nothing is written or removed outside of the folder that was named. A small file keeps what was written, by its digest,
-so that what somebody else put there or changed is told apart.
+nothing is written or removed outside of the folder that was named. What was written is on record elsewhere, by its
+digest, so that what somebody else put there or changed is told apart; a small file beside the skills only tells others
+which of them are copies.
 """
 
 from __future__ import annotations
@@ -10,44 +11,32 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-import secrets
 import stat
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
-from metier.library.copied import COPIES_FILE, MAX_LIST_BYTES
+from metier.hub.record import Copy, Record, beside
+from metier.library.copied import COPIES_FILE, copied_into
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
 from metier.skill.files import EXCLUDED, checked_path
 from metier.skill.folder import is_inside
 from metier.source.path import expanded
 from metier.source.source import absolute
-from metier.tools.descent import CREATE, LIST, READ, descend
+from metier.tools.descent import CREATE, descend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from metier.hub.record import Change
     from metier.tools.descent import Spot
 
 SOMETHING = "something"
 """What stands for a digest where no plain folder of a skill lies."""
 
-_BESIDE = re.compile(r"\.metier-sync-[0-9a-f]{16}").fullmatch
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 # What tools leave behind in a folder that they only used.
 _LEFT_BEHIND = frozenset({"__pycache__", ".DS_Store"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """What was written of one skill."""
-
-    digest: str
-    """That of the skill it was made from."""
-    written: str
-    """That of the folder as it was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,64 +61,87 @@ class Target:
         """The folder of a path, there or not; raises `FileRefused` later where a link is on the way to it."""
         self._anchor, self._segments = _anchored(absolute(expanded(os.fspath(path))))
         self.path = os.path.join(self._anchor, *self._segments)
+        self.stranded: dict[str, str] = {}
+        """What a run that was cut short put aside and somebody had changed, where its name is taken by now."""
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record:
+        """What was written here."""
+        if self._record is None:
+            self._record = Record(self.path)
+        return self._record
+
+    def check(self) -> None:
+        """Raise `FileRefused` where a link is on the way to the folder."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._spot(COPIES_FILE):
+            pass
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder if need be, and have it for oneself; what a run that was cut short left is removed."""
+        """Make the folder if need be, and have it for oneself; what a run that was cut short left is put right."""
         with self._spot(COPIES_FILE, create=True) as spot:
             if spot.parent is not None:
                 import fcntl
 
                 with contextlib.suppress(OSError):  # a file system without locks
                     fcntl.flock(spot.parent, fcntl.LOCK_EX)
-            for name in self._names():
-                if _BESIDE(name):
-                    remove_tree(os.path.join(self.path, name))
-            yield
-
-    def copies(self) -> dict[str, Copy]:
-        """What was written here, by the name of the folder."""
-        try:
-            with self._spot(COPIES_FILE) as spot:
-                descriptor = os.open(spot.at(), READ, dir_fd=spot.parent)
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        with os.fdopen(descriptor, "rb") as file:
-            is_plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return self._understood(file.read(MAX_LIST_BYTES + 1) if is_plain else b"")
-
-    def _understood(self, data: bytes) -> dict[str, Copy]:
-        try:
-            if len(data) > MAX_LIST_BYTES:
-                raise ValueError("too large")
-            skills = json.loads(data)["skills"]
-            found = {name: Copy(digest=kept["digest"], written=kept["written"]) for name, kept in skills.items()}
-            if not all(is_folder_name(name) for name in found) or not all(
-                _DIGEST(digest) for kept in found.values() for digest in (kept.digest, kept.written)
-            ):
-                raise ValueError("not what is written here")
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise FileRefused(
-                f"{os.path.join(self.path, COPIES_FILE)} cannot be read, so it is not known what was written here.",
-                hint="Bring it back as it was, or remove it: what lies there then counts as somebody else's.",
-                path=self.path,
-            ) from None
-        return found
-
-    def keep(self, copies: Mapping[str, Copy]) -> None:
-        """Write down what was written here."""
-        text = json.dumps({"version": 1, "skills": {name: asdict(copies[name]) for name in sorted(copies)}}, indent=2)
-        with self._spot(COPIES_FILE, create=True) as spot:
-            beside = spot.at(_beside())
-            descriptor = os.open(beside, CREATE, 0o666, dir_fd=spot.parent)
+            self._record = None
+            self._recover()
             try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                yield
+            finally:
+                self.record.close()
+                self._list_copies()
+
+    def _recover(self) -> None:
+        for change in list(self.record.changes.values()):
+            try:
+                if self._is_settled(change):
+                    self.record.end(change)
+            except OSError:
+                continue  # it stays on record
+
+    def _is_settled(self, change: Change) -> bool:
+        """Put right what a change left that was cut short; whether that could be done."""
+        remove_tree(os.path.join(self.path, change.staged))
+        there, known = self.digest(change.aside), self.record.copies.get(change.name)
+        if there is None or (known is not None and there in known.written):
+            return there is None or remove_tree(os.path.join(self.path, change.aside))
+        if self.digest(change.name) is not None:
+            self.stranded[change.name] = change.aside
+            return False
+        # Somebody changed it at the last moment, so it is theirs.
+        with self._spot(change.name) as spot:
+            os.rename(spot.at(change.aside), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+        return True
+
+    def _list_copies(self) -> None:
+        """Tell whoever reads this folder which of its skills are copies."""
+        before, copies = copied_into(self.path), self.record.copies
+        # Others may have written here as well, from another machine.
+        theirs = (name for name in before if is_folder_name(name) and os.path.lexists(os.path.join(self.path, name)))
+        names = {*copies, *theirs}
+        if names == before:
+            return
+        skills = {name: {"digest": copies[name].digest} if name in copies else {} for name in sorted(names)}
+        text = json.dumps({"version": 1, "skills": skills}, indent=2)
+        with self._spot(COPIES_FILE, create=True) as spot:
+            temporary = spot.at(beside())
+            try:
+                with os.fdopen(os.open(temporary, CREATE, 0o666, dir_fd=spot.parent), "w", encoding="utf-8") as file:
                     file.write(text + "\n")
-                os.replace(beside, spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
-            except BaseException:
+                os.replace(temporary, spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+            except BaseException as error:
                 with contextlib.suppress(OSError):
-                    os.unlink(beside, dir_fd=spot.parent)
-                raise
+                    os.unlink(temporary, dir_fd=spot.parent)
+                if not isinstance(error, OSError):
+                    raise
+                raise SourceUnavailable(
+                    f"{spot.path} cannot be written: {error.strerror}.",
+                    hint="Check the disk and the permissions, and that no folder has that name.",
+                    path=spot.path,
+                ) from None
 
     def digest(self, name: str) -> str | None:
         """The digest of the folder of a name; None if there is nothing, `SOMETHING` for what sync never writes."""
@@ -148,26 +160,29 @@ class Target:
         except MetierError:
             return SOMETHING
 
-    def put(self, name: str, files: Mapping[str, File], *, over: str | None = None) -> str:
+    def put(self, name: str, files: Mapping[str, File], *, over: str | None = None, digest: str = "") -> str:
         """Write a skill, in place of the one whose digest is `over`, and return the digest of what was written.
 
-        Raises `SkillChanged` when something else lies there by now.
+        `digest` is that of the skill that it is a copy of. Raises `SkillChanged` when something else lies there by now.
         """
-        staged = _beside()
+        change = self.record.begin(name)
         try:
             for path, file in files.items():
-                self._write((staged, *checked_path(path)), file)
-            written = FolderPackage(os.path.join(self.path, staged), contain=self.path).digest()
-            with self._aside(name, over) as spot:
-                os.rename(spot.at(staged), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+                self._write((change.staged, *checked_path(path)), file)
+            written = FolderPackage(os.path.join(self.path, change.staged), contain=self.path).digest()
+            self.record.expect(name, Copy(digest=digest, written=(written,)))
+            with self._aside(change, over) as spot:
+                os.rename(spot.at(change.staged), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+            self.record.settle(name, Copy(digest=digest, written=(written,)))
             return written
         finally:
-            remove_tree(os.path.join(self.path, staged))
+            remove_tree(os.path.join(self.path, change.staged))
 
     def remove(self, name: str, digest: str) -> None:
         """Remove a skill, if it is still what its digest says; raises `SkillChanged` otherwise."""
-        with self._aside(name, digest):
+        with self._aside(self.record.begin(name), digest):
             pass
+        self.record.settle(name, None)
 
     def _write(self, segments: tuple[str, ...], file: File) -> None:
         with self._spot(*segments, create=True) as spot:
@@ -176,12 +191,12 @@ class Target:
                 out.write(file.data)
 
     @contextlib.contextmanager
-    def _aside(self, name: str, digest: str | None) -> Iterator[Spot]:
+    def _aside(self, change: Change, digest: str | None) -> Iterator[Spot]:
         """Move what lies under a name out of the way, for good if nothing fails meanwhile.
 
         It is looked at only where nobody expects it, so that nothing is lost that somebody wrote at the last moment.
         """
-        aside = _beside()
+        name, aside = change.name, change.aside
         with self._spot(name) as spot:
 
             def moved(source: str, to: str) -> None:
@@ -200,20 +215,16 @@ class Target:
                     raise
             except BaseException:
                 if digest is not None:
-                    moved(aside, name)
+                    try:
+                        moved(aside, name)
+                    except OSError:
+                        # Somebody made the name anew. The change stays on record, and so does what was put aside.
+                        raise stranded(name, os.path.join(self.path, aside)) from None
+                self.record.end(change)
                 raise
         if digest is not None:
             remove_tree(os.path.join(self.path, aside))
-
-    def _names(self) -> list[str]:
-        with self._spot() as spot:
-            if spot.parent is None:
-                return os.listdir(spot.path)
-            descriptor = os.open(spot.at(), LIST, dir_fd=spot.parent)
-            try:
-                return os.listdir(descriptor)
-            finally:
-                os.close(descriptor)
+        self.record.end(change)
 
     @contextlib.contextmanager
     def _spot(self, *below: str, create: bool = False) -> Iterator[Spot]:
@@ -270,10 +281,6 @@ def _segments(path: str) -> list[str]:
     return [segment for segment in path.split(os.sep) if segment]
 
 
-def _beside() -> str:
-    return f".metier-sync-{secrets.token_hex(8)}"
-
-
 def _holds_more(folder: str) -> bool:
     """Whether a folder has in it what no copy has: version control, installed modules."""
     more = EXCLUDED - _LEFT_BEHIND
@@ -282,6 +289,15 @@ def _holds_more(folder: str) -> bool:
 
 def _changed(name: str) -> SkillChanged:
     return SkillChanged(f"{shown(name)!r} was changed this very moment.", hint="Try again.", name=name)
+
+
+def stranded(name: str, path: str) -> SkillChanged:
+    """The error for what somebody changed, and made anew, while it was being replaced."""
+    return SkillChanged(
+        f"{shown(name)!r} was changed while it was replaced, and what it was lies in {path} now.",
+        hint="Take what you need of it, and move it away.",
+        name=name,
+    )
 
 
 def _linked(path: str) -> FileRefused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,24 @@ def test_a_call_of_a_tool_that_is_not_there_leaves_a_record(folder: Path, log: M
     script = Script([Call("nosuch", {}), "Done."])
     agent_of(script, Skills(folder, audit=log)).invoke(asking())
     assert [(name, success) for _, name, _, _, _, success in trail(log)] == [("nosuch", False)]
+
+
+def test_a_call_waits_for_the_load_before_it_in_the_same_answer_whichever_thread_is_first(
+    folder: Path, outside: Outside
+) -> None:
+    fetching = threading.Event()
+
+    @wrap_tool_call
+    def held_up(request: Any, handler: Any) -> Any:
+        if request.tool_call["name"] == "skills_load":
+            fetching.wait(10)
+        else:
+            fetching.set()
+        return handler(request)
+
+    script = Script([(load("report"), FETCH), "Done."])
+    agent: Any = create_agent(
+        ScriptedChat(script=script, named="own"), [outside.web_fetch], middleware=[held_up, Skills(folder)]
+    )
+    agent.invoke(asking())
+    assert outside.calls == []

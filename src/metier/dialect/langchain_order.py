@@ -1,0 +1,104 @@
+"""The order of the calls of one answer in LangGraph, which starts them all at once, in threads or tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import anyio
+from langchain_core.messages import AIMessage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from langchain.tools.tool_node import ToolCallRequest
+
+    from metier.dialect.skills import Kit
+    from metier.session import Session
+
+LATE = 5.0
+"""Seconds that a call waits for one before it to begin, which it never does where another middleware answers it."""
+
+
+class Turns:
+    """Lets a call begin when all calls before it in the same answer are over that change which skills are active."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: WeakKeyDictionary[Session, tuple[Any, dict[str, _Turn]]] = WeakKeyDictionary()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, kit: Kit, request: ToolCallRequest) -> AsyncIterator[None]:
+        """The turn of a call."""
+        mine = str(request.tool_call["id"])
+        answer, earlier = _before(kit, request)
+        for call in earlier:
+            await self._of(kit.session, answer, call).over()
+        turn = self._of(kit.session, answer, mine)
+        turn.begin()
+        try:
+            yield
+        except BaseException:
+            # It is made again where the graph goes on later.
+            self._forget(kit.session, answer, mine)
+            raise
+        finally:
+            turn.end()
+
+    def _of(self, session: Session, answer: Any, call: str) -> _Turn:
+        with self._lock:
+            known = self._turns.get(session)
+            if known is None or known[0] != answer:
+                known = self._turns[session] = (answer, {})
+            return known[1].setdefault(call, _Turn())
+
+    def _forget(self, session: Session, answer: Any, call: str) -> None:
+        with self._lock:
+            known = self._turns.get(session)
+            if known is not None and known[0] == answer:
+                known[1].pop(call, None)
+
+
+class _Turn:
+    def __init__(self) -> None:
+        self._begun: Future[None] = Future()
+        self._ended: Future[None] = Future()
+
+    def begin(self) -> None:
+        _settle(self._begun)
+
+    def end(self) -> None:
+        _settle(self._ended)
+
+    async def over(self) -> None:
+        with anyio.move_on_after(LATE):
+            await asyncio.shield(asyncio.wrap_future(self._begun))
+        if self._begun.done():
+            await asyncio.shield(asyncio.wrap_future(self._ended))
+
+
+def _settle(future: Future[None]) -> None:
+    # Two calls of one answer may have the same id.
+    with contextlib.suppress(Exception):
+        future.set_result(None)
+
+
+def _before(kit: Kit, request: ToolCallRequest) -> tuple[Any, list[str]]:
+    """Which answer a call is part of, and the calls before it there that change which skills are active."""
+    state: Any = request.state
+    messages = state.get("messages") or () if isinstance(state, dict) else ()
+    mine = request.tool_call["id"]
+    earlier: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                if call["id"] == mine:
+                    return (message.id, len(messages)), earlier
+                if kit.changes(call["name"]):
+                    earlier.append(str(call["id"]))
+            break
+    return None, []
