@@ -18,12 +18,14 @@ from typing import Any
 import pytest
 
 from metier import Library
+from metier.find import upkeep
 from metier.find.content import SkillText
 from metier.find.index import Index
 
 Write = Callable[..., Path]
 PATIENCE = 90.0
-SKILLS = 450  # more than two batches
+BATCH = 40
+SKILLS = 90  # more than two batches
 QUERIES = ("fruit", "knife oven", "/skill-007", "tag:even", '"heat the oven"', "skil-017", "word13", "unheard")
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -35,7 +37,9 @@ real = time.time_ns
 time.time_ns = lambda: real() + 10_000_000_000  # files just written count as written long ago
 folder, cache, queries, moment = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
 from metier import Library
+from metier.find import upkeep
 from metier.find.index import Index
+upkeep.BATCH = int(sys.argv[5])
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -86,7 +90,13 @@ if moment == "after a search":
     die()
 """
 
-pytestmark = pytest.mark.usefixtures("settled")
+pytestmark = pytest.mark.usefixtures("settled", "small_batches")
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few skills fill several batches, which each process writes one after the other."""
+    monkeypatch.setattr(upkeep, "BATCH", BATCH)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +128,7 @@ def expected(skills: Path) -> list[list[list[Any]]]:
 
 def started(skills: Path, cache: Path, moment: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(skills), str(cache), json.dumps(QUERIES), moment],
+        [sys.executable, "-c", SCRIPT, str(skills), str(cache), json.dumps(QUERIES), moment, str(BATCH)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -179,9 +189,9 @@ def test_processes_that_index_a_new_folder_at_once_all_find_the_right_skills(
         "while the tables are made",
         "before batch 1",
         "inside batch: skill 1",
-        "inside batch: skill 150",
-        "inside batch: skill 201",
-        "inside batch: skill 449",
+        "inside batch: skill 30",
+        "inside batch: skill 41",
+        "inside batch: skill 89",
         "before commit",
         "after batch 1",
         "before batch 3",
@@ -215,7 +225,7 @@ def test_the_next_process_goes_on_where_a_killed_one_stopped(
 
     monkeypatch.setattr(Index, "update", watched)
     Library.from_folder(skills, cache=cache).search("fruit")
-    assert len(written) == len(set(written)) == SKILLS - 400
+    assert len(written) == len(set(written)) == SKILLS - 2 * BATCH
 
 
 def test_what_one_process_indexed_another_that_runs_need_not(

@@ -272,12 +272,8 @@ class TestConversations:
     def test_a_session_that_has_ended_is_not_found_any_more(
         self, serve: Callable[..., SkillServer], http: Callable[..., str]
     ) -> None:
-        url = http(serve(most=1))
-        first = opened(url)
-        calls = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
-        unload = calls | {"params": {"name": "skills_unload", "arguments": {"all": True}}}
-        assert post(url, unload, **first)[0] == 200
-        assert post(url, unload, **opened(url))[0] in (200, 503)
+        call = {"name": "skills_unload", "arguments": {"all": True}}
+        unload = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
         server = serve()
         url = http(server)
         mine = opened(url)

@@ -12,6 +12,7 @@ from tests.serve.clients import MODES, talk, text_of
 
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
+from metier.serve.mcp.turns import Busy, Turns
 
 DIALECTS = {
     "runtime": ["skills_load", "skills_unload", "skills_read", "skills_run", "skills_search"],
@@ -155,10 +156,8 @@ def test_built_in_tools_are_under_the_rules_of_the_active_skills(
 def test_a_script_for_which_there_is_no_turn_is_told_so(
     serve: Callable[..., SkillServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @contextlib.asynccontextmanager
-    async def none(turns: Turns, key: str) -> AsyncIterator[None]:
+    def none(turns: Turns, key: str) -> None:
         raise Busy
-        yield
 
     monkeypatch.setattr(Turns, "of", none)
 
