@@ -121,7 +121,7 @@ def _say_who_is_awaited() -> None:
 
 def _say_where(url: str, token: str | None) -> None:
     who = "whoever has the token" if token is not None else "everybody on this machine, as there is no token"
-    print(f"Skills are served at {Style.text(url)} to {who}; Ctrl-C ends it.", file=sys.stderr, flush=True)
+    print(f"Skills are served at {Style.text(url)}; for {who}. Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
 def _until_told(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:

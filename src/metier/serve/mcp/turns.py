@@ -16,7 +16,7 @@ MAX_RUNNING = 64
 MAX_EACH = 8
 MAX_ALONE = 32
 """Of calls that belong to no conversation: nobody can tell whose they are."""
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 10.0
 
 
 class Busy(Exception):
