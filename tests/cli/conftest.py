@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import subprocess
 import sys
@@ -38,10 +39,13 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def metier(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Calls the command in this process; returns its exit code and what it wrote to either stream."""
+def metier(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Calls the command in this process, with something to read if it is to; returns its exit code and both outputs."""
 
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
+    def call(*arguments: str | Path, given: str | bytes | None = None) -> tuple[int, str, str]:
+        if given is not None:
+            data = given.encode() if isinstance(given, str) else given
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
         capsys.readouterr()
         try:
             code = main([str(argument) for argument in arguments])

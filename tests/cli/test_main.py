@@ -201,8 +201,17 @@ def test_without_a_standard_error_the_exit_code_says_it(command: list[str], skil
     assert subprocess.run(shell, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
-@pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
-@pytest.mark.parametrize("arguments", [["list"], ["show", "alpha"], ["doctor"], ["show", "技能"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("env", "arguments"),
+    [
+        *(
+            ({"PYTHONIOENCODING": "ascii"}, words)
+            for words in (["list"], ["show", "alpha"], ["doctor"], ["show", "技能"])
+        ),
+        ({"LC_ALL": "C"}, ["show", "技能"]),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0"}, ["show", "技能"]),
+    ],
+)
 def test_an_encoding_that_cannot_say_it_does_not_matter(
     process: Process, skills: Path, env: dict[str, str], arguments: list[str]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from metier.run import AutoRunner
 
 Write = Callable[..., Path]
+Call = Callable[..., tuple[int, str, str]]
 Talk = Callable[..., tuple[int, str, str]]
 
 
@@ -30,19 +31,11 @@ def skills(write_skill: Write, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def talk(command: list[str], skills: Path, tmp_path: Path) -> Talk:
-    """Runs the shell with lines on its input."""
+def talk(metier: Call, skills: Path, tmp_path: Path) -> Talk:
+    """Calls the command with lines on its input."""
 
     def run(*lines: str, options: tuple[str, ...] = ()) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*command, "--skills", str(skills), "session", "--workspace", str(tmp_path), *options],
-            input="\n".join(lines),
-            env=dict(os.environ),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        return done.returncode, done.stdout, done.stderr
+        return metier("--skills", skills, "session", "--workspace", tmp_path, *options, given="\n".join(lines))
 
     return run
 

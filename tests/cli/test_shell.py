@@ -38,17 +38,11 @@ def skills(write_skill: Write, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def talk(command: list[str], skills: Path, interpreter: None) -> Talk:
-    """Runs the shell with text on its input."""
+def talk(metier: Call, skills: Path, interpreter: None) -> Talk:
+    """Calls the shell with text on its input."""
 
     def run(text: str | bytes, *options: str | Path) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*command, "--skills", str(skills), "shell", *map(str, options)],
-            input=text.encode() if isinstance(text, str) else text,
-            capture_output=True,
-            timeout=60,
-        )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
+        return metier("--skills", skills, "shell", *options, given=text)
 
     return run
 
