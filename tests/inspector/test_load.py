@@ -1,4 +1,4 @@
-"""A hundred clients at once, each with a skill and a conversation of its own."""
+"""Many clients at once, each with a skill and a conversation of its own; `benchmarks/mcp_load.py` has a hundred."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_hundred_clients_at_once_have_no_error_and_see_nothing_of_each_other(surroundings: dict[str, str]) -> None:
-    command = [sys.executable, "benchmarks/mcp_load.py", "--clients", "100", "--seconds", "0", "--json"]
+def test_many_clients_at_once_have_no_error_and_see_nothing_of_each_other(surroundings: dict[str, str]) -> None:
+    command = [sys.executable, "benchmarks/mcp_load.py", "--clients", "40", "--seconds", "0", "--json"]
     done = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["problems"] == []
-    assert found["calls"] == {"load": 100, "read": 100, "refusal": 100, "unload": 100}
+    assert found["calls"] == {"load": 40, "read": 40, "refusal": 40, "unload": 40}
