@@ -6,6 +6,7 @@ bytes have the hash that stands for it in that digest.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import posixpath
@@ -14,9 +15,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier.errors import MetierError, PackageTooLarge, SkillChanged
+from metier.errors import MetierError, SkillChanged
 from metier.skill import FolderPackage
-from metier.skill.files import DigestEntry, digest_of
+from metier.skill.files import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ _MAX_LINKS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class FileContent:
     """A file of a skill, and the digest of the whole skill that it was read as a part of."""
 
     digest: str
@@ -53,17 +54,17 @@ class Contents:
         self._kept: OrderedDict[str, _Hashes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, entry: Entry, path: str, *, limit: int) -> Content:
+    def read(self, entry: Entry, path: str, *, limit: int) -> FileContent:
         """A file; raises `SkillChanged` where the skill does not stay the same for as long as that takes."""
         for _ in range(_ATTEMPTS):
             digest = self._library.digest(entry)
             try:
                 data = entry.package.read(path, limit=limit)
             except MetierError as error:
-                return Content(digest=digest, problem=error)
+                return FileContent(digest=digest, problem=error)
             hashes = self._hashes(entry, digest)
             if hashes is not None and hashes.of(path) == hashlib.sha256(data).digest():
-                return Content(digest=digest, data=data)
+                return FileContent(digest=digest, data=data)
         raise SkillChanged(
             f"The files of skill {entry.name!r} are being changed.", hint="Read it again.", name=entry.name
         )
@@ -113,26 +114,14 @@ def _starts(path: str) -> list[str]:
 
 def _made(entry: Entry) -> _Hashes:
     package = entry.package
-    listing = package.listing()
-    if listing.stopped_at is not None:
-        raise PackageTooLarge(
-            f"Skill {entry.name!r} has more than {listing.stopped_at}, too many to serve any.",
-            hint="Remove files that the skill does not need.",
-        )
-    entries: list[DigestEntry] = []
-    files: dict[str, bytes] = {}
+    entries = package.contents()
     links: dict[str, str] = {}
-    for file in listing.files:
-        if file.kind == "link" and isinstance(package, FolderPackage):
-            try:
-                links[file.path] = os.readlink(os.path.join(package.root, *file.path.split("/")))
-            except OSError:
-                continue  # it was one a moment ago; without it the digest is another
-            entries.append(DigestEntry(file.path, "link", hashlib.sha256(os.fsencode(links[file.path])).digest()))
-            continue
-        try:
-            files[file.path] = hashlib.sha256(package.read(file.path, limit=file.size)).digest()
-        except MetierError:
-            continue  # likewise
-        entries.append(DigestEntry(file.path, "exec" if file.executable else "file", files[file.path]))
+    for one in entries:
+        if one.mode == "link" and isinstance(package, FolderPackage):
+            with contextlib.suppress(OSError):
+                target = os.readlink(os.path.join(package.root, *one.path.split("/")))
+                # One that leads elsewhere by now is not the one that the digest is made of.
+                if hashlib.sha256(os.fsencode(target)).digest() == one.content:
+                    links[one.path] = target
+    files = {one.path: one.content for one in entries if one.mode != "link"}
     return _Hashes(digest=digest_of(entries), files=files, links=links)
