@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,14 @@ class OpenAIAgents(Performer):
         """With the agent's name."""
         return f"{conversation}|assistant"
 
+    def _history(self, conversation: str) -> SQLiteSession:
+        if conversation not in self._histories:
+            self._histories[conversation] = made = SQLiteSession(conversation)
+            weakref.finalize(self, made.close)
+        return self._histories[conversation]
+
     async def _turn(self, agent: Agent[Any], text: str, conversation: str) -> str:
-        history = self._histories.setdefault(conversation, SQLiteSession(conversation))
+        history = self._history(conversation)
         if not self._streamed:
             return str((await Runner.run(agent, text, session=history, max_turns=40)).final_output)
         run = Runner.run_streamed(agent, text, session=history)
