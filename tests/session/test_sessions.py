@@ -196,3 +196,85 @@ def test_one_that_had_to_go_is_resumed_by_its_id_where_sessions_remember() -> No
     sessions.end("first")
     with pytest.raises(SessionNotFound):
         sessions.get("first")
+
+
+class Remembering:
+    """Sessions that remember, with one whose skill restricts it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        files = {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: Read\n---\nRead."}
+        self.sessions = Library.from_files(files).sessions(most=1, remembers=True)
+        self.first = self.sessions.begin(id="first", skills=["strict"])
+        self.monkeypatch = monkeypatch
+
+
+@pytest.fixture
+def remembering(monkeypatch: pytest.MonkeyPatch) -> Remembering:
+    """A full house."""
+    return Remembering(monkeypatch)
+
+
+def test_there_is_no_moment_in_which_one_that_goes_is_not_found(remembering: Remembering) -> None:
+    found: list[Session] = []
+    close = Session.close
+
+    def asked_while_closing(session: Session) -> None:
+        if session is remembering.first and not found:
+            found.append(session)
+            found[0] = remembering.sessions.get("first")
+        close(session)
+
+    remembering.monkeypatch.setattr(Session, "close", asked_while_closing)
+    remembering.sessions.begin()
+    assert [one.name for one in found[0].active] == ["strict"]
+
+
+def test_what_is_loaded_while_it_goes_is_kept_or_refused(remembering: Remembering) -> None:
+    first, close = remembering.first, Session.close
+
+    def loaded_while_closing(session: Session) -> None:
+        if session is first:
+            with pytest.raises(SessionNotFound):
+                session.unload(all=True)
+        close(session)
+
+    remembering.monkeypatch.setattr(Session, "close", loaded_while_closing)
+    remembering.sessions.begin()
+    with pytest.raises(SessionNotFound):
+        first.may_call("Write", {"file_path": "x"})
+    assert [one.name for one in remembering.sessions.get("first").active] == ["strict"]
+
+
+def test_two_who_ask_at_once_for_one_that_is_saved_get_the_same(remembering: Remembering) -> None:
+    remembering.sessions.begin()
+    resume, second = Session.resume, threading.Event()
+    found: list[Session] = []
+
+    def ask() -> None:
+        second.set()
+        found.append(remembering.sessions.get("first"))
+
+    thread = threading.Thread(target=ask)
+
+    def resumed(*args: Any, **options: Any) -> Session:
+        thread.start()
+        second.wait(30)
+        return resume(*args, **options)
+
+    remembering.monkeypatch.setattr(Session, "resume", resumed)
+    found.append(remembering.sessions.get("first"))
+    thread.join(30)
+    assert found[0] is found[1]
+
+
+def test_one_that_cannot_be_resumed_now_can_be_later(remembering: Remembering) -> None:
+    remembering.sessions.begin()
+
+    def failing(*args: Any, **options: Any) -> Session:
+        raise OSError(5, "disk")
+
+    with remembering.monkeypatch.context() as patched:
+        patched.setattr(Session, "resume", failing)
+        with pytest.raises(OSError, match="disk"):
+            remembering.sessions.get("first")
+    assert [one.name for one in remembering.sessions.get("first").active] == ["strict"]

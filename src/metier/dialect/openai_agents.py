@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import uuid
 import weakref
 from collections import deque
@@ -12,16 +11,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import anyio.to_thread
-from agents import Agent, ApplyPatchTool, CustomTool, FunctionTool, LocalShellTool, Model, Runner, ShellTool
-from agents.editor import ApplyPatchResult
+from agents import Agent, FunctionTool, Model, Runner
 
 from metier.dialect import skills as seam
+from metier.dialect.openai_agents_gate import gated, gated_handoff
 from metier.dialect.providers import as_text
-from metier.tools import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from agents import RunContextWrapper, Tool
     from agents.tool_context import ToolContext
 
@@ -36,7 +32,6 @@ Naming: TypeAlias = "Callable[[RunContextWrapper[Any]], str | None]"
 """Finds the id of a conversation in the context of a run."""
 
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
-AnyTool = TypeVar("AnyTool")
 
 MAX_TURNS = 50
 """How many turns an agent has that runs one skill."""
@@ -122,7 +117,9 @@ class _Equipped(Agent[Any]):
         _turn.set((self, kit))
         model = self.model
         kit.session.answered_by(str(getattr(model, "model", model) or ""), self.metier.spent(run_context))
-        others = [_gated(tool, kit) for tool in await super().get_all_tools(run_context)]
+        others = [gated(tool, kit) for tool in await super().get_all_tools(run_context)]
+        # In place, as the SDK reads the list itself, next; more may have been added to it since the last turn.
+        self.handoffs[:] = [gated_handoff(one, self, self._metier_kit) for one in self.handoffs]
         return [*(tool for tool in others if tool is not None), *(_own(tool, kit) for tool in kit.tools)]
 
     async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
@@ -163,6 +160,7 @@ def _equipped(
     kind = type(agent)
     plain = kind.__mro__[2] if issubclass(kind, _Equipped) else kind
     equipped = copy.copy(agent)
+    equipped.handoffs = list(agent.handoffs)
     # In a tuple, as a function would become a method.
     about = {"metier": skills, "metier_conversation": (conversation,), "metier_session": session}
     equipped.__class__ = type(plain.__name__, (_Equipped, plain), about)
@@ -177,66 +175,6 @@ def _own(tool: Any, kit: Kit) -> FunctionTool:
     return FunctionTool(
         tool.name, tool.description, copy.deepcopy(dict(tool.parameters)), invoke, strict_json_schema=False
     )
-
-
-def _gated(tool: Tool, kit: Kit) -> Tool | None:
-    """A tool of the agent behind the gate; None for one that cannot be put there and must not be used now."""
-    if isinstance(tool, FunctionTool):
-        return _changed(tool, on_invoke_tool=_around(kit, tool.name, tool.on_invoke_tool, lambda _, given: given))
-    if isinstance(tool, CustomTool):
-        invoke = _around(kit, tool.name, tool.on_invoke_tool, lambda _, given: {"input": given})
-        return _changed(tool, on_invoke_tool=invoke)
-    if isinstance(tool, ShellTool) and tool.executor is not None:
-        run = _around(kit, tool.name, tool.executor, lambda call: {"command": "\n".join(call.data.action.commands)})
-        return _changed(tool, executor=run)
-    if isinstance(tool, LocalShellTool):
-        run = _around(kit, tool.name, tool.executor, lambda call: {"command": _joined(call.data.action.command)})
-        return _changed(tool, executor=run)
-    if isinstance(tool, ApplyPatchTool):
-        return _changed(tool, editor=_Editor(tool.editor, kit))
-    return tool if kit.may_offer(tool.name) else None
-
-
-def _around(
-    kit: Kit, name: str, call: Callable[..., Any], arguments: Callable[..., Any], refused: Any = as_text
-) -> Callable[..., Awaitable[Any]]:
-    async def gated(*given: Any) -> Any:
-        async def made() -> Any:
-            found = call(*given)
-            return await found if inspect.isawaitable(found) else found
-
-        result = await kit.around(name, arguments(*given), made)
-        return refused(result) if isinstance(result, ToolResult) else result
-
-    return gated
-
-
-class _Editor:
-    """An editor of files behind the gate."""
-
-    def __init__(self, editor: Any, kit: Kit) -> None:
-        def gated(name: str, call: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-            return _around(kit, name, call, lambda operation: {"path": operation.path}, _failed)
-
-        self.create_file = gated("Write", editor.create_file)
-        self.update_file = gated("Edit", editor.update_file)
-        self.delete_file = gated("Write", editor.delete_file)
-
-
-def _failed(result: ToolResult) -> ApplyPatchResult:
-    return ApplyPatchResult(status="failed", output=as_text(result))
-
-
-def _changed(tool: AnyTool, **changes: Any) -> AnyTool:
-    changed = copy.copy(tool)
-    vars(changed).update(changes)
-    return changed
-
-
-def _joined(command: list[str]) -> str:
-    import shlex
-
-    return shlex.join(command)
 
 
 def _asked(run: RunContextWrapper[Any]) -> str | None:

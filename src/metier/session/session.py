@@ -183,10 +183,10 @@ class Session(Use):
     def close(self) -> None:
         """Unload everything and end; nothing can be done with it afterwards."""
         with self._lock:
-            if self._is_closed:
+            if self._is_released:
                 return
             gone, self._active = self._active, ()
-            self._is_closed = True
+            self._is_closed = self._is_released = True
         self._stack.clear()
         try:
             self._ended(gone, "host", "closed")
@@ -325,6 +325,18 @@ class Session(Use):
         active = self.active
         with self._lock:
             return saved(self, active, self._stack.frames, self._delivered)
+
+    def seal(self) -> dict[str, Any]:
+        """Its state as `save` gives it, and from now on nothing can be done with it; `close` is still due.
+
+        Whatever happens meanwhile is in the state or is refused: nothing is lost in between.
+        """
+        from metier.session.saving import saved
+
+        with self._lock:
+            self.require_open()
+            self._is_closed = True
+            return saved(self, self._active, self._stack.frames, self._delivered)
 
     @classmethod
     def resume(cls, library: Library, state: Mapping[str, Any] | str | bytes, **options: Any) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -62,6 +63,7 @@ class Sessions(Generic[Kind]):
         self._remembers = remembers
         self._saved: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
+        self._resuming = threading.RLock()
 
     def begin(self, **options: Any) -> Kind:
         """A new session; one whose first skills cannot be loaded is not kept."""
@@ -79,7 +81,7 @@ class Sessions(Generic[Kind]):
                 self._kept[session.id] = (session, self._clock())
                 self._kept.move_to_end(session.id)
                 ended += self._outdated()
-        self._close(ended)
+        _close(ended)
         if is_taken:
             session.close()
             raise InvalidArgument(f"There is a session {session.id!r} already.", hint="Use another id.")
@@ -87,46 +89,53 @@ class Sessions(Generic[Kind]):
 
     def get(self, id: str) -> Kind:  # noqa: A002
         """The session of an id, which is in use again; raises `SessionNotFound`."""
+        found = self._used(id)
+        if found is None and self._remembers:
+            found = self._resumed(id)
+        if found is None:
+            raise SessionNotFound(f"There is no session {str(id)[:80]!r}.", hint="Begin a new one.", id=id)
+        return found
+
+    def _used(self, id: str) -> Kind | None:  # noqa: A002
         with self._lock:
             ended = self._outdated()
-            found = self._kept.get(id)
-            if found is not None and found[0].is_closed:
-                del self._kept[id]
+            found, _ = self._kept.pop(id, (None, 0.0))
+            if found is not None and found.is_closed:
                 found = None
             if found is not None:
-                self._kept[id] = (found[0], self._clock())
-                self._kept.move_to_end(id)
-        self._close(ended)
-        if found is None:
+                self._kept[id] = (found, self._clock())
+        _close(ended)
+        return found
+
+    def _resumed(self, id: str) -> Kind | None:  # noqa: A002
+        # One at a time: whoever asks for the same one meanwhile must not be told that there is none.
+        with self._resuming:
+            found = self._used(id)
+            if found is not None:
+                return found
             with self._lock:
                 state = self._saved.pop(id, None)
-            if state is not None:
+            if state is None:
+                return None
+            try:
                 return self.resume(state)
-            raise SessionNotFound(f"There is no session {str(id)[:80]!r}.", hint="Begin a new one.", id=id)
-        return found[0]
+            except BaseException:
+                with self._lock:
+                    self._saved[id] = state
+                raise
 
     def end(self, id: str) -> None:  # noqa: A002
         """End a session; one that is not there has ended already."""
-        with self._lock:
-            found = self._kept.pop(id, None)
+        with self._resuming, self._lock:
+            found, _ = self._kept.pop(id, (None, 0.0))
             self._saved.pop(id, None)
         if found is not None:
-            found[0].close()
-
-    def _close(self, sessions: list[Kind]) -> None:
-        for session in sessions:
-            if self._remembers and not session.is_closed and session.active:
-                state = session.save()
-                with self._lock:
-                    self._saved[session.id] = state
-                    while len(self._saved) > MAX_SAVED:
-                        self._saved.popitem(last=False)
-            session.close()
+            found.close()
 
     def __len__(self) -> int:
         with self._lock:
             ended = self._outdated()
-        self._close(ended)
+        _close(ended)
         return len(self._kept)
 
     def __contains__(self, id: object) -> bool:  # noqa: A002
@@ -144,4 +153,20 @@ class Sessions(Generic[Kind]):
                 break
             del self._kept[id]
             ended.append(session)
+            if self._remembers:
+                # In the same moment as it goes: in between, somebody would be told that there is none.
+                self._remember(session)
         return ended
+
+    def _remember(self, session: Kind) -> None:
+        with contextlib.suppress(SessionNotFound):  # it was closed by its user
+            state = session.seal()
+            if state["active"]:
+                self._saved[session.id] = state
+        while len(self._saved) > MAX_SAVED:
+            self._saved.popitem(last=False)
+
+
+def _close(sessions: list[Kind]) -> None:
+    for session in sessions:
+        session.close()

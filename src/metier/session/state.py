@@ -124,6 +124,7 @@ class State:
         self._epoch = 0
         self._seen: tuple[object, int] = (library.snapshot, guard.version)
         self._is_closed = False
+        self._is_released = False
         self._listeners = Listeners()
         self._hook_runner: HookRunner | None = None
         self._above: tuple[Ceiling, ...] = ()

@@ -14,6 +14,7 @@ from agents import (
     Agent,
     ApplyPatchTool,
     CustomTool,
+    HandoffInputData,
     LocalShellTool,
     RunConfig,
     RunContextWrapper,
@@ -23,6 +24,7 @@ from agents import (
     ToolSearchTool,
     WebSearchTool,
     function_tool,
+    handoff,
 )
 from agents.editor import ApplyPatchOperation
 from tests.dialect.adapters.playing_openai_agents import scripted
@@ -91,10 +93,51 @@ def test_an_agent_that_works_for_another_has_its_own_session(folder: Path) -> No
 
 def test_after_a_handoff_the_other_agent_has_its_own_session(folder: Path, outside: Outside) -> None:
     skills = Skills(folder)
-    script = Script([load("report"), Call("transfer_to_other", {}), FETCH, "Fetched."])
+    script = Script([load("letters"), Call("transfer_to_other", {}), FETCH, "Fetched."])
     other = skills.equip(Agent(name="other", model=scripted(script, "own"), tools=[function_tool(outside.web_fetch)]))
     ran(agent_of(skills, script, handoffs=[other], conversation="one"))
     assert outside.calls == ["https://example.com"]
+    assert 'name="letters"' not in script.requests[2].system
+
+
+def lost(data: HandoffInputData) -> HandoffInputData:
+    return data.clone(input_history=(), pre_handoff_items=(), new_items=())
+
+
+async def lost_later(data: HandoffInputData) -> HandoffInputData:
+    return lost(data)
+
+
+@pytest.mark.parametrize("made", [lambda to: to, handoff, lambda to: handoff(to, input_filter=lost)])
+def test_who_is_under_rules_cannot_hand_off_to_somebody_who_is_not(
+    folder: Path, outside: Outside, log: MemoryLog, made: Callable[[Agent[Any]], Any]
+) -> None:
+    script = Script([load("report"), Call("transfer_to_other", {}), FETCH, "Nothing."])
+    other: Agent[Any] = Agent(name="other", model=scripted(script, "own"), tools=[function_tool(outside.web_fetch)])
+    agent = agent_of(Skills(folder, audit=log), script, function_tool(outside.web_fetch), conversation="one")
+    # As the SDK teaches it for agents that hand off to each other.
+    agent.handoffs.append(made(other))
+    done = ran(agent)
+    assert (done.last_agent.name, outside.calls) == ("assistant", [])
+    assert [(tool, code) for _, tool, _, effect, code, _ in trail(log) if effect == "deny"] == [
+        ("transfer_to_other", "tool-not-allowed"),
+        ("web_fetch", "tool-not-allowed"),
+    ]
+    # It is told why, and knows still what it was asked.
+    assert "cannot use tool 'transfer_to_other'" in script.requests[2].results[-1]
+    assert script.requests[2].messages[0] == ("user", "Begin.")
+
+
+@pytest.mark.parametrize("input_filter", [lost, lost_later])
+def test_a_handoff_that_is_allowed_is_as_it_was(folder: Path, log: MemoryLog, input_filter: Any) -> None:
+    script = Script([Call("give_up", {}), "Mine."])
+    other: Agent[Any] = Agent(name="other", model=scripted(script, "own"))
+    given = handoff(other, tool_name_override="give_up", input_filter=input_filter)
+    plain: Agent[Any] = Agent(name="assistant", model=scripted(script, "own"), handoffs=[given])
+    equipped = Skills(folder, audit=log).equip(plain)
+    done = ran(equipped.clone(name="another"))
+    assert (done.last_agent, plain.handoffs, script.requests[1].messages) == (other, [given], ())
+    assert ("call", "give_up", "", "allow", "", True) in trail(log)
 
 
 def test_a_tool_that_needs_approval_still_does(folder: Path, outside: Outside) -> None:
