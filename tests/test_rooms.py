@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import re
 import subprocess
 import sys
@@ -55,13 +56,28 @@ def modules() -> list[tuple[str, Path]]:
     return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def much_syntax() -> Iterator[None]:
+    """No garbage is looked for among the syntax of all modules, which is kept until the end of these tests."""
+    gc.disable()
+    yield
+    nodes.cache_clear()
+    gc.enable()
+
+
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a module's syntax, which several tests look at."""
+    return list(ast.walk(ast.parse(path.read_bytes())))
+
+
 @functools.cache
 def imported(name: str, path: Path) -> list[tuple[int, str]]:
     """What of the package a module imports, wherever in it the import stands; "" is the package itself."""
     found = []
     here = ["metier", *name.split(".")] if name else ["metier"]
     package = here if path.name == "__init__.py" else here[:-1]
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             wanted = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -151,9 +167,8 @@ MAY_START: dict[str, str] = {}
 
 def names_used(path: Path) -> Iterator[tuple[int, str]]:
     """The dotted names that a module imports or uses, by what they were imported as."""
-    tree = ast.parse(path.read_bytes())
     known: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 known[alias.asname or alias.name.partition(".")[0]] = (
@@ -164,7 +179,7 @@ def names_used(path: Path) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                 yield node.lineno, f"{node.module}.{alias.name}"
-    for node in ast.walk(tree):
+    for node in nodes(path):
         dotted = []
         inner: ast.AST = node
         while isinstance(inner, ast.Attribute):

@@ -329,7 +329,9 @@ def test_a_path_that_leads_nowhere_is_counted_once(
     session.answered_by("small")
     call(session.executor(builtin=["Read"]), tool, **arguments)
     (labels, count), *others = telemetry.metric("metier.path.failures").items()
-    assert (labels[0], labels[-1], count, others) == ("small", code, 1, [])
+    assert (labels[0], labels[-2:], count, others) == ("small", (tool, code), 1, [])
+    if code == "file-missing":
+        assert telemetry.metric("metier.rule.violations") == {}
 
 
 @pytest.mark.parametrize("script_reads", ["deny", "allow"])
@@ -340,7 +342,7 @@ def test_an_attempt_to_read_a_script_is_counted_once_whatever_policy_says(
     session.answered_by("small")
     call(session.executor(), "skills_read", path="scripts/fill.py")
     outcome = "ok" if script_reads == "allow" else "script-read"
-    assert telemetry.metric("metier.script.read_attempts") == {("small", "forms", outcome): 1}
+    assert telemetry.metric("metier.script.read_attempts") == {("small", "forms", "skills_read", outcome): 1}
     assert telemetry.metric("metier.rule.violations") == {}
 
 
@@ -428,7 +430,7 @@ def test_metrics_need_no_spans(
     monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)
     session = begin(skills=["forms"])
     call(session.executor(), "skills_read", path="references/none.md")
-    assert telemetry.metric("metier.path.failures") == {("forms", "file-missing"): 1}
+    assert telemetry.metric("metier.path.failures") == {("forms", "skills_read", "file-missing"): 1}
     assert telemetry.spans == []
 
 

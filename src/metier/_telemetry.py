@@ -59,6 +59,9 @@ _LABELS = {
 class ToolCall(Protocol):
     """One tool call for as long as it lasts, as telemetry sees it."""
 
+    name: str
+    """The tool, where it is known."""
+
     def describe(self, **attributes: Any) -> None:
         """Say something of it on its span: names with `__` for the dots; what is empty is left out."""
         ...
@@ -122,7 +125,8 @@ def is_measuring() -> bool:
 class _Watched:
     """A tool call with a span."""
 
-    def __init__(self, span: Any, *, is_ours: bool) -> None:
+    def __init__(self, name: str, span: Any, *, is_ours: bool) -> None:
+        self.name = name
         self.span = span
         self._is_ours = is_ours
         # What a framework has said of its own span stays as it is.
@@ -154,6 +158,8 @@ class _Watched:
 
 class _Nothing:
     """A tool call that nobody is told of."""
+
+    name = ""
 
     def __enter__(self) -> _Nothing:
         return self
@@ -190,7 +196,7 @@ def _watching(name: str, span: Any, tracer: Any) -> Iterator[ToolCall]:
                     set_status_on_exception=False,
                 )
             )
-        call = _Watched(span, is_ours=is_ours)
+        call = _Watched(name, span, is_ours=is_ours)
         if is_ours:
             call.describe(gen_ai__tool__name=name)
         token = _current.set(call)

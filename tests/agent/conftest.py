@@ -62,3 +62,8 @@ def stage(tmp_path: Path) -> Staging:
 def declare() -> Callable[..., Manifest]:
     """Declares an agent."""
     return declared
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_writes(quiet_files: None) -> None:
+    """The files of a test are its own."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.agent import Agents, Manifest
+from metier.agent import Agent, Agents, Manifest
 from metier.agent.agents import SHIPPED
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, SkillNotFound, SourceUnavailable
 from metier.library.trust import TrustStore
@@ -225,6 +225,31 @@ def test_a_broken_agent_leaves_its_id_to_a_weaker_one(tmp_path: Path, library: L
     assert agents.failures.keys() == {str(broken)}
 
 
+def test_two_of_one_id_in_one_place_are_both_named_and_the_first_by_name_is_used(
+    tmp_path: Path, library: Library
+) -> None:
+    second = declare(tmp_path / "y", "id: same\nname: Second")
+    first = declare(tmp_path / "x", "id: same\nname: First")
+    declare(tmp_path / "z", "depends_on: [same]")
+    agents = Agents.from_folder(tmp_path, library=library)
+    assert agents.get("same").name == "First"
+    assert ids(agents) == ["same", "z"]
+    assert agents.shadowed == ()
+    assert agents.failures.keys() == {str(second)}
+    failure = agents.failures[str(second)]
+    assert str(first) in failure.message
+    assert str(second) in failure.message
+    assert "`id:`" in failure.hint
+
+
+def test_both_folders_of_a_project_are_one_place(project: Path, library: Library) -> None:
+    declare(project / "agents" / "clerk", "name: First")
+    second = declare(project / ".metier" / "agents" / "clerk", "name: Second")
+    agents = Agents.discover(library, project)
+    assert agents.get("clerk").name == "First"
+    assert agents.failures.keys() == {str(second)}
+
+
 def test_an_unknown_id_is_answered_with_the_one_that_was_meant(tmp_path: Path, library: Library) -> None:
     declare(tmp_path / "clerk")
     agents = Agents.from_folder(tmp_path, library=library)
@@ -232,8 +257,10 @@ def test_an_unknown_id_is_answered_with_the_one_that_was_meant(tmp_path: Path, l
     with pytest.raises(AgentNotFound, match=r"'clrk' was not found\. Did you mean 'clerk'\?") as caught:
         agents.get("clrk")
     assert caught.value.hint == "Agents are clerk."
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="is empty"):
         agents.get(" ")
+    with pytest.raises(InvalidArgument, match="is text, not int"):
+        agents.get(5)  # type: ignore[arg-type]
 
 
 # --- what an agent is told ------------------------------------------------------------------------------------
@@ -298,6 +325,24 @@ def test_text_of_a_project_that_nobody_trusts_becomes_no_part_of_an_agent(
     with pytest.raises(AgentInvalid, match=r"Agent 'clerk' uses skill 'deploy' of .* nobody has trusted"):
         agents.instructions(agents.get("clerk"))
     assert agents.instructions(agents.get("clerk"), lenient=True) == ""
+
+
+@pytest.mark.covers("Y-31")
+def test_a_skill_that_is_a_message_becomes_no_part_of_an_agent(tmp_path: Path) -> None:
+    library = Library.from_files(skill("a", "Body A."), skill("um", "Do it.", "insert: user-message\n"))
+    agents, clerk = one(tmp_path, library, "uses_skills: [a, um]")
+    with pytest.raises(AgentInvalid, match="Agent 'clerk' uses skill 'um', which is a message of the user's") as caught:
+        Agent(clerk, agents, model="test")
+    assert "/um" in caught.value.hint
+    assert agents.instructions(clerk, lenient=True) == "Body A."
+
+
+def test_an_agent_may_use_many_skills(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(20)]
+    library = Library.from_files(*(skill(name, f"Body {name}.") for name in names))
+    agents, clerk = one(tmp_path, library, f"uses_skills: [{', '.join(names)}]")
+    assert "Body s19." in agents.instructions(clerk)
+    assert Agent(clerk, agents, model="test").run_blocking("Hello.").text
 
 
 def test_a_skill_that_cannot_be_read_is_named_with_its_agent(tmp_path: Path, write_skill: WriteSkill) -> None:

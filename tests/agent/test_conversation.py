@@ -282,6 +282,22 @@ def test_what_is_no_state_is_an_error(stage: Any, state: Any) -> None:
         stage().agent.conversation(state)
 
 
+def test_what_it_cannot_have_again_is_named(stage: Any) -> None:
+    played = stage(["a", "b"], [load("a", "b"), "Done."])
+    with played.agent.conversation() as conversation:
+        say(conversation, "Go.")
+        assert conversation.left_out == ()
+        state = conversation.save()
+    with played.agent.conversation(state) as conversation:
+        assert conversation.left_out == ()
+    played.agent.guard.block("a")
+    with played.agent.conversation(state) as conversation:
+        assert conversation.left_out == ("a",)
+    state["session"]["active"][1]["name"] = "gone"
+    with played.agent.conversation(state) as conversation:
+        assert conversation.left_out == ("a", "gone")
+
+
 def test_a_skill_that_is_blocked_by_now_is_not_resumed(stage: Any) -> None:
     from metier import Policy
 

@@ -59,6 +59,15 @@ def test_an_agent_that_offers_itself_is_a_tool_with_its_description(
     assert played.audit.trail() == [("call", "agent_helper", "ok")]
 
 
+@pytest.mark.parametrize("task", ["", " \n"])
+def test_it_is_not_asked_for_nothing(stage: Any, boss: Manifest, helper: Manifest, task: str) -> None:
+    played = stage([], [ask("helper", task), "Done."], boss, helper, tools=[note])
+    assert played.agent.run_blocking("Go.").text == "Done."
+    assert len(played.requests) == 2
+    assert "Nothing was asked." in played.requests[1].told[-1]
+    assert played.audit.one(event="call").code == "invalid-argument"
+
+
 def test_it_sees_its_task_and_nothing_of_the_conversation_around_it(
     stage: Any, boss: Manifest, helper: Manifest
 ) -> None:

@@ -1,4 +1,4 @@
-"""Three ways to call the command: in this process, in this process in a terminal, and as a process of its own."""
+"""Ways to call the command: in this process, at a terminal or not, and as a process of its own, anew or forked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.forked import forking
 
 from metier.cli import main
 from metier.cli.parser import make_parser
@@ -63,6 +64,16 @@ def command() -> list[str]:
     """The installed command, or the module when there is none."""
     script = Path(sys.executable).with_name("metier")
     return [str(script)] if script.exists() else [sys.executable, "-m", "metier"]
+
+
+@pytest.fixture(scope="session")
+def forked(command: list[str]) -> Iterator[list[str]]:
+    """The command as processes that need not import everything again, where that is not the point."""
+    if not hasattr(os, "fork"):
+        yield command
+        return
+    with forking() as folder:
+        yield [str(folder / "metier")]
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def declare(write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes an agent of the user's own; the only skill is `tables`."""
+    """Writes an agent of the user's own; skills are `tables`, and `hello`, which is a message."""
     write_skill(tmp_path / "skills" / "tables")
+    write_skill(tmp_path / "skills" / "hello", more="insert: user-message\n")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
 
@@ -38,6 +39,7 @@ def declare(write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("text", "prompt", "said"),
     [
         ("uses_skills: [tabels]", "", "Agent 'clerk' uses skill 'tabels', which was not found."),
+        ("uses_skills: [hello]", "", "Agent 'clerk' uses skill 'hello', which is a message of the user's"),
         ("description: Does it.", "Dear {{ name }}", "prompt.jinja2, line 1: 'name' is undefined"),
         ("description: Does it.", "{% if %}", "prompt.jinja2, line 1"),
     ],
@@ -68,6 +70,18 @@ def test_a_file_with_another_ending_is_noticed(metier: Call, declare: Callable[.
     code, out, _ = metier("agents", "--skills", declare("description: Does it.", file="agent.yml"))
     assert code == 1
     assert "agent.yml is not read: the file of an agent is called agent.yaml." in out
+
+
+def test_two_of_one_id_are_both_named(metier: Call, declare: Callable[..., Path]) -> None:
+    skills = declare("id: same")
+    other = Path(os.environ["HOME"]) / ".metier" / "agents" / "other"
+    other.mkdir()
+    (other / "agent.yaml").write_text("id: same")
+    code, out, _ = metier("agents", "--skills", skills)
+    assert code == 1
+    assert f"✗ The agent in {other} is not used: the one in {other.parent / 'clerk'} has the id 'same' too." in out
+    (failure,) = json.loads(metier("agents", "--skills", skills, "--json")[1])["failures"]
+    assert (failure["id"], failure["folder"]) == ("same", str(other))
 
 
 def test_all_is_well_with_an_agent_that_has_what_it_needs(metier: Call, declare: Callable[..., Path]) -> None:

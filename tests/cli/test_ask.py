@@ -32,7 +32,7 @@ def test_the_answer_is_on_standard_output_and_what_is_loaded_beside_it(metier: C
     assert code == 0
     assert "It loaded 'tables'" in out
     assert "Look at the header first." in out
-    assert err.splitlines() == ["↳ Loaded tables.", "↰ Unloaded tables: unloaded."]
+    assert err.splitlines() == ["↳ Loaded tables.", "↰ Unloaded tables."]
 
 
 def test_without_a_model_it_says_the_three_ways_to_have_one(metier: Call, skills: Path) -> None:
@@ -83,6 +83,21 @@ def test_nothing_asked_is_wrong_usage(metier: Call, skills: Path, task: str) -> 
     assert metier("ask", task, "--model", "test", "--skills", skills)[0] == 2
 
 
+def test_a_task_that_is_no_text_is_wrong_usage(metier: Call, skills: Path) -> None:
+    for words, given in (("-", b"caf\xe9"), ("caf\udce9", None)):
+        code, out, err = metier("ask", words, "--model", "test", "--skills", skills, given=given)
+        assert (code, out) == (2, "")
+        assert "is not UTF-8 text" in err
+
+
+@pytest.mark.parametrize("command", ["ask", "chat"])
+def test_an_empty_agent_is_none(metier: Call, skills: Path, command: str) -> None:
+    task = ["Hello"] if command == "ask" else []
+    code, out, err = metier(command, *task, "--agent", "", "--model", "test", "--skills", skills, given="Hello")
+    assert (code, out) == (2, "")
+    assert "The id of the agent is empty." in err
+
+
 @pytest.fixture
 def project(skills: Path, write_skill: Write) -> Path:
     """A repository with a skill in it that nobody vouches for."""
@@ -92,9 +107,9 @@ def project(skills: Path, write_skill: Write) -> Path:
     return work
 
 
-def test_where_nobody_can_be_asked_the_answer_is_no(command: list[str], project: Path) -> None:
+def test_where_nobody_can_be_asked_the_answer_is_no(forked: list[str], project: Path) -> None:
     done = subprocess.run(
-        [*command, "ask", "Which spreadsheets and tables?", "--model", "test"],
+        [*forked, "ask", "Which spreadsheets and tables?", "--model", "test"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -107,12 +122,12 @@ def test_where_nobody_can_be_asked_the_answer_is_no(command: list[str], project:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals here")
-def test_the_person_at_the_terminal_is_asked(command: list[str], project: Path) -> None:
+def test_the_person_at_the_terminal_is_asked(forked: list[str], project: Path) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
-        [*command, "ask", "Which spreadsheets and tables?", "--model", "test"],
+        [*forked, "ask", "Which spreadsheets and tables?", "--model", "test"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -44,7 +44,9 @@ class Terminal:
         """What is shown up to a text; the next looks begin behind it."""
         end = time.monotonic() + _PATIENCE
         while text.encode() not in self._shown:
-            assert time.monotonic() < end, f"{text!r} was not shown: {self._shown!r}"
+            assert time.monotonic() < end and self.program.returncode is None, (
+                f"{text!r} was not shown: {self._shown!r}"
+            )
             self._read()
         before, _, self._shown = self._shown.partition(text.encode())
         return before.decode()

@@ -71,6 +71,30 @@ def test_a_conversation_goes_on_where_it_ended(talk: Call) -> None:
     assert "Loaded: tables." in err
 
 
+@pytest.mark.parametrize("text", ["", "\n", "/skills\n", "/help\n/exit\n"])
+def test_where_nothing_was_asked_nothing_went_wrong(talk: Call, text: str) -> None:
+    assert talk(text)[:2] == (0, "")
+
+
+@pytest.mark.parametrize(("text", "code"), [("/nope\n", 1), ("/nope\n/inner\n", 1), ("/nope\nHello\n", 0)])
+def test_where_nothing_was_answered_that_is_the_exit_code(talk: Call, text: str, code: int) -> None:
+    assert talk(text)[0] == code
+
+
+def test_a_skill_that_is_gone_when_a_conversation_goes_on_is_named(talk: Call, tmp_path: Path) -> None:
+    talk("Which spreadsheets and tables?\n")
+    (tmp_path / "skills" / "tables" / "SKILL.md").unlink()
+    _, _, err = talk("/skills\n", "--resume")
+    assert err == "not loaded again: tables; gone or refused by now.\nNothing is loaded.\n"
+
+
+def test_a_line_that_is_no_text_is_said_so_and_the_conversation_goes_on(talk: Call, metier: Call) -> None:
+    code, out, err = metier("chat", "--model", "test", given=b"caf\xe9\n/x caf\xe9\nHello\n")
+    assert code == 0
+    assert out.count("This is the test model") == 1
+    assert err.count("error [invalid-argument]: What was asked is not UTF-8 text.") == 2
+
+
 def test_help_says_what_can_be_typed(talk: Call) -> None:
     assert "/exit" in talk("/help\n/exit\nHello\n")[2]
 

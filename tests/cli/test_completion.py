@@ -16,7 +16,7 @@ Write = Callable[..., Path]
 
 # What bash does when somebody presses the tab key: set these variables, call the function, offer its reply.
 _SCRIPT = """
-eval "$(metier completion bash)"
+eval "$SCRIPT"
 complete -p metier > /dev/null || exit 9
 COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
 _python_argcomplete metier
@@ -24,18 +24,24 @@ for word in "${COMPREPLY[@]}"; do printf '%s\\n' "${word% }"; done
 """
 
 
-@pytest.fixture
-def complete(tmp_path: Path) -> Callable[[str], list[str]]:
-    """The words that bash offers after a line."""
-    bash = shutil.which("bash")
-    if bash is None or not Path(sys.executable).with_name("metier").exists():
+@pytest.fixture(scope="module")
+def shell() -> dict[str, str]:
+    """What there is in a shell of somebody who has set completion up."""
+    program = Path(sys.executable).with_name("metier")
+    if shutil.which("bash") is None or not program.exists():
         pytest.skip("bash or the installed command is missing")
+    done = subprocess.run([program, "completion", "bash"], capture_output=True, text=True, timeout=60, check=True)
+    return {"PATH": os.pathsep.join([str(program.parent), os.environ.get("PATH", "")]), "SCRIPT": done.stdout}
+
+
+@pytest.fixture
+def complete(shell: dict[str, str], tmp_path: Path) -> Callable[[str], list[str]]:
+    """The words that bash offers after a line."""
 
     def offer(line: str) -> list[str]:
-        path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
         done = subprocess.run(
-            [bash, "--norc", "-c", _SCRIPT, "bash", line],
-            env={**os.environ, "PATH": path},
+            ["bash", "--norc", "-c", _SCRIPT, "bash", line],
+            env={**os.environ, **shell},
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,

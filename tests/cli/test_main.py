@@ -238,9 +238,9 @@ def test_an_interruption_is_no_traceback(metier: Call, monkeypatch: pytest.Monke
 
 
 @posix_only
-def test_control_c_stops_it_at_once_and_leaves_nothing_behind(command: list[str], tmp_path: Path) -> None:
+def test_control_c_stops_it_at_once_and_leaves_nothing_behind(forked: list[str], tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*command, "demo"],
+        [*forked, "demo"],
         env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from metier.cli.mcp import address
+from metier.cli.mcp import _Input, address
 from metier.errors import InvalidArgument
 
 Call = Callable[..., tuple[int, str, str]]
@@ -70,14 +70,14 @@ def skills(tmp_path: Path, write_skill: Write) -> Path:
 
 
 @pytest.fixture
-def started(command: list[str], tmp_path: Path) -> Iterator[Callable[..., Client]]:
+def started(forked: list[str], tmp_path: Path) -> Iterator[Callable[..., Client]]:
     """Starts the server over stdio, and has it ended with the test."""
     with contextlib.ExitStack() as ending:
 
         def start(*arguments: str | Path, greet: bool = True) -> Client:
             pipe = subprocess.PIPE
             process = subprocess.Popen(
-                [*command, *map(str, arguments)], stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path
+                [*forked, *map(str, arguments)], stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path
             )
             ending.enter_context(process)
             ending.callback(process.kill)
@@ -162,13 +162,13 @@ def test_skills_of_the_project_around_the_workspace_are_served(
 
 
 @pytest.fixture
-def served(command: list[str], skills: Path) -> Iterator[Callable[..., tuple[str, subprocess.Popen[str]]]]:
+def served(forked: list[str], skills: Path) -> Iterator[Callable[..., tuple[str, subprocess.Popen[str]]]]:
     """Starts the server on HTTP, and has it ended with the test."""
     with contextlib.ExitStack() as ending:
 
         def start(*arguments: str, says: str = "", **env: str) -> tuple[str, subprocess.Popen[str]]:
             process = subprocess.Popen(
-                [*command, "mcp", "--skills", str(skills), "--http", *arguments],
+                [*forked, "mcp", "--skills", str(skills), "--http", *arguments],
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -342,3 +342,27 @@ def test_wrong_usage_is_told_before_anything_is_served(
 def test_no_other_text_is_an_address(text: str) -> None:
     with pytest.raises(InvalidArgument):
         address(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="standard input is read directly")
+def test_what_a_client_sends_after_the_end_goes_nowhere(tmp_path: Path) -> None:
+    before = os.dup(0)
+    theirs, ours = os.pipe()
+    try:
+        os.dup2(theirs, 0)
+        given = _Input()
+        given.end()
+        with contextlib.ExitStack() as opened_next:
+            for number in range(8):
+                opened_next.enter_context((tmp_path / str(number)).open("wb"))
+            os.write(ours, b"late")
+            os.close(ours)
+            for thread in threading.enumerate():
+                if thread.name == "metier-stdin":
+                    thread.join(10)
+            assert os.read(0, 1) == b""
+        assert [path.read_bytes() for path in tmp_path.iterdir()] == [b""] * 8
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(theirs)

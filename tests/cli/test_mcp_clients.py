@@ -208,10 +208,10 @@ def test_a_server_that_was_written_here_is_brought_up_to_date_and_keeps_what_was
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
-def test_several_at_once_lose_nothing(command: list[str], project: Path) -> None:
+def test_several_at_once_lose_nothing(forked: list[str], project: Path) -> None:
     names = [f"s{number}" for number in range(6)]
     running = [
-        subprocess.Popen([*command, "mcp", "--install", "claude-code", "--name", name], stdout=subprocess.DEVNULL)
+        subprocess.Popen([*forked, "mcp", "--install", "claude-code", "--name", name], stdout=subprocess.DEVNULL)
         for name in names
     ]
     assert [one.wait(timeout=60) for one in running] == [0] * 6
@@ -291,3 +291,88 @@ def test_wrong_usage_writes_nothing(metier: Call, project: Path, arguments: tupl
     assert (code, out) == (2, "")
     assert err
     assert sorted(os.listdir(project)) == [".git", "deep"]
+
+
+# --- links ---------------------------------------------------------------------------------------------------------
+
+needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege here")
+
+
+@needs_links
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+@pytest.mark.parametrize("is_at_home", [True, False])
+def test_a_user_s_file_that_is_kept_elsewhere_is_written_there(
+    metier: Call, project: Path, own_home: Path, tmp_path: Path, client: str, is_at_home: bool
+) -> None:
+    kept = (own_home if is_at_home else tmp_path) / "dotfiles" / "config of a client"
+    kept.parent.mkdir()
+    kept.write_text("")
+    link = own_home / USER[client]
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(kept)
+    code, out, err = metier("mcp", "--install", client, "--user")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"✓ {kept} has the server 'metier'")
+    assert link.readlink() == kept
+    assert "metier" in kept.read_text()
+    assert os.listdir(kept.parent) == [kept.name]
+    (tomllib.loads if client == "codex" else json.loads)(kept.read_text())
+
+
+@needs_links
+def test_a_user_s_folder_that_is_kept_elsewhere_is_written_to(
+    metier: Call, project: Path, own_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (own_home / ".codex").symlink_to(tmp_path / "dotfiles")
+    assert metier("mcp", "--install", "codex", "--user")[0] == 0
+    assert server(tmp_path / "dotfiles" / "config.toml", "codex")["args"] == ["mcp"]
+
+
+@needs_links
+@pytest.mark.parametrize("target", ["nowhere", "folder", "somebody else's", "itself"])
+def test_a_link_to_anything_else_is_named_with_what_to_do(
+    metier: Call, project: Path, own_home: Path, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    if target == "folder":
+        kept.mkdir()
+    elif target == "somebody else's":
+        kept.write_text("{}")
+        other = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: other)
+    link = own_home / ".claude.json"
+    link.symlink_to(link if target == "itself" else kept)
+    code, out, err = metier("mcp", "--install", "claude-code", "--user")
+    assert (code, out) == (1, "")
+    assert str(link) in err
+    assert "workspace" not in err
+    assert "Glob" not in err
+    assert "\nhint: " in err
+    assert not kept.is_file() or kept.read_text() == "{}"
+
+
+@needs_links
+def test_no_link_in_a_project_is_followed_wherever_it_leads(metier: Call, project: Path) -> None:
+    (project / "config").mkdir()
+    (project / "config" / "mcp.json").write_text("{}")
+    (project / ".mcp.json").symlink_to("config/mcp.json")
+    (project / ".vscode").symlink_to("config")
+    for client in ("claude-code", "vscode"):
+        code, _, err = metier("mcp", "--install", client)
+        assert code == 1
+        assert f"{project / PROJECT[client]} leads through a link" in err
+        assert "--user" in err
+    assert (project / "config" / "mcp.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("options", [(), ("--user",)])
+def test_a_folder_in_the_place_of_the_file_is_said_to_a_person(
+    metier: Call, project: Path, own_home: Path, options: tuple[str, ...]
+) -> None:
+    file = (own_home / ".claude.json") if options else (project / ".mcp.json")
+    file.mkdir()
+    code, _, err = metier("mcp", "--install", "claude-code", *options)
+    assert code == 1
+    assert f"{file} was left as it is." in err
+    assert "Glob" not in err

@@ -79,7 +79,14 @@ def test_a_program_gets_json(metier: Call, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [((), 2), (("--to", ","), 2), (("--to", "skills/deploy/SKILL.md/x"), 2), (("--to", "out", "--only", "nothing"), 1)],
+    [
+        ((), 2),
+        (("--to", ","), 2),
+        (("--to", "skills/deploy/SKILL.md/x"), 2),
+        (("--to", "skills/deploy"), 2),
+        (("--to", "out", "--only", ""), 2),
+        (("--to", "out", "--only", "nothing"), 1),
+    ],
 )
 def test_wrong_usage_is_told_from_problems(metier: Call, arguments: tuple[str, ...], code: int) -> None:
     found, _, err = metier("--skills", "skills", "sync", *arguments)

@@ -136,3 +136,20 @@ def test_an_escape_sequence_in_a_folder_is_shown_and_not_sent(metier: Call, proj
             assert code == 0
             assert "\x1b" not in out + err
             assert len(out.splitlines()) == (2 if call[0] == "trust" and call[1] != "--list" else 1)
+
+
+def test_only_agents_that_can_be_used_are_named(metier: Call, project: Path) -> None:
+    texts = {
+        "good": "description: Does it.",
+        "unknown": "uses_skills: [nope]",
+        "no-tool": "uses_tools: [nope]",
+        "broken": "- x",
+    }
+    for name, text in texts.items():
+        (project / "agents" / name).mkdir(parents=True)
+        (project / "agents" / name / "agent.yaml").write_text(text)
+    out = metier("trust")[1]
+    assert out.splitlines()[2:] == [
+        "Its 1 agent can be used too: good",
+        "3 agents cannot be used yet; `metier agents` there says why.",
+    ]

@@ -95,3 +95,8 @@ def asking() -> Callable[..., tuple[str, dict[str, Any]]]:
         return tool, {**arguments, **({"args": args} if args else {})}
 
     return asking
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_writes(quiet_files: None) -> None:
+    """The files of a test are its own."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,52 @@ def test_a_provider_that_fails_is_logged_and_left_out(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.ERROR, "metier.dialect"):
         assert enriched_prompt([Fails(), Says("Know this.")], "Hello?") == f"Know this.{SEPARATOR}Hello?"
     assert "the disk is gone" in caplog.text
+
+
+class IsAsync(Says):
+    async def context(self, prompt: str) -> str | None:  # type: ignore[override]
+        return self.text
+
+
+class HasNoPriority:
+    def context(self, prompt: str) -> str | None:
+        return "Nowhere."
+
+
+class CannotSayItsPriority(HasNoPriority):
+    @property
+    def priority(self) -> int:
+        raise OSError("the disk is gone")
+
+
+async def made_later() -> None:
+    raise AssertionError
+
+
+@pytest.mark.covers("Y-13")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: IsAsync("Later."),
+        lambda: Says(5),  # type: ignore[arg-type]
+        lambda: Says(b"Bytes."),  # type: ignore[arg-type]
+        lambda: Says(["A", "list."]),  # type: ignore[arg-type]
+        lambda: Says("Nowhere.", "first"),  # type: ignore[arg-type]
+        lambda: Says("Nowhere.", None),  # type: ignore[arg-type]
+        lambda: Says("Nowhere.", float("nan")),  # type: ignore[arg-type]
+        HasNoPriority,
+        CannotSayItsPriority,
+        lambda: None,
+        made_later,
+    ],
+)
+def test_a_provider_that_is_none_costs_nothing_but_itself(
+    make: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    providers = [Says("Last.", 90), make(), Says("First.", 10)]
+    with caplog.at_level(logging.ERROR, "metier.dialect"):
+        assert enriched_prompt(providers, "Hello?") == f"First.{SEPARATOR}Last.{SEPARATOR}Hello?"
+    assert "a context provider failed" in caplog.text
 
 
 @pytest.mark.covers("Y-14")

@@ -6,6 +6,7 @@ skill wrote is found again inside its own element.
 
 from __future__ import annotations
 
+import functools
 import html
 import json
 import re
@@ -222,6 +223,7 @@ def session_of(*files: dict[str, str], **options: Any) -> Session:
 HONEST = {"SKILL.md": skill_file(name="honest", description="Helps.")}
 
 
+@functools.cache
 def lying(text: str) -> dict[str, str]:
     """A skill that says the same thing wherever it can say something."""
     return {
@@ -238,8 +240,8 @@ def lying(text: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES)
 def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: str) -> None:
     session = session_of(HONEST, lying(text))
     found = listed(session, dialect)
@@ -249,8 +251,8 @@ def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: s
     assert found[1]["description"].startswith(one_line(liar.description)[:1_000])
 
 
-@pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES)
 def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, dialect: Any, text: str) -> None:
     session = session_of(HONEST, lying(text))
     result = session.executor(dialect=dialect).execute_blocking(*asking(dialect, "liar"))
@@ -296,7 +298,7 @@ def test_any_arguments_stay_in_the_body(asking: Asking, dialect: Any) -> None:
     run()
 
 
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES)
 def test_active_skills_in_the_text_are_exactly_those_that_are_active(text: str) -> None:
     for dialect in DIALECTS:
         session = session_of(HONEST, lying(text), delivery="instructions", skills=["liar", "honest"])
@@ -394,20 +396,24 @@ def test_a_file_that_is_read_stays_in_its_element(text: str) -> None:
     assert bool(found[2]) == (found[1] != stored)
 
 
-@pytest.mark.parametrize("text", [text for text in FORGERIES if "\0" not in text])
-def test_what_a_script_prints_is_a_text_in_its_result(tmp_path: Path, write_skill: Callable[..., Path],
-                                                      text: str) -> None:  # fmt: skip
+@pytest.fixture
+def speaking(tmp_path: Path, write_skill: Callable[..., Path]) -> Session:
+    """A session with a script that prints what it is given."""
     write_skill(tmp_path / "skills" / "a")
     script = tmp_path / "skills" / "a" / "scripts" / "say.py"
     script.parent.mkdir()
     script.write_text("import sys\nsys.stdout.buffer.write(sys.argv[1].encode())\n")
-    session = Library.from_folder(tmp_path / "skills", cache=False).session(
+    return Library.from_folder(tmp_path / "skills", cache=False).session(
         guard=Guard(Policy(unsandboxed="allow"), audit=MemoryLog()),
         runner=PlainRunner(),
         workspace=tmp_path / "work",
         skills=["a"],
     )
-    result = session.executor().execute_blocking("skills_run", {"script": "scripts/say.py", "args": [text]})
+
+
+@pytest.mark.each("text", [text for text in FORGERIES if "\0" not in text])
+def test_what_a_script_prints_is_a_text_in_its_result(speaking: Session, text: str) -> None:
+    result = speaking.executor().execute_blocking("skills_run", {"script": "scripts/say.py", "args": [text]})
     found = json.loads(as_text(result))
     assert found["exit_code"] == 0
     assert plain(found["stdout"]) == plain(text)
@@ -416,8 +422,8 @@ def test_what_a_script_prints_is_a_text_in_its_result(tmp_path: Path, write_skil
     assert set(found) == {"exit_code", "stdout", "stderr", "truncated", "timed_out", "runner", "duration_ms"}
 
 
-@pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.parametrize("text", FORGERIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES)
 def test_what_another_agent_says_stays_in_its_element(asking: Asking, dialect: Any, text: str) -> None:
     async def says(*_: Any) -> str:
         return text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,6 +198,38 @@ def test_the_child_is_closed_also_when_the_call_is_cancelled(
 
     anyio.run(main)
     assert children[0].is_closed
+
+
+def test_a_child_that_is_made_after_the_call_was_cancelled_is_closed(
+    forking: Path, begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begin(Policy(hooks="allow"))
+    fork, asked, go_on, closed = session.fork, threading.Event(), threading.Event(), threading.Event()
+
+    def slow(*args: Any, **options: Any) -> Session:
+        asked.set()
+        assert go_on.wait(30)
+        child = fork(*args, **options)
+        close = child.close
+
+        def told() -> None:
+            close()
+            closed.set()
+
+        monkeypatch.setattr(child, "close", told)
+        return child
+
+    monkeypatch.setattr(session, "fork", slow)
+
+    async def main() -> None:
+        work = asyncio.ensure_future(session.executor(spawn=Agent()).execute("skills_load", {"skills": ["research"]}))
+        await asyncio.to_thread(asked.wait, 30)
+        work.cancel()
+        await asyncio.wait([work])
+        go_on.set()
+        assert await asyncio.to_thread(closed.wait, 30)
+
+    asyncio.run(main())
 
 
 @pytest.mark.covers("O-80")

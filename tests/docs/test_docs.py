@@ -11,11 +11,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import mcp.client.stdio  # noqa: F401  # keeps the streams of whoever imports it first: not those of one test
 import pytest
 import yaml
+from tests.forked import forking
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -37,15 +40,25 @@ def blocks_of(page: Path) -> list[Block]:
     ]
 
 
+@pytest.fixture(scope="module")
+def path() -> Iterator[str]:
+    """Where programs are found by somebody who has installed the command; most of its calls need not start anew."""
+    folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    if not hasattr(os, "fork"):
+        yield os.pathsep.join(folders)
+        return
+    with forking() as folder:
+        yield os.pathsep.join([str(folder), *folders])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_does_what_the_page_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    # As for somebody who has installed the command.
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path)
     assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0, "a fence is not closed"
     names: dict[str, Any] = {"__name__": "docs"}
     for block in blocks_of(page):
@@ -86,7 +99,8 @@ def run_console(code: str, work: Path) -> None:
     """Commands after `$ `, each with the output it must give; `...` stands for anything."""
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        env = {**os.environ, "NO_COLOR": "1"}
+        # Plugins that frameworks bring would be loaded into every pytest, though nothing here uses them.
+        env = {**os.environ, "NO_COLOR": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr}"
         pattern = re.escape(expected.strip()).replace(r"\.\.\.", ".*?")

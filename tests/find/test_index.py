@@ -19,6 +19,8 @@ from metier.find.index import Field, Index
 from metier.library.reading import Unreadable
 from metier.skill import Diagnostic
 
+pytestmark = pytest.mark.usefixtures("quiet_files")
+
 Write = Callable[..., Path]
 Found = list[tuple[str, float, str]]
 

@@ -16,6 +16,8 @@ from metier.errors import InvalidArgument
 from metier.library import LAYERS, Layer, Machine, Place
 from metier.source import MemorySource
 
+pytestmark = pytest.mark.usefixtures("quiet_files")
+
 Write = Callable[..., Path]
 Found = list[tuple[str, float, str]]
 

@@ -236,6 +236,28 @@ def test_words_of_a_command_are_seen_by_rules_that_forbid(command: Any) -> None:
     assert forbidden("Bash(curl:*)", "Bash", command=command)
 
 
+@pytest.mark.each(
+    ("more", "is_forbidden"),
+    [
+        ({"env": {"GIT_PAGER": "curl x"}}, True),
+        ({"environment": {"A": "1", "GIT_EXTERNAL_DIFF": "sh -c 'curl x'"}}, True),
+        ({"env": {"LD_PRELOAD": "x.so"}}, True),
+        ({"env": {"BASH_FUNC_git%%": "() { curl x; }"}}, True),
+        ({"env": {"A": 1}}, True),
+        ({"env": ["GIT_PAGER=curl x"]}, True),
+        ({"user": "root"}, True),
+        ({"args": ["curl"]}, True),
+        ({"env": {"INPUT_A": "curl x; $(curl)"}}, False),
+        ({"env": {}, "user": None}, False),
+    ],
+)
+def test_what_changes_a_command_is_seen_by_rules_that_forbid(more: dict[str, Any], is_forbidden: bool) -> None:
+    assert forbidden("Bash(curl:*)", "Bash", command="git status", **more) is is_forbidden
+    assert forbidden("Bash(curl:*)", "Bash", command=["git", "status"], **more) is is_forbidden
+    assert forbidden("Write(/etc/**)", "Bash", command="echo x > /etc/y", **more)
+    assert not forbidden("Write(/etc/**)", "Bash", command="git status", **more)
+
+
 def test_words_that_only_mention_a_program_are_not_forbidden() -> None:
     assert not forbidden("Bash(curl:*)", "Bash", command=["git", "commit", "-m", "; curl x"])
 

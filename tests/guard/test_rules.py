@@ -140,6 +140,8 @@ def test_a_rule_keeps_what_was_written() -> None:
         ("create_file", "write"),
         ("MultiEdit", "edit"),
         ("str_replace", "edit"),
+        ("apply_patch", "edit"),
+        ("text_editor", "edit"),
         ("web_fetch", "webfetch"),
         ("NotebookEdit", "notebookedit"),
         ("My_Tool", "my_tool"),

@@ -14,7 +14,7 @@ from shutil import copytree, rmtree
 import pytest
 
 from metier import Guard, Library, Policy
-from metier.errors import FileRefused, SkillNotFound, SourceUnavailable
+from metier.errors import FileRefused, InvalidArgument, SkillNotFound, SourceUnavailable
 from metier.guard import MemoryLog
 from metier.hub import Synced, sync_to
 from metier.hub.record import Record
@@ -169,8 +169,46 @@ def test_only_what_is_named_is_written_and_removed(skills: Path) -> None:
 def test_a_library_is_not_copied_onto_itself(skills: Path) -> None:
     before = files(skills)
     assert set(became(sync_to(library(skills), skills)).values()) == {"unchanged"}
-    assert became(sync_to(library(skills), skills / "deploy" / "out")) == {"deploy": "left out", "review": "added"}
-    assert files(skills) == {*before, "deploy/out/review/SKILL.md"}
+    assert files(skills) == before
+
+
+def test_a_folder_above_a_library_gets_its_skills(skills: Path) -> None:
+    assert became(sync_to(library(skills), ".")) == {"deploy": "added", "review": "added"}
+    assert became(sync_to(library(skills), ".")) == {"deploy": "unchanged", "review": "unchanged"}
+    assert files(Path("deploy")) == files(skills / "deploy")
+
+
+def test_skills_in_groups_are_not_copied_into_the_folder_that_they_are_found_in(
+    skills: Path, write_skill: Write
+) -> None:
+    write_skill(skills / "group" / "plan")
+    assert set(became(sync_to(library(skills), skills)).values()) == {"unchanged"}
+    assert became(sync_to(library(skills), skills / "group")) == {
+        "deploy": "added",
+        "plan": "unchanged",
+        "review": "added",
+    }
+
+
+@pytest.mark.parametrize("folder", ["deploy", "deploy/out", "deploy/scripts/.hidden"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_nothing_is_written_into_a_skill(skills: Path, folder: str, dry_run: bool) -> None:
+    before = files(skills)
+    with pytest.raises(InvalidArgument, match="is part of the skill 'deploy'") as caught:
+        sync_to(library(skills), skills / folder, dry_run=dry_run)
+    assert str(skills) in caught.value.hint
+    assert files(skills) == before
+    assert not (skills / "deploy/out").exists()
+
+
+def test_a_project_that_is_a_skill_itself_has_folders_for_clients(skills: Path, write_skill: Write) -> None:
+    write_skill(Path("project"))
+    found = Library.from_folder("project", skills, cache=False)
+    assert became(sync_to(found, "project/.claude/skills")) == {
+        "deploy": "added",
+        "project": "left out",
+        "review": "added",
+    }
 
 
 def test_copies_are_not_taken_for_skills_of_their_own(write_skill: Write, own_home: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.forked import forking
 from tests.npm_packages import npm_command
 
 TOKEN = "a-token-for-tests"
@@ -66,17 +67,27 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def command(skills: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """How the server is started."""
-    workspace = tmp_path_factory.mktemp("workspace")
-    return [sys.executable, "-m", "metier", "--skills", str(skills), "mcp", "--workspace", str(workspace)]
+def arguments(skills: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What `metier` is told to serve."""
+    return ["--skills", str(skills), "mcp", "--workspace", str(tmp_path_factory.mktemp("workspace"))]
 
 
 @pytest.fixture(scope="session")
-def server(command: list[str], surroundings: dict[str, str]) -> Iterator[Server]:
+def command(arguments: list[str]) -> Iterator[list[str]]:
+    """How a client starts the server, which need not import everything again each time."""
+    if not hasattr(os, "fork"):
+        yield [sys.executable, "-m", "metier", *arguments]
+        return
+    with forking() as folder:
+        yield [str(folder / "metier"), *arguments]
+
+
+@pytest.fixture(scope="session")
+def server(arguments: list[str], surroundings: dict[str, str]) -> Iterator[Server]:
     """The server on HTTP with a token, behind something that listens in."""
     env = {**surroundings, "METIER_TOKEN": TOKEN}
-    process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], env=env, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "metier", *arguments, "--http", "127.0.0.1:0"]
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         said = process.stderr.readline()

@@ -8,10 +8,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier import Library
+
+pytestmark = pytest.mark.usefixtures("quiet_files")
 
 NAMES = ("a", "b", "c")
 Step = tuple[str, str, str, int]

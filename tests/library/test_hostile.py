@@ -14,6 +14,8 @@ import pytest
 from metier import Library
 from metier.errors import SkillUnreadable
 
+pytestmark = pytest.mark.usefixtures("quiet_files")
+
 Write = Callable[..., Path]
 GOOD = ["good-one", "good-two", "zz-last"]
 

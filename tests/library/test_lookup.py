@@ -11,6 +11,8 @@ import pytest
 from metier import Library
 from metier.errors import InvalidArgument, MetierError, SkillNotFound, SkillUnreadable
 
+pytestmark = pytest.mark.usefixtures("quiet_files")
+
 Write = Callable[..., Path]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 import mcp
 import pytest
 from mcp.client.subscriptions import (
@@ -15,10 +16,17 @@ from mcp.client.subscriptions import (
     ResourceUpdated,
     ToolsListChanged,
 )
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from tests.serve.clients import ask, talk
 
 from metier import Library
+from metier.dialect import Skills
+from metier.guard import MemoryLog
 from metier.serve.mcp import SkillServer
+from metier.serve.mcp.changes import Changes
+from metier.serve.mcp.conversations import Conversations
+from metier.serve.mcp.lines import Line, Peer
+from metier.testing import library
 
 URI = "skill://quiet/SKILL.md"
 
@@ -115,3 +123,48 @@ def test_a_block_is_told_with_the_next_request(serve: Callable[..., SkillServer]
         return None
 
     assert talk(server, use) == ResourcesListChanged()
+
+
+class Reader:
+    """A client after a handshake, which reads when it wants to."""
+
+    def __init__(self) -> None:
+        self.reads = anyio.Event()
+        self.is_waited_for = anyio.Event()
+        self.told = 0
+
+    async def send_tool_list_changed(self) -> None:
+        self.is_waited_for.set()
+        await self.reads.wait()
+
+    async def send_prompt_list_changed(self) -> None:
+        pass
+
+    async def send_resource_list_changed(self) -> None:
+        self.told += 1
+
+
+def test_what_happens_while_a_client_does_not_read_is_told_as_one() -> None:
+    conversations = Conversations(Skills(library("greet: Says hello."), audit=MemoryLog()))
+    changes = Changes(conversations)
+
+    async def main() -> tuple[int, int]:
+        bus = InMemorySubscriptionBus()
+        line = Line(conversations=conversations, bus=bus, listen=ListenHandler(bus))
+        slow, quick = Reader(), Reader()
+        quick.reads.set()
+        line.peers.update({name: Peer(session=cast("Any", one)) for name, one in (("slow", slow), ("quick", quick))})
+        with anyio.fail_after(20):
+            async with changes.told_to(line):
+                for count in range(1, 6):
+                    await anyio.to_thread.run_sync(changes.look)
+                    await slow.is_waited_for.wait()
+                    while quick.told < count:
+                        await anyio.sleep(0.001)
+                slow.reads.set()
+                while slow.told < 2:
+                    await anyio.sleep(0.001)
+        return slow.told, quick.told
+
+    assert anyio.run(main) == (2, 5)
+    conversations.close()

@@ -20,6 +20,7 @@ from metier import Change, Library
 from metier.guard import MemoryLog, Policy
 from metier.library.watch import Watch
 from metier.serve.mcp import SkillServer
+from metier.serve.mcp.manifests import Manifests
 from metier.serve.mcp.pages import PAGE, cursor_after
 from metier.skill import FolderPackage
 
@@ -143,6 +144,7 @@ UNSERVABLE = {
     "a field twice": "---\nname: odd\ndescription: Is odd.\ndescription: Is even.\n---\nDo.",
     "what JSON cannot hold": "---\nname: odd\ndescription: Is odd.\nmetadata: {x: .inf}\n---\nDo.",
     "no closing line of its own": "---\nname: odd\ndescription: Is odd.\n...\nDo.",
+    "a rule where it should be closed": "---\nname: odd\ndescription: Is odd.\n...\nDo.\n---\nDo more.",
     "a byte order mark": "\ufeff---\nname: odd\ndescription: Is odd.\n---\nDo.",
 }
 
@@ -160,6 +162,19 @@ def test_a_skill_that_no_host_could_verify_is_left_out_and_said_in_the_log(
     with caplog.at_level(logging.WARNING, "metier.serve"):
         assert talk(serve(), use) == ["forms", "letters", "quiet"]
     assert "is not served as a skill" in caplog.text
+
+
+@pytest.mark.each(
+    "text",
+    [
+        "---\r\nname: odd\r\ndescription: Is odd.\r\n---\r\nDo.\r\n---\r\n",
+        "--- \nname: odd\ndescription: Is odd.\n---\t\nDo.",
+        "---\nname: odd\ndescription: |-\n  Is odd.\n---",
+    ],
+)
+def test_frontmatter_ends_with_the_first_line_that_closes_it(text: str) -> None:
+    entry = Library.from_files({"SKILL.md": text}).get("odd")
+    assert Manifests().of(entry).frontmatter == {"name": "odd", "description": "Is odd."}
 
 
 @pytest.mark.parametrize(("files", "size"), [(513, 0), (1, 16 * 1024 * 1024)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
@@ -213,7 +214,7 @@ class TestConversations:
             assert unloaded == "No skill is active."
 
     def test_a_conversation_that_was_not_given_out_is_an_error(
-        self, serve: Callable[..., SkillServer], http: Callable[..., str]
+        self, serve: Callable[..., SkillServer], http: Callable[..., str], log: MemoryLog
     ) -> None:
         wrong: dict[str, list[Any]] = {
             "session-not-found": ["no-such", "0" * 32],
@@ -229,6 +230,9 @@ class TestConversations:
                     assert "conversation=" not in text
 
         talk(http(serve()), use)
+        assert [(record.event, record.tool, record.code, record.success) for record in log.records] == [
+            ("call", "skills_load", code, False) for code, keys in wrong.items() for _ in keys
+        ]
 
     def test_conversations_that_had_to_make_room_go_on_when_they_are_used_again(
         self, serve: Callable[..., SkillServer], http: Callable[..., str]
@@ -296,7 +300,7 @@ class TestConversations:
         assert talk(url, use).startswith("Error [session-not-found]")
 
     def test_tools_that_skills_can_forbid_need_a_conversation(
-        self, serve: Callable[..., SkillServer], http: Callable[..., str], tmp_path: Path
+        self, serve: Callable[..., SkillServer], http: Callable[..., str], tmp_path: Path, log: MemoryLog
     ) -> None:
         async def use(client: mcp.Client) -> list[Any]:
             alone = await client.call_tool("Write", {"file_path": "a.txt", "content": "x"})
@@ -308,6 +312,7 @@ class TestConversations:
         assert text_of(alone).startswith("Error [invalid-argument]")
         assert not inside.is_error
         assert [path.name for path in (tmp_path / "work").iterdir()] == ["b.txt"]
+        assert [record.code for record in log.records if record.tool == "Write"] == ["invalid-argument", ""]
 
     @pytest.mark.parametrize(
         ("dialect", "tool", "arguments"),
@@ -532,3 +537,45 @@ class TestWhatGoesBackAndForth:
             return [entry["uri"] for entry in (await ask(client, "skills/list"))["skills"]]
 
         assert len(talk(http(serve()), use, mode)) == 3
+
+
+@pytest.mark.parametrize("ended_by", ["timeout", "cancel"])
+def test_who_mounts_the_app_sees_that_a_request_was_cancelled(serve: Callable[..., SkillServer], ended_by: str) -> None:
+    app = serve().http_app()
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/mcp",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
+
+    async def main() -> list[str]:
+        sent: list[str] = []
+        waits = asyncio.Event()
+
+        async def receive() -> Any:
+            waits.set()
+            await asyncio.sleep(60)
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+
+        async def request() -> None:
+            async with asyncio.timeout(None) as limit:
+                limits.append(limit)
+                await app(scope, receive, send)
+
+        limits: list[asyncio.Timeout] = []
+        async with app.router.lifespan_context(app):
+            task = asyncio.create_task(request())
+            await waits.wait()
+            if ended_by == "timeout":
+                limits[0].reschedule(0)
+            else:
+                task.cancel()
+            with pytest.raises(TimeoutError if ended_by == "timeout" else asyncio.CancelledError):
+                await task
+        return sent
+
+    assert asyncio.run(main()) == []

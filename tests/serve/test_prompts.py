@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mcp
@@ -13,6 +14,7 @@ from tests.serve.clients import MODES, talk, text_of
 
 from metier.guard import MemoryLog
 from metier.serve.mcp import SkillServer
+from metier.session.state import MAX_ACTIVE
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -70,6 +72,23 @@ def test_the_skill_of_a_prompt_is_active_afterwards(serve: Callable[..., SkillSe
         return text_of(await client.call_tool("skills_read", {"path": "references/fields.md"}))
 
     assert "Name and date." in talk(serve(), use, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_prompt_makes_room_for_its_skill(
+    serve: Callable[..., SkillServer], skills: Path, write_skill: Callable[..., Path], log: MemoryLog, mode: str
+) -> None:
+    names = [f"skill-{number}" for number in range(MAX_ACTIVE + 1)]
+    for name in names:
+        write_skill(skills / name, description="Is one of many.", body=f"Do {name}.")
+
+    async def use(client: mcp.Client) -> None:
+        for name in names:
+            assert f"Do {name}." in await said(client, name)
+        unloaded = [(record.skill, record.by) for record in log.records if record.event == "unload"]
+        assert unloaded == [("skill-0", "user")]
+
+    talk(serve(), use, mode)
 
 
 WRONG: list[tuple[str, dict[str, str], str]] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,27 @@ def test_the_instructions_are_those_of_now(serve: Callable[..., SkillServer]) ->
     server = serve()
     server.guard.block("forms")
     assert "Fills forms." not in talk(server, instructions)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_event_loop_does_not_wait_for_the_instructions(
+    serve: Callable[..., SkillServer], monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    made_in: list[threading.Thread] = []
+
+    def made(self: SkillServer) -> str:
+        made_in.append(threading.current_thread())
+        return "Made."
+
+    monkeypatch.setattr(SkillServer, "instructions", made)
+
+    async def use(client: mcp.Client) -> tuple[str | None, threading.Thread]:
+        return client.instructions, threading.current_thread()
+
+    text, loop = talk(serve(), use, mode)
+    assert text == "Made."
+    assert made_in
+    assert loop not in made_in
 
 
 def test_only_named_skills_are_served(serve: Callable[..., SkillServer]) -> None:

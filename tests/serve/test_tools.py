@@ -154,7 +154,7 @@ def test_built_in_tools_are_under_the_rules_of_the_active_skills(
 
 
 def test_a_script_for_which_there_is_no_turn_is_told_so(
-    serve: Callable[..., SkillServer], monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., SkillServer], log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(turns: Turns, key: str) -> None:
         raise Busy
@@ -166,3 +166,7 @@ def test_a_script_for_which_there_is_no_turn_is_told_so(
         return text_of(await client.call_tool("skills_run", {"script": "scripts/echo.py"}))
 
     assert talk(serve(), use).startswith("Error [busy]")
+    assert [(record.tool, record.code) for record in log.records if record.event == "call"] == [
+        ("skills_load", ""),
+        ("skills_run", "busy"),
+    ]

@@ -48,3 +48,8 @@ def begin_in(log: MemoryLog, tmp_path: Path) -> Callable[..., Session]:
         return Library.from_folder(folder).session(guard=guard, workspace=tmp_path / "workspace", **options)
 
     return session
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_writes(quiet_files: None) -> None:
+    """The files of a test are its own."""

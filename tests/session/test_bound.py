@@ -51,6 +51,21 @@ def test_what_is_bound_takes_no_room_from_others(library: Library) -> None:
     assert names(session) == ["strict", "free"]
 
 
+def test_as_many_are_bound_as_an_agent_needs_beside_as_many_others_as_may_be_active() -> None:
+    texts = (f"---\nname: s{number}\ndescription: S.\n---\nDo." for number in range(24))
+    library = Library.from_files(*({"SKILL.md": text} for text in texts))
+    session = begin(library, bound=[f"s{number}" for number in range(12)])
+    session.load([f"s{number}" for number in range(12, 20)])
+    assert len(session.active) == 20
+    with pytest.raises(InvalidArgument, match="21 skills would be active; 20 are the most"):
+        session.load("s20", "add")
+    with pytest.raises(InvalidArgument, match="9 skills would be active; 8 are the most"):
+        session.load([f"s{number}" for number in range(12, 21)])
+    # What is bound already takes no room when somebody loads it again.
+    session.load([f"s{number}" for number in range(20)])
+    assert len(session.active) == 20
+
+
 def test_its_text_is_not_given_a_second_time(library: Library) -> None:
     session = begin(library)
     assert "earlier in this conversation" in session.content("strict")

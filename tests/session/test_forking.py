@@ -125,3 +125,18 @@ def test_what_restricts_a_conversation_restricts_what_it_starts() -> None:
     session.unload(all=True)
     assert not child.may_call("Write", {"file_path": "x"}), "as it was when the child began"
     assert session.fork("free").may_call("Write", {"file_path": "x"})
+
+
+def test_a_child_whose_skill_cannot_be_loaded_is_closed(begin: Begin, skill: Files, monkeypatch: Any) -> None:
+    made: list[Session] = []
+    child = Session.child
+
+    def seen(self: Session, *args: Any, **options: Any) -> Session:
+        made.append(child(self, *args, **options))
+        return made[0]
+
+    monkeypatch.setattr(Session, "child", seen)
+    parent = begin(skill("a", more="user-invocable: false\n"))
+    with pytest.raises(Refused):
+        parent.fork("a", by="user")
+    assert made[0].is_closed

@@ -227,7 +227,9 @@ def test_a_hook_before_a_call_can_refuse_it(place: Place, log: MemoryLog) -> Non
     assert result.error is not None
     assert "no secrets" in result.error
     assert not Path(session.workspace, "written").exists()
-    assert (log.records[-1].event, log.records[-1].success, log.records[-1].code) == ("call", False, "hook-refused")
+    record = log.records[-1]
+    assert (record.event, record.success, record.code) == ("call", False, "hook-refused")
+    assert (record.decision, record.rule) == ("deny", "hook PreToolUse")
     assert call(session, text="fine").success
     assert Path(session.workspace, "written").read_text() == "fine"
 

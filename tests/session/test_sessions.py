@@ -278,3 +278,57 @@ def test_one_that_cannot_be_resumed_now_can_be_later(remembering: Remembering) -
         with pytest.raises(OSError, match="disk"):
             remembering.sessions.get("first")
     assert [one.name for one in remembering.sessions.get("first").active] == ["strict"]
+
+
+def test_opening_finds_a_session_or_begins_it(many: Many) -> None:
+    sessions = many()
+    one = sessions.open("mine")
+    assert sessions.open("mine") is one
+    sessions.end("mine")
+    assert sessions.open("mine") is not one
+
+
+@pytest.mark.parametrize("made", ["begin", "resume"])
+def test_only_who_asks_for_the_same_one_waits_while_it_is_made(
+    remembering: Remembering, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = remembering.sessions
+    other = sessions.open("other")
+    go_on, begun = threading.Event(), threading.Event()
+    make = getattr(sessions, made)
+
+    def slow(*args: Any, **options: Any) -> Session:
+        begun.set()
+        assert go_on.wait(30)
+        found: Session = make(*args, **options)
+        return found
+
+    monkeypatch.setattr(sessions, made, slow)
+    wanted = "new" if made == "begin" else "first"
+    found: list[Session] = []
+    threads = [threading.Thread(target=lambda: found.append(sessions.open(wanted))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(30)
+    assert sessions.open("other") is other
+    assert len(sessions) == 1
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert found[0] is found[1]
+
+
+def test_one_that_is_ended_while_it_is_resumed_is_gone(remembering: Remembering) -> None:
+    remembering.sessions.begin()
+    resume, made = Session.resume, []
+
+    def ended_meanwhile(*args: Any, **options: Any) -> Session:
+        remembering.sessions.end("first")
+        made.append(resume(*args, **options))
+        return made[0]
+
+    remembering.monkeypatch.setattr(Session, "resume", ended_meanwhile)
+    with pytest.raises(SessionNotFound):
+        remembering.sessions.get("first")
+    assert made[0].is_closed
+    assert "first" not in remembering.sessions

@@ -34,7 +34,7 @@ class Entry:
     async def after(self, result: ToolResult) -> None:
         pass
 
-    def record(self, result: ToolResult) -> None:
+    def record(self, result: ToolResult, against: Decision | None = None) -> None:
         self.results.append(result)
 
 
@@ -45,9 +45,9 @@ class Door:
         self.allowed: tuple[str, ...] | None = allowed or None
         self.entries: list[Entry] = []
 
-    may_wait = False
-
-    def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Entry:
+    async def admitted(
+        self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+    ) -> Entry:
         decision = Decision(outcome="allow", reason="It is on the list.")
         if self.allowed is not None and not is_control and tool not in self.allowed:
             decision = Decision(
@@ -143,9 +143,9 @@ def test_restrictions_survive_an_exception_in_a_tool_and_end_with_the_skill(
 
 def test_a_decision_to_ask_is_a_refusal_for_now(registry: ToolRegistry, done: list[str]) -> None:
     class Asking:
-        may_wait = False
-
-        def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Entry:
+        async def admitted(
+            self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+        ) -> Entry:
             return Entry(tool, arguments, Decision(outcome="ask", reason="Somebody has to agree."))
 
     result = Executor(registry, Asking()).execute_blocking("read")
@@ -399,9 +399,9 @@ class Failing:
     def __init__(self, *, at: str, error: Exception) -> None:
         self.at, self.error = at, error
 
-    may_wait = False
-
-    def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Failing:
+    async def admitted(
+        self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+    ) -> Failing:
         if self.at == "admit":
             raise self.error
         return self
@@ -412,7 +412,7 @@ class Failing:
     async def after(self, result: ToolResult) -> None:
         pass
 
-    def record(self, result: ToolResult) -> None:
+    def record(self, result: ToolResult, against: Decision | None = None) -> None:
         raise self.error
 
 
@@ -422,6 +422,48 @@ def test_a_gate_that_fails_is_closed(registry: ToolRegistry, done: list[str]) ->
     result = Executor(registry, Failing(at="admit", error=FileMissing("No log."))).execute_blocking("read")
     assert (result.success, result.code) == (False, "file-missing")
     assert done == []
+
+
+def test_what_keeps_an_admitted_call_from_being_made_is_recorded_as_the_decision(
+    registry: ToolRegistry, done: list[str]
+) -> None:
+    class Late(Entry):
+        against: Decision | None = None
+
+        async def before(self) -> Decision | None:
+            raise RuntimeError("down")
+
+        def record(self, result: ToolResult, against: Decision | None = None) -> None:
+            super().record(result)
+            self.against = against
+
+    entry = Late("read", {}, Decision(outcome="allow", reason=""))
+
+    class Once:
+        async def admitted(
+            self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+        ) -> Late:
+            return entry
+
+    assert Executor(registry, Once()).execute_blocking("read").code == "not-decided"
+    assert done == []
+    assert entry.against is not None
+    assert (entry.against.outcome, entry.against.code) == ("deny", "not-decided")
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("none", {}), ("write", "no JSON"), ("write", {"lines": "many"})])
+def test_nobody_is_asked_about_a_call_that_cannot_be_made(registry: ToolRegistry, name: str, arguments: Any) -> None:
+    asked: list[bool] = []
+
+    class Asking(Door):
+        async def admitted(
+            self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+        ) -> Entry:
+            asked.append(asks)
+            return await super().admitted(tool, arguments, is_control=is_control, asks=asks)
+
+    assert not Executor(registry, Asking()).execute_blocking(name, arguments).success
+    assert asked == [False]
 
 
 def test_a_call_that_cannot_be_recorded_is_no_success(registry: ToolRegistry) -> None:

@@ -8,11 +8,7 @@ from typing import Any
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.google import GoogleModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 from tests.wire.clients import MODELS, WireName, web_lookup
@@ -28,7 +24,13 @@ def model(wire: WireName, client: Any) -> Model:
     if wire == "openai-responses":
         return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client))
     if wire == "anthropic":
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
         return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
     return GoogleModel(name, provider=GoogleProvider(client=client))
 
 

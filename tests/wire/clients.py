@@ -6,16 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from anthropic import AsyncAnthropic
-from anthropic import DefaultAsyncHttpxClient as AnthropicHttp
-from google import genai
-from google.genai import types as gemini
 from openai import AsyncOpenAI
 from openai import DefaultAsyncHttpxClient as OpenAiHttp
 
 from metier.dialect.raw import Conversation
+
+# Large, and imported where they are used: whoever only collects the tests does not pay for them.
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from google import genai
+    from google.genai import types as gemini
 
 WireName = Literal["openai", "openai-responses", "anthropic", "gemini"]
 WIRES: tuple[WireName, ...] = get_args(WireName)
@@ -167,6 +169,8 @@ class Gemini(RawClient):
         return {"role": "user", "parts": [{"text": text}]}
 
     async def ask(self, system: str, history: list[Any], tools: list[Any], *, streamed: bool) -> Turn:
+        from google.genai import types as gemini
+
         config = gemini.GenerateContentConfig(
             system_instruction=system,
             tools=[gemini.Tool.model_validate(tool) for tool in tools],
@@ -192,11 +196,17 @@ async def library(wire: WireName, url: str) -> AsyncIterator[Any]:
     """A provider's own client, that sends to the wire and tries nothing twice."""
     # Nothing is encrypted on the way to this server, and reading certificates takes longer than the conversation.
     if wire == "anthropic":
+        from anthropic import AsyncAnthropic
+        from anthropic import DefaultAsyncHttpxClient as AnthropicHttp
+
         async with AsyncAnthropic(
             base_url=url, api_key=API_KEY, max_retries=0, http_client=AnthropicHttp(verify=False)
         ) as anthropic:
             yield anthropic
     elif wire == "gemini":
+        from google import genai
+        from google.genai import types as gemini
+
         options = gemini.HttpOptions(
             base_url=url,
             api_version="v1beta",

@@ -27,6 +27,7 @@ from metier.errors import AgentInvalid, InvalidArgument
 from metier.session import Event
 from metier.skill import shown
 from metier.tools import FunctionTool, Tool
+from metier.tools.handover import Handover
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -111,6 +112,8 @@ class Agent:
         """The built-in tools that it has."""
         self._wanted = tuple(name for name in wanted if name not in BUILT_IN)
         self._require_tools()
+        # What is wrong with it is said here, and not in the first run.
+        agents.skills_for(manifest)
 
     def __repr__(self) -> str:
         return f"<Agent {self.manifest.id}>"
@@ -174,7 +177,8 @@ class Agent:
 
         `under` is the turn of the agent that starts this one.
         """
-        session = await anyio.to_thread.run_sync(self.session, None if under is None else under.session)
+        made: Handover[AgentSession] = Handover(lambda session: session.close(), self.guard.in_thread)
+        session = await made.fetch(lambda: self.session(None if under is None else under.session))
         ending = contextlib.ExitStack()
         ending.enter_context(session)
         try:

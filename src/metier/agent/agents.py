@@ -62,10 +62,13 @@ class Agents:
         for one in declared:
             if isinstance(one, AgentFailure):
                 bad.append(one)
-            elif usable.setdefault(one.id, one) is not one:
-                shadowed.append(one)
+            elif (winner := usable.setdefault(one.id, one)) is not one:
+                if one.folder and _place(winner) == _place(one):
+                    bad.append(_second(one, winner))
+                else:
+                    shadowed.append(one)
         self.shadowed = tuple(shadowed)
-        """Agents whose id a stronger one answers to."""
+        """Agents whose id one of a stronger place answers to."""
         failures: dict[str, AgentFailure] = {}
         for failure in bad:
             # One that is broken where another answers to its id is told apart by its folder.
@@ -124,7 +127,9 @@ class Agents:
 
     def get(self, id: str) -> Manifest:  # noqa: A002
         """The agent of an id; raises `AgentNotFound`, or `AgentInvalid` for one that is there but cannot be used."""
-        if not isinstance(id, str) or not id.strip():
+        if not isinstance(id, str):
+            raise InvalidArgument(f"The id of an agent is text, not {type(id).__name__}.", hint='Write get("name").')
+        if not id.strip():
             raise InvalidArgument("The id of the agent is empty.", hint=f"Agents are {self._named()}.")
         wanted = id.strip().lower()
         if wanted in self._by_id:
@@ -275,6 +280,29 @@ def _declared_by(path: str, layer: Layer) -> Iterator[Declared]:
             )
 
 
+def _place(manifest: Manifest) -> tuple[Layer, str]:
+    """Where an agent was declared: all folders for agents of one project are one place."""
+    folder = os.path.dirname(manifest.folder)
+    for below in sorted(AGENT_FOLDERS, key=len, reverse=True):
+        if folder.endswith(ending := os.sep + below.replace("/", os.sep)):
+            return manifest.layer, folder.removesuffix(ending)
+    return manifest.layer, folder
+
+
+def _second(manifest: Manifest, winner: Manifest) -> AgentFailure:
+    """Why an agent is not there whose id another of the same place has."""
+    return AgentFailure(
+        id=manifest.id,
+        reason="invalid",
+        message=(
+            f"The agent in {shown(manifest.folder, 300)} is not used: "
+            f"the one in {shown(winner.folder, 300)} has the id {manifest.id!r} too."
+        ),
+        hint="Write another `id:` for one of them, or remove one.",
+        folder=manifest.folder,
+    )
+
+
 def _untrusted_in(folder: str) -> Iterator[AgentFailure]:
     """The agents of a project that nobody vouches for: that they are there is said, but nothing of them is read."""
     for path in _folders_in(folder):
@@ -316,10 +344,16 @@ def _vouched_for(manifest: Manifest, name: str, library: Library) -> Entry:
         raise SkillNotFound(f"{who}, which was not found.", hint=error.hint, **about) from None
     except MetierError as error:
         raise AgentInvalid(f"{who}: {error.message}", hint=error.hint, **about) from None
-    if entry.trusted:
-        return entry
-    raise AgentInvalid(
-        f"{who} of {shown(entry.location, 300)}, which nobody has trusted.",
-        hint="Read it, then `metier trust` the project.",
-        **about,
-    )
+    if not entry.trusted:
+        raise AgentInvalid(
+            f"{who} of {shown(entry.location, 300)}, which nobody has trusted.",
+            hint="Read it, then `metier trust` the project.",
+            **about,
+        )
+    if entry.skill.insert == "user-message":
+        raise AgentInvalid(
+            f"{who}, which is a message of the user's and no part of an agent.",
+            hint=f"Take it from `uses_skills`; the user types /{entry.name}.",
+            **about,
+        )
+    return entry

@@ -52,6 +52,10 @@ class Conversation:
         self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
         if saved is not None and saved.is_cut(self.session.bound):
             self.session.history_was_cut()
+        active = {one.name for one in self.session.active}
+        before = () if saved is None else (one["name"] for one in saved.session["active"])
+        self.left_out = tuple(name for name in before if name not in active)
+        """Skills that it had loaded when it was saved, and that are gone or refused by now."""
         self._is_busy = False
 
     @property
@@ -85,7 +89,7 @@ class Conversation:
         invoked = parse_invocation(text)
         if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
             return await self._forked(turn, text, *invoked)
-        prompt = text if invoked is None else await anyio.to_thread.run_sync(self._invoked, text)
+        prompt = text if invoked is None else await self.agent.guard.in_thread(self._invoked, text)
         try:
             return await turn.answer(await self.agent.enriched(self.session, prompt), self._history, pace=pace)
         finally:
@@ -95,7 +99,7 @@ class Conversation:
 
     def _invoked(self, text: str) -> str:
         """What a skill that was used by name says to the model."""
-        invocation = self.session.invoke(text, words=self.agent.dialect.words)
+        invocation = self.session.invoke(text, words=self.agent.dialect.words, make_room=True)
         if invocation is None or invocation.is_user_message:
             return invocation.text if invocation else text
         return f"{text}\n\n{invocation.text}"
@@ -106,7 +110,7 @@ class Conversation:
         def fork() -> Any:
             return self.session.fork(name, args=arguments, by="user")
 
-        child = await anyio.to_thread.run_sync(fork)
+        child = await self.agent.guard.in_thread(fork)
         try:
             output = await forks(turn)(child.one(), arguments, child)
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from pydantic_ai.messages import (
@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
 )
 
+from metier.dialect.ending import ended_with_its_threads
 from metier.guard.redaction import Redactor
 from metier.session import Event
 from metier.skill import shown
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
     Pace: TypeAlias = Callable[[], Awaitable[None]]
     """What a run waits for after each event, so that it is never far ahead of whoever listens."""
-
-T = TypeVar("T")
 
 MAX_WAITING = 64
 """How many events may wait for whoever iterates before the run waits too."""
@@ -132,31 +131,6 @@ async def streamed(
             await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()  # seen: whoever left does not want to know
-
-
-async def ended_with_its_threads(work: Callable[[], Awaitable[T]]) -> T:
-    """Do some work; when the task around it is cancelled, whatever waits in a thread for it ends too.
-
-    pydantic-ai makes and cancels tasks of asyncio's. Threads of anyio's, such as one that waits for a person to answer,
-    are told of a scope that ends, and of nothing else.
-    """
-    scope = anyio.CancelScope()
-
-    async def scoped() -> T:
-        with scope:
-            return await work()
-        raise asyncio.CancelledError
-
-    task = asyncio.ensure_future(scoped())
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        scope.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # seen: whoever cancelled it does not want to know
-        raise
 
 
 class _Waiting:

@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from metier.agent.streaming import tell_of_child
+from metier.errors import InvalidArgument
 from metier.session import contained
 from metier.session.lineage import Lineage
 
@@ -72,6 +73,8 @@ class AgentTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         """Run the agent on a task, and give its answer."""
+        if not arguments["task"].strip():
+            raise InvalidArgument("Nothing was asked.", hint=f"Say in `task` what {self._manifest.name} is to do.")
         agent = self._turn.agent.other(self._manifest)
         async with agent.begun(under=self._turn) as turn:
             tell_of_child(self._turn.session, turn.session)

@@ -22,7 +22,7 @@ from metier.agent.answer import Answer, Usage
 from metier.agent.budget import Budget
 from metier.agent.forking import forks
 from metier.agent.instructions import OwnInstructions
-from metier.agent.streaming import Telling, ended_with_its_threads
+from metier.agent.streaming import Telling
 from metier.agent.team import team
 from metier.dialect import Kit
 from metier.errors import AgentFailed, MetierError
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from metier import Session
     from metier.agent.agent import Agent
     from metier.agent.streaming import Pace
-    from metier.guard import Answers
-    from metier.tools import ToolResult
 
 _EMPTY_ANSWERS = 2
 """How often a model that says nothing is asked again."""
@@ -212,9 +210,6 @@ class _Kit(Kit):
     def model(self) -> str | None:
         wanted = super().model
         return None if wanted in self.without else wanted
-
-    async def execute(self, tool: str, arguments: Any = None, *, answers: Answers | None = None) -> ToolResult:
-        return await ended_with_its_threads(lambda: super(_Kit, self).execute(tool, arguments, answers=answers))
 
 
 def exchange(asked: str, said: str) -> tuple[ModelMessage, ...]:

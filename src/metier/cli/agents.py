@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     from metier.agent import Agents
 
     agents = Agents.discover(library_of(options))
-    problems = _problems(agents)
+    problems = problems_of(agents)
     code = int(bool(agents.failures or agents_in_need(agents, problems)))
     if options.json:
         shape: dict[str, Any] = {
@@ -69,12 +69,12 @@ class _HostTool(AgentInvalid):
 
 def agents_in_need(agents: Agents, problems: Mapping[str, MetierError] | None = None) -> set[str]:
     """The ids of agents that are declared well, and still can work nowhere."""
-    found = _problems(agents) if problems is None else problems
+    found = problems_of(agents) if problems is None else problems
     return {name for name, error in found.items() if not isinstance(error, _HostTool)}
 
 
-def _problems(agents: Agents) -> dict[str, MetierError]:
-    """What is wrong with agents that are declared well: skills or tools that are not here, a prompt that is wrong."""
+def problems_of(agents: Agents) -> dict[str, MetierError]:
+    """What is wrong with agents that are declared well, by id: what they use is not here, a prompt is wrong."""
     found: dict[str, MetierError] = {}
     for manifest in agents:
         try:
@@ -130,7 +130,7 @@ def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
     configure_from_environment()
     agents = Agents.discover(library_of(options))
     agent = Agent(
-        agents.get(options.agent or DEFAULT),
+        agents.get(DEFAULT if options.agent is None else options.agent),
         agents,
         model=options.model,
         approve=approve,

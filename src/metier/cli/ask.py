@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from metier.errors import InvalidArgument, MetierError, ModelMissing, PartMissin
 
 if TYPE_CHECKING:
     import argparse
+    from typing import TextIO
 
     from metier.agent import Agent
     from metier.session import Event
@@ -45,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _task(words: list[str]) -> str:
-    task = sys.stdin.read(MAX_TASK + 1) if words == ["-"] else " ".join(words)
+    if words == ["-"]:
+        take_any_bytes(sys.stdin)
+    task = as_text(sys.stdin.read(MAX_TASK + 1) if words == ["-"] else " ".join(words))
     if not task.strip():
         raise InvalidArgument("Nothing was asked.", hint='Write metier ask "TASK", or `-` to read it from a pipe.')
     if len(task) > MAX_TASK:
@@ -53,6 +57,21 @@ def _task(words: list[str]) -> str:
             f"The task has more than {MAX_TASK:,} characters.", hint="Put what it is about into a file, and name that."
         )
     return task
+
+
+def take_any_bytes(stream: TextIO) -> None:
+    """Read a stream also where it is no text, for `as_text` to say so."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="surrogateescape")
+
+
+def as_text(asked: str) -> str:
+    """What was asked; raises `InvalidArgument` where it has bytes in it that are no text."""
+    try:
+        asked.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("What was asked is not UTF-8 text.", hint="Save or send it as UTF-8.") from None
+    return asked
 
 
 def _asked(agent: Agent, task: str, telling: Telling) -> list[Event]:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.agents import agent_of
+from metier.cli.ask import as_text, take_any_bytes
 from metier.cli.chats import Chats
 from metier.cli.interrupt import ended_by_interrupt
 from metier.cli.output import Style
@@ -39,28 +40,31 @@ def run(options: argparse.Namespace) -> int:
         if sys.stdin.isatty():
             name = Style.text(agent.manifest.name or agent.manifest.id)
             print(style.dim(f"{name}, on {Style.text(agent.model.model_name)}. /help says what you can type."))
-        was_answered = False
+        if conversation.left_out:
+            names = ", ".join(map(Style.text, conversation.left_out))
+            print(f"{style.warn('not loaded again')}: {names}; gone or refused by now.", file=sys.stderr)
+        was_asked = was_answered = False
         for text in _lines():
             if text in ("/exit", "/quit"):
                 break
             if text in ("/help", "/skills"):
                 print(_HELP if text == "/help" else _loaded(conversation), file=sys.stderr)
                 continue
+            was_asked = True
             was_answered = _answered(conversation, text) or was_answered
             _keep(chats, conversation)
         if was_answered:
             print(style.dim(f"`metier chat --resume {conversation.session.id}` goes on with it."), file=sys.stderr)
-    return 0 if was_answered or sys.stdin.isatty() else 1
+    return 1 if was_asked and not was_answered and not sys.stdin.isatty() else 0
 
 
 def _begun(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
     """A conversation, or one that goes on: a person may be asked whether it has again what it had loaded."""
     import anyio
-    import anyio.to_thread
 
     async def main() -> Conversation:
         with ended_by_interrupt():
-            return await anyio.to_thread.run_sync(agent.conversation, state)
+            return await agent.guard.in_thread(agent.conversation, state)
         raise KeyboardInterrupt
 
     return anyio.run(main)
@@ -77,6 +81,7 @@ def _keep(chats: Chats, conversation: Conversation) -> None:
 def _lines() -> Iterator[str]:
     """What is typed, or comes through a pipe, a line at a time."""
     is_typed = sys.stdin.isatty()
+    take_any_bytes(sys.stdin)
     if is_typed:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  # gives `input` a memory and arrow keys
@@ -100,7 +105,7 @@ def _answered(conversation: Conversation, text: str) -> bool:
 
     async def main() -> None:
         with ended_by_interrupt() as scope:
-            async with contextlib.aclosing(conversation.send(text)) as events:
+            async with contextlib.aclosing(conversation.send(as_text(text))) as events:
                 async for event in events:
                     telling.take(event)
         if scope.cancelled_caught:

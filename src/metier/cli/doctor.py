@@ -113,7 +113,7 @@ def _agents(library: Library) -> dict[str, Any]:
     from metier.agent import Agents
 
     agents = Agents.discover(library)
-    failing = sorted({one.id for one in agents.failures.values()} | agents_in_need(agents))
+    failing = sorted({*agents.failures, *agents_in_need(agents)})
     return {"usable": sum(one.id not in failing for one in agents), "failing": failing}
 
 

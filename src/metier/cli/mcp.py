@@ -177,7 +177,10 @@ class _Input:
         with self._lock:
             if not self._has_ended:
                 self._has_ended = True
-                os.close(self._write)
+                # Not closed: whoever is about to write would then write to whatever has that number next.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._write, inheritable=False)
+                os.close(nowhere)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,24 +141,54 @@ def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
     """The folder that nothing is written outside of, and the file in it."""
     if not is_user:
         root = str(project_root(Path.cwd()))
-        return root, os.path.join(root, *client.project.split("/"))
+        file = os.path.join(root, *client.project.split("/"))
+        if os.path.realpath(file) != file:
+            # Whoever wrote the project chose where it leads.
+            raise FileRefused(
+                f"{file} leads through a link, and nothing in a project is written through one.",
+                hint="Put a copy in place of the link, or write into your own configuration with --user.",
+                path=file,
+            )
+        return root, file
     home = home_folder()
     if home is None:
         raise InvalidArgument("You have no home folder here.", hint="Leave out --user.")
     file = os.path.abspath(client.user(os.path.abspath(home)))
-    root = os.path.realpath(home)
-    for start in (os.path.abspath(home), root):
-        if file.startswith(start + os.sep):
-            return root, root + file[len(start) :]
-    return os.path.realpath(os.path.dirname(file)), os.path.join(
-        os.path.realpath(os.path.dirname(file)), os.path.basename(file)
+    real, root = os.path.realpath(file), os.path.realpath(home)
+    # That a home or a folder which the environment names is itself reached by a link says nothing.
+    known = next((start for start in (os.path.abspath(home), root) if file.startswith(start + os.sep)), None)
+    plain = os.path.dirname(file) if known is None else known
+    if real != os.path.realpath(plain) + file[len(plain) :]:
+        _require_own(file, real)
+    return (root if real.startswith(root + os.sep) else os.path.dirname(real)), real
+
+
+def _require_own(file: str, real: str) -> None:
+    """Raise unless a link leads to a plain file of the user's: many keep such files in one folder, and link them."""
+    is_new = not os.path.lexists(file)
+    try:
+        status = os.stat(os.path.dirname(real) if is_new else real)
+    except OSError:
+        why = f"where no {'folder' if is_new else 'file'} is"
+    else:
+        if not (stat.S_ISDIR if is_new else stat.S_ISREG)(status.st_mode):
+            why = "which is no plain file"
+        elif hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+            why = "which belongs to somebody else"
+        else:
+            return
+    raise FileRefused(
+        f"{file} leads to {real} by a link, {why}.",
+        hint="Make the link lead to a file of yours, or remove it.",
+        path=file,
     )
 
 
 def _changed(client: Client, root: str, file: str, name: str, entry: dict[str, Any]) -> tuple[str, str]:
     """The text of a file as it is, and as it would be."""
     before = _text(root, file)
-    change = with_entry_in_toml if file.endswith(".toml") else with_entry_in_json
+    # What a link leads to may have any name.
+    change = with_entry_in_toml if client.project.endswith(".toml") else with_entry_in_json
     try:
         after = change(before, client.section, name, entry, is_ours=_is_ours)
         after.encode()
@@ -176,7 +207,8 @@ def _text(root: str, file: str) -> str:
     if not os.path.isdir(root):
         return ""
     try:
-        return Workspace(root).read(file).data.decode()
+        with _told_to_a_person(file):
+            return Workspace(root).read(file).data.decode()
     except FileMissing:
         return ""
     except UnicodeDecodeError:
@@ -187,8 +219,24 @@ def _written(root: str, file: str, before: str, after: str) -> bool:
     """Write a file, unless somebody else has done so since it was read."""
     if _text(root, file) != before:
         return False
-    Workspace(root).write(file, after.encode())
+    with _told_to_a_person(file):
+        Workspace(root).write(file, after.encode())
     return True
+
+
+@contextlib.contextmanager
+def _told_to_a_person(file: str) -> Iterator[None]:
+    """While a file is used by what else serves models: what goes wrong is said in words for a person."""
+    try:
+        yield
+    except FileMissing:
+        raise
+    except MetierError as error:
+        raise FileRefused(
+            f"{file} was left as it is. {error.message}",
+            hint="Look at it and its permissions, and try again.",
+            path=file,
+        ) from None
 
 
 @contextlib.contextmanager

@@ -230,7 +230,7 @@ class Shell:
         _print(self._session.save())
 
     def _invoke(self, line: str) -> None:
-        found = self._session.invoke(line, words=self._dialect.words)
+        found = self._session.invoke(line, words=self._dialect.words, make_room=True)
         if found is None:
             self._fail("invalid-argument", "That is no /name.", "`search WORDS` finds skills.")
         elif self._json:

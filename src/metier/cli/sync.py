@@ -24,6 +24,8 @@ def run(options: argparse.Namespace) -> int:
     folders, only = several(options.to), several(options.only)
     if not folders:
         raise InvalidArgument("No folder was named.", hint="Write `--to .claude/skills,.agents/skills`.")
+    if options.only is not None and not only:
+        raise InvalidArgument("No skill was named.", hint="Write `--only NAME,...`, or leave it out for all.")
     library = library_of(options)
     done = [sync_to(library, folder, only=only, dry_run=options.dry_run) for folder in folders]
     if options.json:

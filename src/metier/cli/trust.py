@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
 from metier.library import Library
 from metier.library.places import project_root
 from metier.library.trust import TrustStore
+from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     import argparse
@@ -31,9 +33,11 @@ def run(options: argparse.Namespace) -> int:
         covered = _skills_of(path)
         print(f"{style.good('✓')} The skills of {shown} are trusted; `metier untrust` undoes it.")
         print(f"It has {plural(len(covered), 'skill')} now{': ' if covered else '.'}{', '.join(covered)}")
-        agents = _agents_of(path)
+        agents, unusable = _agents_of(path)
         if agents:
             print(f"Its {plural(len(agents), 'agent')} can be used too: {', '.join(agents)}")
+        if unusable:
+            print(f"{plural(unusable, 'agent')} cannot be used yet; `metier agents` there says why.")
         return 0
     was_trusted = store.untrust(path)
     if was_trusted:
@@ -55,8 +59,13 @@ def _skills_of(project: Path) -> list[str]:
     return [Style.text(name) for name in dict.fromkeys(names)]
 
 
-def _agents_of(project: Path) -> list[str]:
-    """The ids of the project's agents."""
+def _agents_of(project: Path) -> tuple[list[str], int]:
+    """The ids of the project's agents that can be used, and how many cannot."""
     from metier.agent.agents import Agents
 
-    return [Style.text(agent.id) for agent in Agents.discover(start=project) if agent.layer == "project"]
+    agents = Agents.discover(start=project)
+    problems = problems_of(agents)
+    ids = [agent.id for agent in agents if agent.layer == "project"]
+    broken = sum(is_inside(failure.folder, str(project)) for failure in agents.failures.values())
+    usable = [Style.text(name) for name in ids if name not in problems]
+    return usable, len(ids) - len(usable) + broken

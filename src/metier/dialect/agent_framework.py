@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,8 +10,8 @@ import anyio.to_thread
 from agent_framework import Agent, ChatMiddleware, ChatResponse, ContextProvider, FunctionMiddleware, FunctionTool
 
 from metier.dialect import skills as seam
+from metier.dialect.models import Switch
 from metier.dialect.providers import as_text
-from metier.errors import MetierError
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
@@ -50,13 +49,13 @@ class Skills(ContextProvider):
         """
         super().__init__("metier")
         self.seam = seam.Skills(library, **options)
-        self._models = models
+        self.switch: Switch[str] = Switch(models)
         self._spawn = spawn
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         """Give a run what its conversation has."""
         run = _Run(agent, self)
-        run.kit = await anyio.to_thread.run_sync(lambda: self.kit(session.session_id, self._spawn or run.spawn))
+        run.kit = await self.seam.guard.in_thread(self.kit, session.session_id, self._spawn or run.spawn)
         run.prompt = context.input_messages[-1].text if context.input_messages else None
         context.extend_tools(self.source_id, [_Tool(tool, run.kit) for tool in run.kit.tools])
         context.extend_middleware(self.source_id, [_Calls(run), _Models(run)])
@@ -64,10 +63,6 @@ class Skills(ContextProvider):
     def kit(self, conversation: str, spawn: Spawn) -> Kit:
         """What an agent has in a conversation."""
         return self.seam.kit(conversation, spawn=spawn)
-
-    def model(self, name: str) -> str | None:
-        """The model that a skill asks for by name; None where there is no such model here."""
-        return self._models(name) if callable(self._models) else (self._models or {}).get(name)
 
 
 class _Run:
@@ -118,10 +113,11 @@ class _Models(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         kit = self._run.kit
+        instructions = await anyio.to_thread.run_sync(kit.instructions, self._run.prompt)
         # A copy: the same options come again with the next call.
         options = dict(context.options or {})
-        options["instructions"] = _with(options.get("instructions"), kit.instructions(self._run.prompt))
-        model = self._run.skills.model(kit.model) if kit.model else None
+        options["instructions"] = _with(options.get("instructions"), instructions)
+        model = self._run.skills.switch.find(kit.model) if kit.model else None
         if model:
             options["model"] = model
         options["tools"] = [tool for tool in options.get("tools") or () if _may_use(kit, tool)]
@@ -132,8 +128,11 @@ class _Models(ChatMiddleware):
             used = (answer.usage_details or {}).get("total_token_count") or 0
             kit.session.answered_by(answer.model or "", used)
             for call in (part for message in answer.messages for part in message.contents):
-                if call.type == "function_call" and _never_comes_back(offered.get(call.name or "")):
-                    await _attempted(kit, call.name or "", call.arguments, call.name in offered)
+                name = call.name or call.tool_name or call.type.removesuffix("_tool_call")
+                if call.type == "function_call" and _never_comes_back(offered.get(name)):
+                    await kit.attempted(name, call.arguments, None if name in offered else seam.NOT_THERE)
+                elif call.type.endswith("_tool_call"):
+                    await kit.attempted(name, call.arguments)
 
         if context.stream:
             context.stream_result_hooks.append(heard)
@@ -181,27 +180,14 @@ def _may_use(kit: Kit, tool: Any) -> bool:
         # Without a function it is the host's to run after the run, where nothing can be refused any more.
         return not tool.declaration_only or kit.may_offer(tool.name)
     named = tool if isinstance(tool, Mapping) else vars(tool) if hasattr(tool, "__dict__") else {}
+    function = named.get("function")  # as OpenAI writes them
+    named = function if isinstance(function, Mapping) else named
     return kit.may_offer(str(named.get("name") or named.get("type") or type(tool).__name__))
 
 
 def _never_comes_back(tool: Any) -> bool:
     """Whether a call never comes to the function middleware: of a tool that is not there, or that the host runs."""
     return tool is None or (isinstance(tool, FunctionTool) and tool.declaration_only)
-
-
-async def _attempted(kit: Kit, tool: str, arguments: Any, is_there: bool) -> None:
-    """Leave a record of a call that never comes to the function middleware."""
-
-    async def call() -> None:
-        if not is_there:
-            raise _NotThere("There is no such tool in this run.")
-
-    with contextlib.suppress(_NotThere):
-        await kit.around(tool, arguments, call)
-
-
-class _NotThere(MetierError):
-    code = "tool-not-found"
 
 
 def _with(own: Any, text: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import inspect
+import math
+from typing import TYPE_CHECKING, Any, Protocol
 
 from metier._log import logger
 from metier.dialect.registry import RegistryDialect
@@ -55,18 +57,39 @@ class SkillContext:
 
 
 def joined_context(providers: Iterable[ContextProvider], prompt: str) -> str | None:
-    """What all providers say, the lowest priority first; None when none says anything."""
-    texts = []
-    for provider in sorted(providers, key=lambda one: one.priority):
+    """What all providers say, the lowest priority first; None when none says anything.
+
+    One that fails, says no text or has no priority is logged, and left out: it must not cost the turn.
+    """
+    said: list[tuple[float, str]] = []
+    for provider in providers:
         try:
-            text = provider.context(prompt)
+            said.append((_priority(provider), _text(provider, prompt)))
         except Exception:
-            # One provider that fails must not cost the turn.
             log.exception("a context provider failed")
-            continue
-        if text and not text.isspace():
-            texts.append(text)
-    return SEPARATOR.join(texts) or None
+    return SEPARATOR.join(text for _, text in sorted(said, key=lambda one: one[0]) if text) or None
+
+
+def _priority(provider: ContextProvider) -> float:
+    priority: Any = _awaited_by_nobody(provider).priority
+    if not isinstance(priority, int | float) or math.isnan(priority):
+        raise TypeError(f"{type(provider).__name__}.priority is {type(priority).__name__}, and no number")
+    return priority
+
+
+def _text(provider: ContextProvider, prompt: str) -> str:
+    text: Any = _awaited_by_nobody(provider.context(prompt))
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"{type(provider).__name__}.context gave {type(text).__name__}, and no text")
+    return "" if text is None or text.isspace() else text
+
+
+def _awaited_by_nobody(value: Any) -> Any:
+    """What was given, or, where that would have to be awaited, an error."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError(f"{value.__qualname__} is async; a provider says what it says at once")
+    return value
 
 
 def enriched_prompt(providers: Iterable[ContextProvider], prompt: str) -> str:

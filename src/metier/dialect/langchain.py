@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import copy
 import itertools
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain.agents.middleware.types import PrivateStateAttr
+from langchain.agents.middleware.types import ExtendedModelResponse, PrivateStateAttr
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.channels import UntrackedValue
 from langgraph.constants import TAG_NOSTREAM
-from langgraph.types import interrupt
+from langgraph.errors import GraphInterrupt
+from langgraph.types import Command, interrupt
 
 from metier.dialect import skills as seam
 from metier.dialect.langchain_models import Models, Switch
 from metier.dialect.langchain_order import Turns
+from metier.dialect.langchain_threads import Run, Threads, newest
 from metier.dialect.providers import as_text, definitions
 from metier.errors import InvalidArgument
 from metier.guard import Answers
 from metier.guard.approval import asking
+from metier.skill import shown
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
@@ -31,8 +38,8 @@ if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest, ModelResponse
     from langchain.tools.tool_node import ToolCallRequest
     from langchain_core.language_models import BaseChatModel
-    from langgraph.types import Command
 
+    from metier.dialect.langchain_threads import Thread
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
     from metier.session import ActiveSkill, Session
@@ -40,15 +47,26 @@ if TYPE_CHECKING:
 __all__ = ["Models", "Skills"]
 
 
+_UNKNOWN = "skills-unknown"
+_NOT_MADE_HERE = ToolResult.failure(
+    _UNKNOWN,
+    "An earlier call in the same answer changes which skills are active, and was made before a restart.",
+    hint="Make this call again.",
+)
+
+
 class _State(AgentState[Any]):
-    metier_conversation: NotRequired[Annotated[str, PrivateStateAttr]]
+    # Never part of a checkpoint: it stands for a run in this process.
+    metier_run: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
+    metier_saved: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, newest]]
 
 
 class Skills(AgentMiddleware[Any, Any, Any]):
     """Gives an agent skills: `create_agent(model, tools, middleware=[Skills("skills")])`. Put it last in the list.
 
-    Every thread has a session of its own, kept by LangGraph's `thread_id`; a run without one has a session that ends
-    with it. All tools of the agent are under the rules of the active skills.
+    Every thread has a session of its own, kept by LangGraph's `thread_id` and in its checkpoints, so that what skills
+    restrict holds wherever the thread goes on; a run without one has a session that ends with it. All tools of the
+    agent are under the rules of the active skills.
     """
 
     state_schema = _State
@@ -66,9 +84,10 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         """`options` are those of `metier.dialect.Skills`: `policy`, `dialect`, `workspace` and more.
 
         `models` says what models skills may switch to; by default those of the provider of the agent's own. With
-        `defer`, a call that somebody must agree to interrupts the graph, and `Command(resume=True)` agrees. `spawn`
-        runs skills with `context: fork`; by default an agent does that has the model and tools of this one, and
-        `middleware`: LangChain does not tell what else the agent has, so name there what must hold in such agents too.
+        `defer`, a call that somebody must agree to interrupts the graph, and `Command(resume=ids)` agrees to the `ids`
+        in the interrupt's value; `True` agrees too, in the process that has asked. `spawn` runs skills with
+        `context: fork`; by default an agent does that has the model and tools of this one, and `middleware`: LangChain
+        does not tell what else the agent has, so name there what must hold in such agents too.
         """
         super().__init__()
         self.seam = seam.Skills(library, **options)
@@ -76,66 +95,102 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         self._defer = defer
         self._spawn = spawn
         self._others = tuple(middleware)
+        self._session: Session | None = None
+        self._threads = Threads(self.seam)
         self._turns = Turns()
-        self._asked: WeakKeyDictionary[Session, dict[str, list[set[str]]]] = WeakKeyDictionary()
-        self._agents: WeakKeyDictionary[Session, tuple[BaseChatModel, list[Any], Any]] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[Session, dict[str, list[list[str]]]] = WeakKeyDictionary()
+        self._agents: WeakKeyDictionary[Session, tuple[BaseChatModel, list[Any]]] = WeakKeyDictionary()
 
     # --- conversations ------------------------------------------------------------------------------------------
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Begin a conversation for a run that belongs to no thread."""
-        return None if runtime.execution_info.thread_id else {"metier_conversation": uuid.uuid4().hex}
+        """Begin a run: what its conversation has loaded is what its checkpoint says."""
+        run = Run(uuid.uuid4().hex)
+        thread, session = self._place(state, runtime, run)
+        return self._news(thread, session, state, runtime, run)
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        """End the conversation of a run that belongs to no thread."""
-        if not runtime.execution_info.thread_id:
-            self.seam.end(state["metier_conversation"])
+        """End a run, and its conversation where that is the run's alone."""
+        if self._session is None:
+            run = state.get("metier_run")
+            name, is_whole = _conversation(runtime, run)
+            self._threads.over(name, run, is_whole=is_whole)
 
-    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool, *, is_turn: bool = True) -> Kit:
+    def _place(self, state: Any, runtime: Any, run: Run | None = None) -> tuple[Thread | None, Session]:
+        """The conversation that a run belongs to, which an agent that runs one skill has not, and its session."""
+        if self._session is not None:
+            return None, self._session
+        name, _ = _conversation(runtime, run or state.get("metier_run"))
+        return self._threads.open(name, state.get("metier_saved"), runtime.execution_info.checkpoint_id)
+
+    def _news(
+        self, thread: Thread | None, session: Session, state: Any, runtime: Any, run: Run | None = None
+    ) -> dict[str, Any] | None:
+        """What the state of the graph has to be told between two steps."""
+        if thread is None:
+            return None
+        news: dict[str, Any] = {}
+        if state.get("metier_run") is None or run is not None:
+            # It begins, or goes on after an interrupt.
+            news["metier_run"] = run = run or Run(uuid.uuid4().hex)
+            self._threads.began(thread, run, is_whole=_conversation(runtime, run)[1])
+        saved = thread.update(session, runtime.execution_info.checkpoint_id, state.get("metier_saved"))
+        if saved is not None:
+            news["metier_saved"] = saved
+        return news or None
+
+    def _kit(self, session: Session, runtime: Any, in_loop: bool) -> Kit:
         async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
-            return await self._spawned(kit, in_loop, skill, task, session)
+            return await self._spawned(kit, runtime.context, in_loop, skill, task, session)
 
-        where: Any = request.runtime
-        state: Any = request.state
-        # The last part of the name space is this node's; what stands before it is the agent's inside a larger graph.
-        inside = where.execution_info.checkpoint_ns.rpartition("|")[0]
-        thread = where.execution_info.thread_id
-        conversation = f"{thread}|{inside}" if inside else thread
-        named = conversation if thread else state["metier_conversation"]
-        kit = self.seam.kit(named, spawn=self._spawn or spawn, is_turn=is_turn)
+        kit = self.seam.kit_in(session, spawn=self._spawn or spawn)
         return kit
 
     # --- model calls --------------------------------------------------------------------------------------------
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Give the model the tools, the instructions, and the place of another model that an active skill asks for."""
-        prepared, kit = self._prepared(request, in_loop=False)
+        prepared, kit, thread = self._prepared(request, in_loop=False)
         response = handler(prepared)
-        _answered(kit, response)
-        return response
+        for name, arguments in _answered(kit, response):
+            # In a thread, as this one may be that of an event loop further out.
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(contextvars.copy_context().run, asyncio.run, kit.attempted(name, arguments)).result()
+        return self._with_news(thread, kit, request, response)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """The same, asynchronously."""
-        prepared, kit = await anyio.to_thread.run_sync(lambda: self._prepared(request, in_loop=True))
+        prepared, kit, thread = await anyio.to_thread.run_sync(lambda: self._prepared(request, in_loop=True))
         response = await handler(prepared)
-        _answered(kit, response)
-        return response
+        for name, arguments in _answered(kit, response):
+            await kit.attempted(name, arguments)
+        return self._with_news(thread, kit, request, response)
 
-    def _prepared(self, request: ModelRequest[Any], in_loop: bool) -> tuple[ModelRequest[Any], Kit]:
-        kit = self._kit(request, in_loop)
-        self._agents[kit.session] = (request.model, request.tools, request.runtime.context)
+    def _prepared(self, request: ModelRequest[Any], in_loop: bool) -> tuple[ModelRequest[Any], Kit, Thread | None]:
+        if self._session is None:
+            self.seam.library.refresh()
+        thread, session = self._place(request.state, request.runtime)
+        kit = self._kit(session, request.runtime, in_loop)
+        self._agents[kit.session] = (request.model, request.tools)
         asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
-        others = [tool for tool in request.tools if not isinstance(tool, dict) or _may_use(kit, tool)]
+        is_known = thread is None or not thread.lost
+        others = [tool for tool in request.tools if not isinstance(tool, dict) or (is_known and _may_use(kit, tool))]
         prepared = request.override(
             model=(self._switch.find(kit.model, request.model) if kit.model else None) or request.model,
             tools=[*others, *definitions(kit.tools, "openai")],
             system_message=_with(request.system_message, kit.instructions(asked[-1] if asked else None)),
         )
-        return prepared, kit
+        return prepared, kit, thread
+
+    def _with_news(
+        self, thread: Thread | None, kit: Kit, request: ModelRequest[Any], response: ModelResponse[Any]
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+        news = self._news(thread, kit.session, request.state, request.runtime)
+        return response if news is None else ExtendedModelResponse(response, Command(update=news))
 
     # --- tool calls ---------------------------------------------------------------------------------------------
 
@@ -147,29 +202,58 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         async def call() -> ToolMessage | Command[Any]:
             return await anyio.to_thread.run_sync(handler, request)
 
+        thread, kit = self._opened(request, in_loop=False)
         # Not `anyio.run`, which takes this thread for that of an event loop further out.
-        return asyncio.run(self._passed(request, call, False))
+        return asyncio.run(self._passed(thread, kit, request, call))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """The same, asynchronously."""
-        return await self._passed(request, lambda: handler(request), True)
+        thread, kit = await anyio.to_thread.run_sync(lambda: self._opened(request, in_loop=True))
+        return await self._passed(thread, kit, request, lambda: handler(request))
+
+    def _opened(self, request: ToolCallRequest, in_loop: bool) -> tuple[Thread | None, Kit]:
+        thread, session = self._place(request.state, request.runtime)
+        return thread, self._kit(session, request.runtime, in_loop)
 
     async def _passed(
-        self, request: ToolCallRequest, call: Callable[[], Awaitable[ToolMessage | Command[Any]]], in_loop: bool
+        self,
+        thread: Thread | None,
+        kit: Kit,
+        request: ToolCallRequest,
+        call: Callable[[], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
-        kit = self._kit(request, in_loop, is_turn=False)
-        async with self._turns.turn(kit, request):
-            made = await self._made(kit, request, call)
+        name, arguments, id_ = request.tool_call["name"], request.tool_call["args"], request.tool_call["id"]
+        # Ours are no tools of the graph: one that is has only the name of one of ours.
+        is_own = request.tool is None and kit.owns(name)
+        is_change = is_own and kit.changes(name)
+        async with self._turns.turn(kit, request) as is_all_made_here:
+            problem = _problem(thread, request.state, is_change, is_all_made_here)
+            made: Any
+            if problem is not None:
+                made = await kit.attempted(name, arguments, problem) or problem
+            else:
+                made = await self._made(thread, kit, request, None if is_own else call)
         if not isinstance(made, ToolResult):
             return made  # type: ignore[no-any-return]
         status: Any = "success" if made.success else "error"
-        name, id_ = request.tool_call["name"], request.tool_call["id"]
-        return ToolMessage(as_text(made), name=name, tool_call_id=id_, status=status)
+        message = ToolMessage(as_text(made), name=name, tool_call_id=id_, status=status)
+        if thread is None:
+            return message
+        if is_change and made.success:
+            # It was told that they are lost, and has said what is to be active now.
+            thread.lost = ()
+        execution: Any = request.runtime.execution_info
+        saved = thread.update(kit.session, execution.checkpoint_id, is_call=True)
+        return message if saved is None else Command(update={"messages": [message], "metier_saved": saved})
 
     async def _made(
-        self, kit: Kit, request: ToolCallRequest, call: Callable[[], Awaitable[ToolMessage | Command[Any]]]
+        self,
+        thread: Thread | None,
+        kit: Kit,
+        request: ToolCallRequest,
+        call: Callable[[], Awaitable[ToolMessage | Command[Any]]] | None,
     ) -> Any:
         """What a call gave; where somebody must agree first, the graph is interrupted."""
         name, arguments, id_ = request.tool_call["name"], request.tool_call["args"], str(request.tool_call["id"])
@@ -177,21 +261,22 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         asked = self._asked.setdefault(kit.session, {}).setdefault(id_, [])
         for time in itertools.count():
             answers = Answers(given) if self._defer else None
-            # Ours are no tools of the graph: one that is has only the name of one of ours.
-            if request.tool is None and kit.owns(name):
+            if call is None:
                 made: Any = await kit.execute(name, arguments, answers=answers)
             else:
                 made = await self._around(kit, request, call, answers)
             if answers is None or not answers.open:
                 break
-            questions = {one.id for one in answers.open}
-            if time == len(asked):
-                asked.append(questions)
-            # Raises until the graph is resumed, and then gives the answer.
-            agreed = interrupt({"tool": name, "questions": [one.text for one in answers.open]})
-            if asked[time] == questions:
-                given |= dict.fromkeys(questions, agreed is True)
-            # Otherwise what was agreed to is not what would happen now, and that is asked next.
+            ids = [one.id for one in answers.open]
+            try:
+                # Raises until the graph is resumed, and then gives the answer.
+                answer = interrupt({"tool": name, "questions": [one.text for one in answers.open], "ids": ids})
+            except GraphInterrupt:
+                asked[time:] = [ids]
+                self._threads.waits(thread, request.state)
+                raise
+            given |= _given(answer, ids, was_asked=asked[time : time + 1] == [ids])
+            # What has no answer now is not what was agreed to, and is asked next.
         self._asked[kit.session].pop(id_, None)
         return made
 
@@ -212,12 +297,14 @@ class Skills(AgentMiddleware[Any, Any, Any]):
 
     # --- skills that run in an agent of their own ---------------------------------------------------------------
 
-    async def _spawned(self, parent: Kit, in_loop: bool, skill: ActiveSkill, task: str, session: Session) -> str:
+    async def _spawned(
+        self, parent: Kit, context: Any, in_loop: bool, skill: ActiveSkill, task: str, session: Session
+    ) -> str:
         """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
         if parent.session not in self._agents:
             raise InvalidArgument("No model was called yet that the skill could run with.", hint="Load it again.")
-        model, tools, context = self._agents[parent.session]
-        child = create_agent(model, tools, middleware=[*self._others, _Child(self, session)], checkpointer=False)
+        model, tools = self._agents[parent.session]
+        child = create_agent(model, tools, middleware=[*self._others, self._inside(session)], checkpointer=False)
         asked: Any = {"messages": [HumanMessage(task or seam.BEGIN)]}
         # Its words are no part of what the parent says.
         config: Any = {"tags": [TAG_NOSTREAM]}
@@ -229,6 +316,14 @@ class Skills(AgentMiddleware[Any, Any, Any]):
                 done = await anyio.to_thread.run_sync(lambda: child.invoke(asked, config, context=context))
         return str(done["messages"][-1].text)
 
+    def _inside(self, session: Session) -> Skills:
+        """The same for an agent that runs one skill."""
+        child = copy.copy(self)
+        # Whoever would have to be asked waits for the parent's call, which cannot be interrupted in the middle.
+        child._defer = False
+        child._session = session
+        return child
+
 
 class _ToolFailed(Exception):
     """A tool that says of itself that it failed, so that its record says so too."""
@@ -238,33 +333,59 @@ class _ToolFailed(Exception):
         self.message = message
 
 
-class _Child(Skills):
-    """Skills in an agent that runs one skill."""
-
-    def __init__(self, parent: Skills, session: Session) -> None:
-        vars(self).update(vars(parent))
-        # Whoever would have to be asked waits for the parent's call, which cannot be interrupted in the middle.
-        self._defer = False
-        self._session = session
-
-    def _kit(self, request: ModelRequest[Any] | ToolCallRequest, in_loop: bool, *, is_turn: bool = True) -> Kit:
-        async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
-            return await self._spawned(kit, in_loop, skill, task, session)
-
-        kit = self.seam.kit_in(self._session, spawn=self._spawn or spawn)
-        return kit
+def _conversation(runtime: Any, run: Run | None) -> tuple[str, bool]:
+    """The conversation that a run belongs to, and whether it is the run's alone."""
+    where = runtime.execution_info
+    # The last part of the name space is this node's; what stands before it is the agent's inside a larger graph.
+    inside = where.checkpoint_ns.rpartition("|")[0]
+    if not where.thread_id:
+        return str(run), True
+    # With the id of a task in it, it is another one whenever the larger graph comes there.
+    return f"{where.thread_id}|{inside}" if inside else where.thread_id, ":" in inside
 
 
-def _answered(kit: Kit, response: ModelResponse[Any]) -> None:
+def _problem(thread: Thread | None, state: Any, is_change: bool, is_all_made_here: bool) -> ToolResult | None:
+    """Why nobody can tell what the skills of a conversation allow."""
+    if thread is None:
+        return None
+    if not is_all_made_here and state.get("metier_run") is None:
+        return _NOT_MADE_HERE
+    if thread.lost and not is_change:
+        return ToolResult.failure(
+            _UNKNOWN,
+            f"This conversation had loaded skills that are not there now: {shown(', '.join(thread.lost), 1_000)}.",
+            hint="Load them again, or say what is to be active instead: load another skill, or unload all.",
+        )
+    return None
+
+
+def _given(answer: Any, ids: list[str], *, was_asked: bool) -> dict[str, bool]:
+    """What an answer says to questions: True agrees to what was asked here, a list to exactly what it names."""
+    if isinstance(answer, list) and answer:
+        return {id_: True for id_ in ids if id_ in answer}
+    if answer is True:
+        return dict.fromkeys(ids, True) if was_asked else {}
+    return dict.fromkeys(ids, False)
+
+
+def _answered(kit: Kit, response: ModelResponse[Any]) -> list[tuple[str, Any]]:
+    """Note who has answered; gives the calls that the provider made on its own side."""
+    made: list[tuple[str, Any]] = []
     for message in response.result:
         if isinstance(message, AIMessage):
             used = message.usage_metadata
             name = message.response_metadata.get("model_name", "")
             kit.session.answered_by(str(name), used["total_tokens"] if used else 0)
+            blocks: list[Any] = message.content_blocks if isinstance(message.content, list) else []
+            calls = (one for one in blocks if isinstance(one, dict) and one.get("type") == "server_tool_call")
+            made += [(str(one.get("name")), one.get("args")) for one in calls]
+    return made
 
 
 def _may_use(kit: Kit, tool: dict[str, Any]) -> bool:
-    return kit.may_offer(str(tool.get("name") or tool.get("type")))
+    function = tool.get("function")
+    named = function if isinstance(function, dict) else tool
+    return kit.may_offer(str(named.get("name") or tool.get("type")))
 
 
 def _with(message: SystemMessage | None, text: str) -> SystemMessage | None:

@@ -32,16 +32,17 @@ class Turns:
         self._turns: WeakKeyDictionary[Session, tuple[Any, dict[str, _Turn]]] = WeakKeyDictionary()
 
     @contextlib.asynccontextmanager
-    async def turn(self, kit: Kit, request: ToolCallRequest) -> AsyncIterator[None]:
-        """The turn of a call."""
+    async def turn(self, kit: Kit, request: ToolCallRequest) -> AsyncIterator[bool]:
+        """The turn of a call; says whether all that it had to wait for was made here."""
         mine = str(request.tool_call["id"])
         answer, earlier = _before(kit, request)
+        is_all = True
         for call in earlier:
-            await self._of(kit.session, answer, call).over()
+            is_all &= await self._of(kit.session, answer, call).over()
         turn = self._of(kit.session, answer, mine)
         turn.begin()
         try:
-            yield
+            yield is_all
         except BaseException:
             # It is made again where the graph goes on later.
             self._forget(kit.session, answer, mine)
@@ -74,11 +75,13 @@ class _Turn:
     def end(self) -> None:
         _settle(self._ended)
 
-    async def over(self) -> None:
+    async def over(self) -> bool:
+        """Wait for its end; says whether it ever began."""
         with anyio.move_on_after(LATE):
             await asyncio.shield(asyncio.wrap_future(self._begun))
         if self._begun.done():
             await asyncio.shield(asyncio.wrap_future(self._ended))
+        return self._begun.done()
 
 
 def _settle(future: Future[None]) -> None:

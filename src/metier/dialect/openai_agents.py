@@ -8,17 +8,19 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import anyio.to_thread
 from agents import Agent, FunctionTool, Model, Runner
 
 from metier.dialect import skills as seam
+from metier.dialect.models import Switch
+from metier.dialect.openai_agents_answers import Changes, Listening, made_elsewhere, name_of
 from metier.dialect.openai_agents_gate import gated, gated_handoff
 from metier.dialect.providers import as_text
 
 if TYPE_CHECKING:
-    from agents import RunContextWrapper, Tool
+    from agents import AgentHooks, ModelResponse, RunContextWrapper, Tool
     from agents.tool_context import ToolContext
 
     from metier.dialect.operations import Spawn
@@ -36,7 +38,16 @@ AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 MAX_TURNS = 50
 """How many turns an agent has that runs one skill."""
 
-_turn: ContextVar[tuple[Agent[Any], Kit] | None] = ContextVar("metier_turn", default=None)
+
+class _Turn(NamedTuple):
+    """An agent that is about to call its model."""
+
+    agent: Agent[Any]
+    kit: Kit
+    changes: Changes
+
+
+_turn: ContextVar[_Turn | None] = ContextVar("metier_turn", default=None)
 _calling: ContextVar[ToolContext[Any]] = ContextVar("metier_calling")
 
 
@@ -62,10 +73,9 @@ class Skills:
         `spawn` runs skills with `context: fork`; by default an agent does that has the model and tools of this one.
         """
         self.seam = seam.Skills(library, **options)
-        self._models = models
+        self._switch: Switch[Model] = Switch(models)
         self._spawn = spawn
         self._runs: weakref.WeakKeyDictionary[RunContextWrapper[Any], str] = weakref.WeakKeyDictionary()
-        self._spent: weakref.WeakKeyDictionary[RunContextWrapper[Any], int] = weakref.WeakKeyDictionary()
         self._over: deque[str] = deque()
 
     def equip(self, agent: AnyAgent, *, conversation: Naming | str | None = None) -> AnyAgent:
@@ -76,8 +86,8 @@ class Skills:
         """
         return _equipped(agent, self, conversation)
 
-    def kit(self, agent: _Equipped, run: RunContextWrapper[Any], spawn: Spawn) -> Kit:
-        """What an agent has in the conversation that a run belongs to."""
+    def kit(self, agent: _Equipped, run: RunContextWrapper[Any], spawn: Spawn, *, is_turn: bool = True) -> Kit:
+        """What an agent has in the conversation that a run belongs to, for its next turn or in the middle of one."""
         if agent.metier_session is not None:
             return self.seam.kit_in(agent.metier_session, spawn=self._spawn or spawn)
         while self._over:
@@ -85,7 +95,8 @@ class Skills:
         [named] = agent.metier_conversation
         named = named(run) if callable(named) else named
         # Agents that work for one another in a conversation do not share what they have loaded.
-        return self.seam.kit(f"{named}|{agent.name}" if named else self._run(run), spawn=self._spawn or spawn)
+        conversation = f"{named}|{agent.name}" if named else self._run(run)
+        return self.seam.kit(conversation, spawn=self._spawn or spawn, is_turn=is_turn)
 
     def _run(self, run: RunContextWrapper[Any]) -> str:
         if run not in self._runs:
@@ -94,15 +105,9 @@ class Skills:
             weakref.finalize(run, self._over.append, self._runs[run]).atexit = False
         return self._runs[run]
 
-    def spent(self, run: RunContextWrapper[Any]) -> int:
-        """The tokens that a run has used since this was asked last."""
-        before, now = self._spent.get(run, 0), run.usage.total_tokens
-        self._spent[run] = now
-        return now - before
-
     def model(self, name: str) -> Model | str | None:
         """The model that a skill asks for by name; None where there is no such model here."""
-        return self._models(name) if callable(self._models) else (self._models or {}).get(name)
+        return self._switch.find(name)
 
 
 class _Equipped(Agent[Any]):
@@ -114,32 +119,51 @@ class _Equipped(Agent[Any]):
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         kit = await self._metier_kit(run_context)
-        _turn.set((self, kit))
-        model = self.model
-        kit.session.answered_by(str(getattr(model, "model", model) or ""), self.metier.spent(run_context))
-        others = [gated(tool, kit) for tool in await super().get_all_tools(run_context)]
-        # In place, as the SDK reads the list itself, next; more may have been added to it since the last turn.
-        self.handoffs[:] = [gated_handoff(one, self, self._metier_kit) for one in self.handoffs]
-        return [*(tool for tool in others if tool is not None), *(_own(tool, kit) for tool in kit.tools)]
+        changes = Changes()
+        _turn.set(_Turn(self, kit, changes))
+        others = [await gated(tool, kit, changes, run_context) for tool in await super().get_all_tools(run_context)]
+        # The SDK reads it next; more may have been added since the last turn. Clones have the old list too.
+        self.handoffs = [gated_handoff(one, self, self._metier_kit) for one in self.handoffs]
+        return [*(tool for tool in others if tool is not None), *(_own(tool, kit, changes) for tool in kit.tools)]
 
     async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
         own = await super().get_system_prompt(run_context)
         kit = await self._metier_kit(run_context)
-        return "\n\n".join(text for text in (own, kit.instructions(_asked(run_context))) if text) or None
+        instructions = await anyio.to_thread.run_sync(kit.instructions, _asked(run_context))
+        return "\n\n".join(text for text in (own, instructions) if text) or None
 
     @property
     def model(self) -> Model | str | None:
         own: Model | str | None = vars(self).get("model")
         turn = _turn.get()
-        wanted = turn[1].model if turn is not None and turn[0] is self else None
+        wanted = turn.kit.model if turn is not None and turn.agent is self else None
         return (self.metier.model(wanted) if wanted else None) or own
 
     @model.setter
     def model(self, model: Model | str | None) -> None:
         vars(self)["model"] = model
 
-    async def _metier_kit(self, run: RunContextWrapper[Any]) -> Kit:
-        return await anyio.to_thread.run_sync(self.metier.kit, self, run, self._metier_spawn)
+    @property
+    def hooks(self) -> AgentHooks[Any] | None:
+        return Listening(vars(self).get("hooks"), self._metier_heard)
+
+    @hooks.setter
+    def hooks(self, hooks: AgentHooks[Any] | None) -> None:
+        vars(self)["hooks"] = hooks.own if isinstance(hooks, Listening) else hooks
+
+    async def _metier_heard(self, run: RunContextWrapper[Any], response: ModelResponse) -> None:
+        kit = await self._metier_kit(run, is_turn=False)
+        turn = _turn.get()
+        # Not the same object: in a sandbox the SDK runs a clone of the agent.
+        if turn is None or turn.agent.name != self.name:
+            turn = _Turn(self, kit, Changes())
+        turn.changes.announce(response, kit)
+        kit.session.answered_by(name_of(turn.agent.model), response.usage.total_tokens)
+        for tool, arguments in made_elsewhere(response, self):
+            await kit.attempted(tool, arguments)
+
+    async def _metier_kit(self, run: RunContextWrapper[Any], *, is_turn: bool = True) -> Kit:
+        return await anyio.to_thread.run_sync(lambda: self.metier.kit(self, run, self._metier_spawn, is_turn=is_turn))
 
     async def _metier_spawn(self, skill: ActiveSkill, task: str, session: Session) -> str:
         """Run a skill in an agent of its own, which has the tools of this one and nothing of its conversation."""
@@ -167,10 +191,11 @@ def _equipped(
     return equipped
 
 
-def _own(tool: Any, kit: Kit) -> FunctionTool:
+def _own(tool: Any, kit: Kit, changes: Changes) -> FunctionTool:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         _calling.set(context)
-        return as_text(await kit.execute(tool.name, arguments))
+        with changes.under_way(context.tool_call_id):
+            return as_text(await kit.execute(tool.name, arguments))
 
     return FunctionTool(
         tool.name, tool.description, copy.deepcopy(dict(tool.parameters)), invoke, strict_json_schema=False

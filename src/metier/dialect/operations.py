@@ -11,6 +11,7 @@ from metier.find.shortening import shortened
 from metier.session import MARKER, contained, contained_in
 from metier.skill import estimate_tokens
 from metier.tools import ToolResult
+from metier.tools.handover import Handover
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,7 +45,7 @@ class Operations:
         if self._spawn is not None and len(names) == 1 and self._is_forked(names[0]):
             return await self._forked(self._spawn, names[0], args)
         try:
-            receipt = await _in_thread_if(
+            receipt = await self._in_thread_if(
                 session.may_take_long,
                 session.load,
                 names,
@@ -59,7 +60,9 @@ class Operations:
             hint = f"Find one that fits with {self.words.search}." if self.words.search else error.hint
             raise SkillNotFound(error.message, hint=hint, **error.context) from None
         texts = {
-            name: await _in_thread_if(self._mounted, session.content, name, words=self.words, mounted=self._mounted)
+            name: await self._in_thread_if(
+                self._mounted, session.content, name, words=self.words, mounted=self._mounted
+            )
             for name in receipt.changed
         }
         return Loaded(receipt, texts, session)
@@ -69,12 +72,14 @@ class Operations:
         session = self.session
         if not names and not all_of_them:
             raise InvalidArgument("Nothing was named to unload.", hint="Name skills, or say all.")
-        return await _in_thread_if(session.may_take_long, session.unload, tuple(names), all=all_of_them, by="model")
+        return await self._in_thread_if(
+            session.may_take_long, session.unload, tuple(names), all=all_of_them, by="model"
+        )
 
     async def read(self, path: str, skill: str | None, **options: Any) -> Resource:
         """Read a file of a loaded skill."""
         session = self.session
-        return await _in_thread_if(
+        return await self._in_thread_if(
             session.guard.may_ask, session.read, path, skill or None, by="model", words=self.words, **options
         )
 
@@ -102,15 +107,29 @@ class Operations:
 
     async def _forked(self, spawn: Spawn, name: str, args: str) -> Loaded:
         session = self.session
-        child = await _in_thread_if(session.may_take_long, session.fork, name, args=args, by="model")
+        child = await self._begun(name, args)
         try:
             output = await spawn(child.one(), args, child)
         finally:
             import anyio
 
             with anyio.CancelScope(shield=True):
-                await _in_thread_if(session.may_take_long, child.close)
+                await self._in_thread_if(session.may_take_long, child.close)
         return Loaded(session.receipt(), {}, session, output=str(output))
+
+    async def _begun(self, name: str, args: str) -> Session:
+        session = self.session
+        if not session.may_take_long:
+            return session.fork(name, args=args, by="model")
+        # Nobody but whoever waits for it would ever close it.
+        begun: Handover[Session] = Handover(lambda child: child.close(), session.guard.in_thread)
+        return await begun.fetch(lambda: session.fork(name, args=args, by="model"))
+
+    async def _in_thread_if(self, needed: bool, function: Callable[..., T], *args: Any, **options: Any) -> T:
+        """Call what may take a while, or ask somebody, without holding up the event loop; anything else at once."""
+        if not needed:
+            return function(*args, **options)
+        return await self.session.guard.in_thread(function, *args, **options)
 
 
 class Loaded:
@@ -180,14 +199,3 @@ def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
         truncated=outcome.is_truncated,
         data=found,
     )
-
-
-async def _in_thread_if(needed: bool, function: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Call what may take a while without holding up the event loop; anything else at once."""
-    if not needed:
-        return function(*args, **options)
-    import functools
-
-    import anyio.to_thread
-
-    return await anyio.to_thread.run_sync(functools.partial(function, *args, **options))

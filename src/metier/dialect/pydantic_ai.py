@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, SkipToolValidation, ToolFailed, UserError
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import NativeToolCallPart, ToolCallPart
 from pydantic_ai.models import Model
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, ToolsetTool
@@ -20,8 +20,8 @@ from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from metier.dialect import skills as seam
 from metier.dialect.providers import as_text
-from metier.dialect.pydantic_ai_models import Models, Switch
-from metier.errors import InvalidArgument, MetierError
+from metier.dialect.pydantic_ai_models import Models, switch
+from metier.errors import InvalidArgument
 from metier.guard import Answers
 from metier.guard.approval import asking
 from metier.tools import ToolResult
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext, ModelSelectionContext
     from pydantic_ai.output import OutputContext
 
+    from metier.dialect.models import Switch
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
     from metier.session import ActiveSkill, Session
@@ -77,7 +78,7 @@ class Skills(AbstractCapability[Any]):
         of this one.
         """
         self.seam = seam.Skills(library, **options)
-        self._switch = Switch(models)
+        self._switch = switch(models)
         self._defer = defer
         self._spawn = spawn
         self._asked: WeakKeyDictionary[Session, dict[str, _Asked]] = WeakKeyDictionary()
@@ -85,7 +86,7 @@ class Skills(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """The capability of one run, in the session of its conversation."""
         spawn = self._spawn or _spawner(self, ctx)
-        kit = await anyio.to_thread.run_sync(lambda: self.seam.kit(ctx.conversation_id, spawn=spawn))
+        kit = await self.seam.guard.in_thread(self.seam.kit, ctx.conversation_id, spawn=spawn)
         return self.in_run(kit, may_defer=self._defer)
 
     def in_run(self, kit: Kit, *, may_defer: bool = False) -> AbstractCapability[Any]:
@@ -103,7 +104,7 @@ class _Asked(NamedTuple):
 class _Run(AbstractCapability[Any]):
     """Skills in one run."""
 
-    def __init__(self, kit: Kit, switch: Switch, asked: dict[str, _Asked] | None) -> None:
+    def __init__(self, kit: Kit, switch: Switch[Model], asked: dict[str, _Asked] | None) -> None:
         """`asked` keeps what somebody is asked, by the id of the call; None where nobody is."""
         self._kit = kit
         self._switch = switch
@@ -117,8 +118,12 @@ class _Run(AbstractCapability[Any]):
     def get_toolset(self) -> AbstractToolset[Any]:
         return _Toolset(self._kit, self._settled, {_OURS: self._mark})
 
-    def get_instructions(self) -> Callable[[RunContext[Any]], str]:
-        return lambda ctx: self._kit.instructions(ctx.prompt if isinstance(ctx.prompt, str) else None)
+    def get_instructions(self) -> Callable[[RunContext[Any]], Awaitable[str]]:
+        async def instructions(ctx: RunContext[Any]) -> str:
+            prompt = ctx.prompt if isinstance(ctx.prompt, str) else None
+            return await anyio.to_thread.run_sync(self._kit.instructions, prompt)
+
+        return instructions
 
     def get_model(self) -> ModelSelector[Any]:
         def select(ctx: ModelSelectionContext[Any]) -> Model | str:
@@ -152,7 +157,9 @@ class _Run(AbstractCapability[Any]):
         for call in response.parts:
             if isinstance(call, ToolCallPart) and manager is not None and manager.get_tool_def(call.tool_name) is None:
                 # pydantic-ai answers such a call itself, and tells nobody.
-                await self._attempted(call.tool_name, call.args, _NotThere("There is no such tool in this run."))
+                await self._kit.attempted(call.tool_name, call.args, seam.NOT_THERE)
+            elif isinstance(call, NativeToolCallPart):
+                await self._kit.attempted(call.tool_name, call.args)
         return response
 
     # --- tool calls ---------------------------------------------------------------------------------------------
@@ -196,8 +203,9 @@ class _Run(AbstractCapability[Any]):
             if not isinstance(given, Misfit):
                 return given
             raise ToolFailed(as_text(await self._kit.execute(call.tool_name, args)))
-        refused = await self._attempted(call.tool_name, args, _Unfit("The arguments do not fit the tool."))
-        if refused is not None and refused.code != _Unfit.code:
+        unfit = ToolResult.failure("invalid-arguments", "The arguments do not fit the tool.")
+        refused = await self._kit.attempted(call.tool_name, args, unfit)
+        if refused is not None:
             raise ToolFailed(as_text(refused))
         raise error
 
@@ -251,17 +259,6 @@ class _Run(AbstractCapability[Any]):
     def _is_ours(self, tool_def: ToolDefinition) -> bool:
         return (tool_def.metadata or {}).get(_OURS) == self._mark
 
-    async def _attempted(self, tool: str, args: Any, problem: MetierError) -> ToolResult | None:
-        """Leave a record of a call that cannot be made; what the model would have been refused with, if it was."""
-
-        async def call() -> NoReturn:
-            raise problem
-
-        try:
-            return await self._kit.around(tool, args, call)
-        except (_NotThere, _Unfit):
-            return None
-
     # --- output -------------------------------------------------------------------------------------------------
 
     async def wrap_output_process(
@@ -303,14 +300,6 @@ class _Run(AbstractCapability[Any]):
         if not made.success:
             raise ToolFailed(as_text(made))
         return as_text(made)
-
-
-class _NotThere(MetierError):
-    code = "tool-not-found"
-
-
-class _Unfit(MetierError):
-    code = "invalid-arguments"
 
 
 class _Toolset(AbstractToolset[Any]):

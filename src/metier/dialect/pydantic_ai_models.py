@@ -9,41 +9,15 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model, known_model_names, parse_model_id
 from pydantic_ai.providers import infer_provider_class
 
-from metier._log import logger
-from metier.skill import shown
-
-log = logger("metier.dialect")
+from metier.dialect.models import Switch
 
 Models: TypeAlias = Mapping[str, Model | str] | Callable[[str], Model | str | None]
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
 
 
-class Switch:
-    """Finds the models that skills ask for: those that the host names, or without any, those of the same provider.
-
-    A skill never chooses another company, as that would read the whole conversation. What is not available is told
-    in the log, once, and is no model.
-    """
-
-    def __init__(self, models: Models | None = None) -> None:
-        self._models = models
-        self._told: set[str] = set()
-
-    def find(self, name: str, own: Model) -> Model | None:
-        """The model of that name for an agent whose own model is given; None where it has none."""
-        try:
-            if self._models is None:
-                return sibling(own, name)
-            known = self._models(name) if callable(self._models) else self._models.get(name)
-            if known is None:
-                raise UserError("it is not among the models that the host names")
-            return infer_model(known)
-        except Exception as error:
-            # Providers raise errors of their own where something is missing.
-            if name not in self._told:
-                self._told.add(name)
-                log.warning("the model %r that a skill asks for is not available: %s", shown(name, 100), error)
-            return None
+def switch(models: Models | None = None) -> Switch[Model]:
+    """Finds the models that skills ask for."""
+    return Switch(models, make=infer_model, sibling=lambda name, own: sibling(own, name))
 
 
 def sibling(own: Model, name: str) -> Model:

@@ -11,12 +11,14 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from metier.dialect import skills as seam
+from metier.dialect.models import Switch
 from metier.dialect.providers import answer, definitions
+from metier.dialect.responses import READERS, calls_of, origin_of
 from metier.errors import InvalidArgument
 from metier.tools import FunctionTool, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Sequence
+    from collections.abc import Awaitable, Sequence
     from typing import Self
 
     from metier.dialect.providers import Provider
@@ -60,13 +62,13 @@ class Skills:
         as functions or `metier.tools.Tool`: they are under the rules of the active skills too. `loop` is called to run
         a skill with `context: fork`; without it such a skill is loaded like any other.
         """
-        if provider not in _CALLS:
-            raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"Providers are {', '.join(_CALLS)}.")
+        if provider not in READERS:
+            raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"Providers are {', '.join(READERS)}.")
         self.seam = seam.Skills(library, **options)
         self.provider = provider
         self._tools = [tool if isinstance(tool, Tool) else FunctionTool(tool) for tool in tools]
         self._loop = loop
-        self._models = models
+        self._switch: Switch[str] = Switch(models)
 
     def conversation(self, id: str | None = None) -> Conversation:  # noqa: A002
         """A conversation: the one of that id, or a new one."""
@@ -83,7 +85,7 @@ class Skills:
 
     def model(self, name: str) -> str | None:
         """The model that a skill asks for by name; None where there is no such model here."""
-        return self._models(name) if callable(self._models) else (self._models or {}).get(name)
+        return self._switch.find(name)
 
 
 class Conversation:
@@ -119,11 +121,15 @@ class Conversation:
         `response` is what the provider's client returned, or the message in it, as object or as JSON.
         """
         provider = self._skills.provider
-        self._kit.session.answered_by(*_origin(response))
+        calls = calls_of(response, provider)
+        self._kit.session.answered_by(*origin_of(response))
         made = []
-        for id_, name, arguments in _read(response, provider):
-            result = await self._kit.execute(name, arguments)
-            made.append(answer(result, provider, id_, name))
+        for call in calls:
+            if call.is_made:
+                await self._kit.attempted(call.name, call.arguments)
+                continue
+            result = await self._kit.execute(call.name, call.arguments)
+            made.append(answer(result, provider, call.id, call.name))
         if not made or provider in ("openai", "openai-responses"):
             return made
         return [{"role": "user", "content" if provider == "anthropic" else "parts": made}]
@@ -145,69 +151,3 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _read(response: Any, provider: Provider) -> list[tuple[str, str, Any]]:
-    """The tool calls of a response: id, name, arguments."""
-    try:
-        return [(str(id_ or ""), str(name), given) for id_, name, given in _CALLS[provider](_plain(response))]
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise InvalidArgument(
-            f"That is no response of {provider}: {type(error).__name__}.", hint="Pass what its client returned."
-        ) from None
-
-
-def _origin(response: Any) -> tuple[str, int]:
-    """The model that gave a response, and how many tokens it took, where it says so."""
-    found = _plain(response)
-    if not isinstance(found, Mapping):
-        return "", 0
-    used = found.get("usage") or found.get("usage_metadata") or {}
-    total = used.get("total_tokens") or used.get("total_token_count")
-    tokens = total or (used.get("input_tokens") or 0) + (used.get("output_tokens") or 0)
-    return str(found.get("model") or found.get("model_version") or ""), tokens if isinstance(tokens, int) else 0
-
-
-def _plain(value: Any) -> Any:
-    """What a provider's client returned, as JSON holds it."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump()
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _openai(found: Any) -> Iterator[tuple[Any, Any, Any]]:
-    message = found["choices"][0]["message"] if "choices" in found else found
-    for call in message.get("tool_calls") or ():
-        if call.get("type") == "custom":
-            yield call["id"], call["custom"]["name"], {"input": call["custom"]["input"]}
-        else:
-            yield call["id"], call["function"]["name"], call["function"]["arguments"]
-
-
-def _responses(found: Any) -> Iterator[tuple[Any, Any, Any]]:
-    for item in found["output"] if isinstance(found, Mapping) else found:
-        if item["type"] == "function_call":
-            yield item["call_id"], item["name"], item["arguments"]
-
-
-def _anthropic(found: Any) -> Iterator[tuple[Any, Any, Any]]:
-    blocks = found["content"] if isinstance(found, Mapping) else found
-    for block in () if isinstance(blocks, str) else blocks:
-        if block["type"] == "tool_use":
-            yield block["id"], block["name"], block["input"]
-
-
-def _gemini(found: Any) -> Iterator[tuple[Any, Any, Any]]:
-    content = found["candidates"][0]["content"] if "candidates" in found else found
-    for part in content.get("parts") or ():
-        call = part.get("function_call") or part.get("functionCall")
-        if call:
-            yield call.get("id"), call["name"], call.get("args")
-
-
-_CALLS: dict[str, Callable[[Any], Iterator[tuple[Any, Any, Any]]]] = {
-    "openai": _openai,
-    "openai-responses": _responses,
-    "anthropic": _anthropic,
-    "gemini": _gemini,
-}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import threading
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from metier.dialect.ending import ended_with_its_threads
 from metier.dialect.order import Order
-from metier.errors import InvalidArgument, SessionNotFound
+from metier.errors import InvalidArgument
 from metier.guard import Guard
-from metier.guard.approval import asking
+from metier.guard.approval import asking_if
 from metier.session import Lineage
 from metier.session.state import MAX_ID
+from metier.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from metier.guard import AuditLog, Policy
     from metier.guard.approval import Answers, Approve
     from metier.session import Session as CoreSession
-    from metier.tools import Executor, Tool, ToolResult
+    from metier.tools import Executor, Tool
 
     Where: TypeAlias = Library | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     """A library, a folder of skills, or several."""
 
 T = TypeVar("T")
 
+NOT_THERE = ToolResult.failure("tool-not-found", "There is no such tool in this run.", hint="Call one that is there.")
+"""What became of a call of a tool that nobody has."""
 BEGIN = "Follow the instructions of your skill."
 """What an agent is told that has a skill and nothing else."""
 
@@ -82,7 +84,6 @@ class Skills:
             guard=self.guard, **{name: given for name, given in options.items() if name not in _LOADED}
         ).close()
         self._sessions = self.library.sessions(guard=self.guard, remembers=True, **options)
-        self._beginning = threading.Lock()
         self._orders: WeakKeyDictionary[Session, Order] = WeakKeyDictionary()
 
     def kit(
@@ -112,12 +113,7 @@ class Skills:
     def _session(self, conversation: str | None) -> Session:
         if conversation is None:
             return self._sessions.begin()
-        key = _as_id(conversation)
-        with self._beginning:
-            try:
-                return self._sessions.get(key)
-            except SessionNotFound:
-                return self._sessions.begin(id=key)
+        return self._sessions.open(_as_id(conversation))
 
     def end(self, conversation: str) -> None:
         """End a conversation: what it has loaded is unloaded. One that is not there has ended already."""
@@ -197,9 +193,17 @@ class Kit:
 
     async def execute(self, tool: str, arguments: Any = None, *, answers: Answers | None = None) -> ToolResult:
         """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused."""
-        async with self._order.place(changes=self.changes(tool)):
-            with _asked(answers):
+
+        async def call() -> ToolResult:
+            with asking_if(answers):
                 return await self.executor.execute(tool, arguments)
+
+        changes = self.changes(tool)
+        async with self._order.place(changes=changes):
+            if not changes and not self.session.guard.may_ask and answers is None:
+                return await call()
+            # Nobody may be asked any more, and nothing loaded, for a call that was given up.
+            return await ended_with_its_threads(call)
 
     async def around(
         self,
@@ -214,12 +218,16 @@ class Kit:
         Gives what `call` gives, or a failed result where it must not be made.
         """
         async with self._order.place(changes=False):
-            with _asked(answers):
+            with asking_if(answers):
                 return await self.executor.around(tool, arguments, call)
 
+    async def attempted(self, tool: str, arguments: Any, problem: ToolResult | None = None) -> ToolResult | None:
+        """Leave a record of a call that is not made here: the provider makes it, or nobody can, for a `problem`.
 
-def _asked(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext() if answers is None else asking(answers)
+        Nobody is asked. Gives the refusal where it would have been refused, and else None.
+        """
+        async with self._order.place(changes=False):
+            return await self.executor.attempted(tool, arguments, problem)
 
 
 def library_of(where: Where | None) -> Library:

@@ -90,6 +90,7 @@ class Writer:
         self.budget = budget
         self.tool = one_line(tool or "")
         self._locations = locations
+        self._bare = len(self._renderer.record("", "").encode())
 
     def whole(self, lines: Iterable[str]) -> str:
         """The text of all lines."""
@@ -134,7 +135,7 @@ class Writer:
         return self._renderer.more(count)
 
     def _description_size(self, description: str) -> int:
-        return len(self._renderer.record("", description).encode()) - len(self._renderer.record("", "").encode())
+        return len(self._renderer.record("", description).encode()) - self._bare
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ def shortened(text: str, limit: int, size: Callable[[str], int]) -> str:
         # One word longer than the limit, or a script without blanks.
         fitting = _longest(text, list(range(1, min(len(text), limit + 1))), limit, size)
     end = len(fitting)
-    ends = [match.end() for match in _SENTENCE.finditer(text) if match.end() <= end]
+    # One character more, to see what follows an end.
+    ends = [match.end() for match in _SENTENCE.finditer(text, 0, end + 1) if match.end() <= end]
     if ends and ends[-1] >= _LEFT_OF * end and size(text[: ends[-1]]) <= limit:
         return text[: ends[-1]]
     return _with_ellipsis(fitting) if fitting else ""

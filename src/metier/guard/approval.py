@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
 from metier.guard.decision import Decision
+from metier.guard.waiting import in_own_thread
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ class TooLong(Exception):
 
 class AnswerPending(Exception):
     """Raised by a callback that has asked and has no answer yet; the action does not happen now."""
+
+
+class AnswerMissing(Exception):
+    """Raised where a question ended without an answer, such as one that was withdrawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,11 @@ def asking(approve: Approve | None) -> Iterator[None]:
         _asking.reset(token)
 
 
+def asking_if(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
+    """Ask by `answers` meanwhile; where there are none, whoever is asked anyway."""
+    return contextlib.nullcontext() if answers is None else asking(answers)
+
+
 def asked_meanwhile() -> Approve | None:
     """Whoever `asking` named."""
     return _asking.get()
@@ -135,19 +145,103 @@ def _written(arguments: Mapping[str, Any]) -> str:
         return repr(arguments)
 
 
-def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
-    """What comes of asking; whatever is not a plain True is a no, and says whether anybody really answered."""
+async def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
+    """What comes of asking; whatever is not a plain True is a no, and says whether anybody really answered.
+
+    An async callback is awaited in the event loop, any other is called in a thread of its own.
+    """
+    import anyio.lowlevel
+
+    try:
+        if isinstance(approve, Answers) or _is_async(approve):
+            answer = approve(action, decision)
+        else:
+            answer = await in_own_thread(approve, action, decision)
+        if inspect.isawaitable(answer):
+            answer = await _in_task(answer)
+        found = _answered(decision, answer)
+    except Exception as error:
+        found = _failed(decision, error)
+    # A yes that comes once whoever asked was cancelled counts for nothing.
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    return found
+
+
+def asked_blocking(approve: Approve, action: Action, decision: Decision) -> Decision:
+    """The same for whoever waits in a thread."""
+    import anyio.from_thread
+
     try:
         answer = approve(action, decision)
         if inspect.isawaitable(answer):
             answer = _awaited(answer)
-    except TooLong:
-        return _no(decision, "It is too long to be shown to whoever would have to agree.", "approval-failed")
-    except AnswerPending:
-        return _no(decision, "Somebody is being asked.", "approval-pending")
+        found = _answered(decision, answer)
     except Exception as error:
-        log.warning("asking failed: %s: %s", type(error).__name__, error)
-        return _no(decision, f"Asking failed: {shown(type(error).__name__)}.", "approval-failed")
+        found = _failed(decision, error)
+    with contextlib.suppress(RuntimeError):  # in a thread that is no event loop's, nobody can have been cancelled
+        anyio.from_thread.check_cancelled()
+    return found
+
+
+def _is_async(approve: Approve) -> bool:
+    return inspect.iscoroutinefunction(approve) or inspect.iscoroutinefunction(type(approve).__call__)
+
+
+async def _in_task(answer: Awaitable[Any]) -> Any:
+    """The answer, awaited in a task of its own: a question that is withdrawn must not end whoever asked it."""
+    import anyio
+
+    found: list[Any] = []
+    errors: list[Exception] = []
+
+    async def wait() -> None:
+        try:
+            found.append(await answer)
+        except Exception as error:
+            errors.append(error)
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+    finally:
+        _leave(answer)
+    for error in errors:
+        raise error
+    if not found:
+        raise AnswerMissing
+    return found[0]
+
+
+def _awaited(answer: Awaitable[Any]) -> Any:
+    """The answer of an async callback, from a worker thread of an event loop, or where there is none."""
+    import anyio
+    import anyio.from_thread
+
+    is_begun = False
+
+    async def wait() -> Any:
+        nonlocal is_begun
+        is_begun = True
+        return await answer
+
+    for run in (anyio.from_thread.run, anyio.run):
+        try:
+            return run(wait)
+        except RuntimeError:
+            # Whoever raises it before the question was put is not where questions are awaited so.
+            if is_begun:
+                raise
+    _leave(answer)
+    raise RuntimeError("An event loop is running in this thread.")
+
+
+def _leave(answer: Awaitable[Any]) -> None:
+    """Say that nobody waits for an answer any more, which may not even have been begun."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+
+
+def _answered(decision: Decision, answer: object) -> Decision:
     if answer is True:
         return Decision(outcome="allow", reason="Somebody was asked and agreed.", rule=decision.rule)
     if answer is False:
@@ -155,25 +249,13 @@ def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
     return _no(decision, f"The answer was {shown(repr(answer), 40)}, neither True nor False.", "approval-failed")
 
 
-def _awaited(answer: Awaitable[Any]) -> Any:
-    """The answer of an async callback, from wherever the question came."""
-    import anyio
-    import anyio.from_thread
-
-    async def wait() -> Any:
-        return await answer
-
-    try:
-        return anyio.from_thread.run(wait)
-    except RuntimeError:
-        # Not in a worker thread of an event loop: there may be no event loop at all.
-        pass
-    try:
-        return anyio.run(wait)
-    except RuntimeError:
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise
+def _failed(decision: Decision, error: Exception) -> Decision:
+    if isinstance(error, TooLong):
+        return _no(decision, "It is too long to be shown to whoever would have to agree.", "approval-failed")
+    if isinstance(error, AnswerPending):
+        return _no(decision, "Somebody is being asked.", "approval-pending")
+    log.warning("asking failed: %s: %s", type(error).__name__, error)
+    return _no(decision, f"Asking failed: {shown(type(error).__name__)}.", "approval-failed")
 
 
 def _no(decision: Decision, why: str, code: str) -> Decision:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
 from metier.guard.matching import PATH_ARGUMENTS, forbids, permits
-from metier.guard.names import canonical_tool
+from metier.guard.names import canonical_tool, is_patch
 from metier.guard.rules import parse_rules
 from metier.skill import shown
 
@@ -47,17 +47,18 @@ class Calls:
         if kept is None:
             decision = self._decide(action)
             lasts = command is not None or self._ignores_arguments(action)
+            if len(self._kept) >= _KEPT:
+                # All at once, as other threads are looking things up in it.
+                self._kept = {}
             # The ceilings are kept with it: as long as they live, nothing else can have their ids.
-            kept = self._kept[key] = (decision if lasts else None, action.ceilings)
-            while len(self._kept) > _KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
+            self._kept[key] = (decision if lasts else None, action.ceilings)
             return decision
         return kept[0] or self._decide(action)
 
     def _ignores_arguments(self, action: Action) -> bool:
         """Whether the same is decided about a tool whatever its arguments are: no rule about it has a pattern."""
         name = canonical_tool(action.tool)
-        if name in ("bash", "read"):
+        if name in ("bash", "read") or is_patch(action.tool):
             return False
         lists = [self._deny, self._ask, self._allow or ()]
         lists += [rules for ceiling in action.ceilings for rules in (ceiling.allowed or (), ceiling.disallowed)]

@@ -6,11 +6,11 @@ import contextlib
 import getpass
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.guard.approval import asked, asked_meanwhile
+from metier.guard.approval import asked, asked_blocking, asked_meanwhile
 from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
@@ -18,16 +18,20 @@ from metier.guard.measuring import tell
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy import Policy
 from metier.guard.redaction import redact
+from metier.guard.waiting import in_own_thread
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from metier.guard.approval import Approve
     from metier.guard.audit import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
 
 log = logger("metier.guard")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
 _MAX_UNKEPT = 1_000
@@ -210,31 +214,83 @@ class Guard:
 
     def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
         """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
-        try:
-            decision = self._unrecorded() or self.settle(action)
-        except BaseException as error:
-            # Whoever was being asked cannot answer any more; that it was wanted is recorded all the same.
-            gone = Decision(outcome="deny", reason="It ended while it was decided about.", rule="cancelled")
-            Passage(self.keep, action, actor, gone, active).close(code=failure_code(error))
-            raise
-        if not decision.is_allowed:
-            what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
-            said = redact(f"{shown(what)}: {decision.reason}")
-            log.warning("%s %s (%s)", action.point, said, decision.rule)
-        return Passage(self.keep, action, actor, decision, active)
+        first = decision = self._decided(action)
+        approve = self._who_to_ask(first)
+        if approve is not None:
+            with self._asking(action, actor, active):
+                decision = asked_blocking(approve, action, first)
+        return self._begun(action, actor, active, first, decision)
+
+    async def entered(
+        self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
+    ) -> Passage:
+        """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
+        first = decision = self._decided(action)
+        approve = self._who_to_ask(first) if asks else None
+        if approve is not None:
+            with self._asking(action, actor, active):
+                decision = await asked(approve, action, first)
+        return self._begun(action, actor, active, first, decision)
 
     def settle(self, action: Action) -> Decision:
         """Decide, and ask where policy says to and there is somebody to ask; records nothing."""
         decision = self.decide(action)
-        if decision.outcome != "ask":
-            return decision
-        approve = self.approve or asked_meanwhile()
-        return decision if approve is None else asked(approve, action, decision)
+        approve = self._who_to_ask(decision)
+        return decision if approve is None else asked_blocking(approve, action, decision)
 
     @property
     def may_ask(self) -> bool:
         """Whether a decision may have to wait for somebody."""
         return self.approve is not None or asked_meanwhile() is not None
+
+    async def in_thread(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call something that takes a while, and passes here, without holding up the event loop.
+
+        Where somebody may be asked, it has a thread of its own: open questions never use up those that all share.
+        """
+        if self.may_ask:
+            return await in_own_thread(function, *args, **options)
+        import functools
+
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(functools.partial(function, *args, **options))
+
+    def _decided(self, action: Action) -> Decision:
+        try:
+            return self._unrecorded() or self.decide(action)
+        except Exception as error:
+            log.exception("nothing could be decided")
+            return Decision(
+                outcome="deny",
+                reason=f"Nothing could be decided about it: {type(error).__name__}.",
+                rule="undecided",
+                code="not-decided",
+                hint="It did not happen; tell the user.",
+            )
+
+    def _who_to_ask(self, decision: Decision) -> Approve | None:
+        return (self.approve or asked_meanwhile()) if decision.outcome == "ask" else None
+
+    @contextlib.contextmanager
+    def _asking(self, action: Action, actor: Actor, active: tuple[str, ...]) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            # Whoever was being asked cannot answer any more; that it was wanted is recorded all the same.
+            gone = Decision(outcome="deny", reason="It ended while somebody was asked.", rule="cancelled")
+            Passage(self.keep, action, actor, gone, active).close(code=failure_code(error))
+            raise
+
+    def _begun(
+        self, action: Action, actor: Actor, active: tuple[str, ...], first: Decision, decision: Decision
+    ) -> Passage:
+        if not decision.is_allowed:
+            what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
+            said = redact(f"{shown(what)}: {decision.reason}")
+            log.warning("%s %s (%s)", action.point, said, decision.rule)
+        agreed_to = first if first.outcome == "ask" and decision.is_allowed else None
+        return Passage(self.keep, action, actor, decision, active, agreed_to=agreed_to)
 
     def keep(self, record: AuditRecord) -> None:
         """Add a record to the trail."""

@@ -7,7 +7,7 @@ A rule without a pattern is about every call of its tool. With one:
   `metier.guard.shell`. `* | sh` is a whole pipeline for rules that allow, and any neighbours in one for rules that
   forbid. Files of redirections need rules for `Read`, `Write` or `Edit` of their own.
 - `Read`, `Write`, `Edit`, `Glob`, `Grep`, `LS`, `NotebookEdit`, `NotebookRead`: a path, see `metier.guard.paths`. A
-  rule is about the tool it names and about no other.
+  rule is about the tool it names and about no other. The files of `apply_patch` are read, see `metier.guard.patch`.
 - `WebFetch`: `domain:example.org`, `domain:*.example.org`, or a URL with `*` in it.
 - any other tool: its only argument that is text, with `*` for anything.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.names import canonical_tool
+from metier.guard.names import canonical_tool, is_patch
 from metier.guard.paths import path_is_within, path_may_be_within, path_may_hold
 from metier.guard.patterns import glob_matches
 
@@ -60,6 +60,10 @@ def permits(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
     `curl example.org` is not among what is allowed: Bash(git:*), Read.
     """
     name = canonical_tool(tool)
+    if name == "edit" and is_patch(tool):
+        from metier.guard.patch import permits_patch
+
+        return permits_patch(rules, arguments, workspace=workspace)
     for rule in rules:
         # The most frequent answer, for every active skill at every call.
         if rule.pattern is None and not rule.is_malformed and rule.names(name):
@@ -88,6 +92,10 @@ def forbids(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
     True
     """
     name = canonical_tool(tool)
+    if name == "edit" and is_patch(tool):
+        from metier.guard.patch import forbids_patch
+
+        return forbids_patch(rules, arguments, workspace=workspace)
     about = [rule for rule in rules if rule.names(name)]
     for rule in about:
         if rule.is_malformed or rule.pattern is None:

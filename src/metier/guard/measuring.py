@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metier.guard.audit import AuditRecord
 
 _PATHS = frozenset({"file-missing", "file-refused"})
-_NO_RULES = frozenset({"script-read", "session-not-found", "audit-unavailable"})
+_NO_RULES = frozenset({"script-read", "file-missing", "session-not-found", "audit-unavailable"})
 """Refusals that are counted elsewhere, or that break no rule of anybody's."""
 
 
@@ -30,7 +30,7 @@ def _count(record: AuditRecord, call: ToolCall | None) -> None:
     outcome = "ok" if record.success else code or ("failed" if record.decision == "allow" else record.decision)
     # Only names that stand for something: what a model makes up would fill any list of names.
     skill = (record.skill if record.layer else OTHER) if record.skill else _owner(record)
-    tool = OTHER if code == "tool-not-found" else record.tool
+    tool = OTHER if code == "tool-not-found" else record.tool or (call.name if call is not None else "")
     if event == "call":
         seconds = record.duration_ms / 1_000
         _telemetry.measure("tool.duration", seconds, tool=tool, outcome=outcome, model=model)

@@ -14,8 +14,8 @@ _SAME = {
     "terminal",
     "read": "file_read open_file read_file read_files read_text_file view view_file",
     "write": "create_file file_write save_file write_file write_to_file",
-    "edit": "apply_diff edit_file file_edit multi_edit multiedit patch_file replace_in_file search_replace str_replace "
-    "str_replace_based_edit_tool str_replace_editor update_file",
+    "edit": "apply_diff apply_patch edit_file file_edit multi_edit multiedit patch_file replace_in_file search_replace "
+    "str_replace str_replace_based_edit_tool str_replace_editor text_editor update_file",
     "glob": "file_search find_files glob_files glob_tool",
     "grep": "grep_files grep_search grep_tool search_files search_file_content",
     "ls": "dir_list list_dir list_directory list_files",
@@ -29,6 +29,15 @@ _SAME = {
 
 ALIASES: Mapping[str, str] = MappingProxyType({alias: name for name, same in _SAME.items() for alias in same.split()})
 """Another name of a tool -> the name that rules are compared by."""
+
+
+def is_patch(tool: str) -> bool:
+    """Whether a tool takes a patch that names its files itself.
+
+    >>> is_patch("apply_patch"), is_patch("Edit")
+    (True, False)
+    """
+    return tool.lower() == "apply_patch"
 
 
 def canonical_tool(name: str) -> str:

@@ -24,7 +24,18 @@ _MAX_ARGUMENTS = 2_000
 class Passage:
     """One action on its way: the decision about it, and the record that it leaves when it ends."""
 
-    __slots__ = ("_action", "_active", "_actor", "_is_closed", "_keep", "_started", "_terms", "decision", "hide")
+    __slots__ = (
+        "_action",
+        "_active",
+        "_actor",
+        "_is_closed",
+        "_keep",
+        "_started",
+        "_terms",
+        "agreed_to",
+        "decision",
+        "hide",
+    )
 
     def __init__(
         self,
@@ -33,8 +44,12 @@ class Passage:
         actor: Actor,
         decision: Decision,
         active: tuple[str, ...] = (),
+        *,
+        agreed_to: Decision | None = None,
     ) -> None:
         self.decision = decision
+        self.agreed_to = agreed_to
+        """What somebody was asked and said yes to; None where nobody was asked."""
         self._keep = keep
         self._action = action
         self._actor = actor

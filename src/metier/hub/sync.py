@@ -9,15 +9,16 @@ import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.errors import FileRefused, MetierError, PackageTooLarge, SkillChanged
+from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject, current_user
 from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
 from metier.library.copied import copied_into
 from metier.session.active import subject_of
-from metier.skill import FolderPackage
+from metier.skill import FolderPackage, shown
 from metier.skill.files import DigestEntry, digest_of
 from metier.skill.folder import is_inside
+from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,6 +79,7 @@ def sync_to(
     Only what sync itself wrote is changed or removed, and only while nobody changed it since; that is on record in the
     user's configuration folder. What the policy of
     `guard` blocks is not written, nor are skills that nobody vouches for. With `only`, other skills stay as they are.
+    Raises `InvalidArgument` for a folder that is part of a skill.
 
     >>> import tempfile
     >>> from metier import Library
@@ -88,10 +90,25 @@ def sync_to(
     """
     target = Target(to)
     target.check()
+    _require_outside(library, target)
     with contextlib.nullcontext() if dry_run else target.locked():
         wanted = _wanted(library, target, only)
         run = _Run(library, target, guard or Guard(), wanted, is_partial=bool(only), dry_run=dry_run)
         return Synced(folder=target.path, steps=run.steps())
+
+
+def _require_outside(library: Library, target: Target) -> None:
+    """Raise where skills would become files of another one."""
+    for entry in library.snapshot.entries:
+        home = os.path.realpath(os.path.dirname(entry.location))
+        below = os.path.relpath(target.path, home) if is_inside(target.path, home) else ".."
+        # A project that is a skill as a whole has the hidden folders of every project.
+        if not below.startswith(".") or below == ".":
+            raise InvalidArgument(
+                f"{target.path} is part of the skill {shown(entry.name)!r}.",
+                hint=f"Name a folder beside it, such as {os.path.dirname(home)}.",
+                path=target.path,
+            )
 
 
 def _wanted(library: Library, target: Target, only: Sequence[str]) -> dict[str, Entry | None]:
@@ -169,7 +186,7 @@ class _Run:
         if entry is None:
             return self._removed(name, Step(skill=name, done="removed", reason="It is gone from the library."))
         home = os.path.realpath(os.path.dirname(entry.location))
-        if is_inside(home, self._target.path):
+        if is_inside(home, self._target.path) and _is_read_from(entry, home, self._target.path):
             return Step(skill=name, done="unchanged", reason="It lies there itself.")
         if is_inside(self._target.path, home):
             return Step(skill=name, done="left out", reason="The folder to write to is a part of it.")
@@ -230,6 +247,13 @@ class _Run:
         with self._guard.enter(Action(point=point, skill=subject, by="user", path=path), self._actor) as passage:
             passage.require()
             yield
+
+
+def _is_read_from(entry: Entry, home: str, folder: str) -> bool:
+    """Whether a folder is where a skill is looked for anyway, and not merely somewhere above it."""
+    source = entry.place.source
+    root = os.path.realpath(source.root) if isinstance(source, FolderSource) else home
+    return os.path.dirname(home) == folder or is_inside(folder, root)
 
 
 def _files_of(entry: Entry, digest: str) -> dict[str, File]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from metier.guard import Decision
 from metier.session.events import Event
 from metier.session.hooks import tool_hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from metier.guard import Passage
+    from metier.guard import Action, Passage
     from metier.session.active import ActiveSkill
     from metier.session.use import Use
     from metier.tools.tool import ToolResult
@@ -24,43 +23,44 @@ class CallAdmission:
         self,
         session: Use,
         passage: Passage,
+        action: Action,
         active: tuple[ActiveSkill, ...],
-        tool: str,
-        arguments: Mapping[str, Any],
         decided_under: tuple[int, int],
-        *,
-        is_control: bool = False,
     ) -> None:
         self._session = session
         self._passage = passage
-        self._active = active
-        self._tool = tool
-        self._arguments = arguments
+        self._action = action
+        self._active = () if action.is_control else active
         self._decided_under = decided_under
-        self._is_control = is_control
         self.decision = passage.decision
 
     async def before(self) -> Decision | None:
         """Run the hooks before the call; a decision against it when one of them fails."""
         against = await self._hooks()
-        if against is None and not self._is_control and self._decided_under != self._session.rules_version:
+        if against is None and self._decided_under != self._session.rules_version:
             # While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
-            now = self._session.decide_call(self._tool, self._arguments)
-            return None if now.is_allowed else now
+            return await self._second_look()
         return against
+
+    async def _second_look(self) -> Decision | None:
+        session, action, agreed_to = self._session, self._action, self._passage.agreed_to
+        session.require_open()
+        active = await session.current()
+        again = session.call_of(action.tool, action.arguments, active, is_control=action.is_control)
+        now = session.guard.decide(again)
+        # A yes counts for the question that was put, for the same reason and by the same rule, and for no other.
+        return None if now.is_allowed or now == agreed_to else now
 
     async def _hooks(self) -> Decision | None:
         if not any(tool_hooks(one, "PreToolUse") for one in self._active):
             return None
-        import anyio.to_thread
-
-        session = self._session
-        reason = await anyio.to_thread.run_sync(
-            session.hook_runner.before_call, self._active, self._tool, self._arguments, session.actor
+        session, action = self._session, self._action
+        reason = await session.guard.in_thread(
+            session.hook_runner.before_call, self._active, action.tool, action.arguments, session.actor
         )
         if reason is None:
             return None
-        session.emit(Event(kind="refused", tool=self._tool, code="hook-refused", message=reason))
+        session.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
         return Decision(
             outcome="deny", reason=reason, rule="hook PreToolUse", code="hook-refused", hint="Do it another way."
         )
@@ -70,17 +70,19 @@ class CallAdmission:
         if not any(tool_hooks(one, "PostToolUse") for one in self._active):
             return
         import anyio
-        import anyio.to_thread
 
         told = {"success": result.success, "result": result.result, "error": result.error}
-        session = self._session
+        session, action = self._session, self._action
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(
-                session.hook_runner.after_call, self._active, self._tool, self._arguments, told, session.actor
+            await session.guard.in_thread(
+                session.hook_runner.after_call, self._active, action.tool, action.arguments, told, session.actor
             )
 
-    def record(self, result: ToolResult) -> None:
-        """Write the one record of the call."""
+    def record(self, result: ToolResult, against: Decision | None = None) -> None:
+        """Write the one record of the call; `against` is what kept one from being made that had been admitted."""
+        if against is not None:
+            agreed = "" if self._passage.agreed_to is None else f"{self._passage.decision.reason} "
+            self._passage.decision = replace(against, reason=f"{agreed}{against.reason}")
         exit_code, runner = result.data.get("exit_code"), result.data.get("runner")
         self._passage.close(
             success=result.success,

@@ -69,14 +69,17 @@ class Loading:
             add(entry, ())
         return list(found.values())
 
-    def prepare(self, names: Sequence[str]) -> list[ActiveSkill]:
-        """The skills, decided about and read; raises, with a record for each, when one of them cannot be loaded."""
+    def prepare(self, names: Sequence[str], *, is_bound: bool = False) -> list[ActiveSkill]:
+        """The skills, decided about and read; raises, with a record for each, when one of them cannot be loaded.
+
+        Those that are bound count beside as many others as may be active.
+        """
         try:
             self._wanted = {name: Subject(name=shown(name)) for name in names}
             entries = list({(id(entry.place), entry.key): entry for entry in map(self._found, names)}.values())
             if self._session.options.dependencies == "load":
                 entries = self._with_dependencies(entries)
-            self._require_few(entries)
+            self._require_few(entries, is_bound=is_bound)
             for entry in entries:
                 self._enter(entry)
             return [self._prepared(entry) for entry in entries]
@@ -126,14 +129,15 @@ class Loading:
         self._wanted[name] = subject_of(entry)
         return entry
 
-    def _require_few(self, entries: Sequence[Entry]) -> None:
+    def _require_few(self, entries: Sequence[Entry], *, is_bound: bool) -> None:
         most, names = self._session.options.max_active, {entry.name for entry in entries}
         if len(names) < len(entries):
             raise InvalidArgument(
                 "Two skills of one name cannot be active at once.", hint="Load one of them, by name@source."
             )
-        if len(entries) > most:
-            raise too_many(len(entries), most)
+        others = 0 if is_bound else len(names - self._session.bound)
+        if others > most:
+            raise too_many(others, most)
 
     def _enter(self, entry: Entry) -> None:
         session = self._session

@@ -107,7 +107,7 @@ class Session(Use):
         active = {one.name: one for one in self.live()}
         loading = Loading(self, "host", "")
         missing = [name for name in wanted if name not in active]
-        loaded = loading.prepare(missing) if missing else []
+        loaded = loading.prepare(missing, is_bound=True) if missing else []
         with loading.committed(), self._lock:
             # Before the others: what was loaded for a task is what was loaded last.
             self._set(tuple({one.name: one for one in (*loaded, *self._active)}.values()))
@@ -210,11 +210,11 @@ class Session(Use):
 
     # --- invoking -----------------------------------------------------------------------------------------------
 
-    def invoke(self, text: str, *, words: Vocabulary = RUNTIME) -> Invocation | None:
+    def invoke(self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False) -> Invocation | None:
         """What a person asks for by `/name arguments`; None when the text is no such thing.
 
-        The skill is loaded beside those that are active. One whose `insert` is `user-message` is not loaded: it is the
-        text of a message that the user need not type.
+        The skill is loaded beside those that are active, with `make_room` as by `load`. One whose `insert` is
+        `user-message` is not loaded: it is the text of a message that the user need not type.
         """
         self.require_open()
         found = parse_invocation(text)
@@ -226,7 +226,7 @@ class Session(Use):
             with self.passing(Action(point="load", skill=subject_of(entry, self.library.digest(entry)), by="user")):
                 message = Loading(self, "user", arguments).render(entry)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
-        receipt = self.load([self.handle(entry)], "add", args=arguments, by="user")
+        receipt = self.load([self.handle(entry)], "add", args=arguments, by="user", make_room=make_room)
         content = self.content(entry.name, words=words)
         return Invocation(name=entry.name, arguments=arguments, text=content, receipt=receipt)
 
@@ -311,9 +311,14 @@ class Session(Use):
         entry = self.find(name)
         # It is there from the first call on, before any tool could have told the sub-agent of it.
         child = self.child(entry.name, delivery="instructions")
-        child.load([child.handle(entry)], args=args, by=by)
-        # That agent is there for this skill alone: nothing that it reads may talk it out of what the skill restricts.
-        child._fix([child.one()])
+        try:
+            child.load([child.handle(entry)], args=args, by=by)
+            # That agent is there for this skill alone: nothing that it reads may talk it out of what the skill
+            # restricts.
+            child._fix([child.one()])
+        except BaseException:
+            child.close()
+            raise
         return child
 
     # --- saving -------------------------------------------------------------------------------------------------

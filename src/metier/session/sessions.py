@@ -12,7 +12,7 @@ from metier.errors import InvalidArgument, SessionNotFound
 from metier.session.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from metier.find.library import Library
 
@@ -22,6 +22,15 @@ MAX_SAVED = 65_536
 """How many are remembered that had to go; each is a few hundred bytes."""
 
 Kind = TypeVar("Kind", bound=Session)
+
+
+class _Making:
+    """A session that is being made: by one, while others wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.waiting = 0
+        self.is_ended = False
 
 
 class Sessions(Generic[Kind]):
@@ -63,7 +72,7 @@ class Sessions(Generic[Kind]):
         self._remembers = remembers
         self._saved: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
-        self._resuming = threading.RLock()
+        self._makings: dict[str, _Making] = {}
 
     def begin(self, **options: Any) -> Kind:
         """A new session; one whose first skills cannot be loaded is not kept."""
@@ -91,9 +100,18 @@ class Sessions(Generic[Kind]):
         """The session of an id, which is in use again; raises `SessionNotFound`."""
         found = self._used(id)
         if found is None and self._remembers:
-            found = self._resumed(id)
+            with self._making_one(id) as making:
+                found = self._used(id) or self._resumed(id, making)
         if found is None:
             raise SessionNotFound(f"There is no session {str(id)[:80]!r}.", hint="Begin a new one.", id=id)
+        return found
+
+    def open(self, id: str) -> Kind:  # noqa: A002
+        """The session of an id, or a new one where there is none; only who asks for the same id waits for it."""
+        found = self._used(id)
+        if found is None:
+            with self._making_one(id) as making:
+                found = self._used(id) or self._resumed(id, making) or self.begin(id=id)
         return found
 
     def _used(self, id: str) -> Kind | None:  # noqa: A002
@@ -107,28 +125,47 @@ class Sessions(Generic[Kind]):
         _close(ended)
         return found
 
-    def _resumed(self, id: str) -> Kind | None:  # noqa: A002
+    @contextlib.contextmanager
+    def _making_one(self, id: str) -> Iterator[_Making]:  # noqa: A002
         # One at a time: whoever asks for the same one meanwhile must not be told that there is none.
-        with self._resuming:
-            found = self._used(id)
-            if found is not None:
-                return found
+        with self._lock:
+            making = self._makings.setdefault(id, _Making())
+            making.waiting += 1
+        try:
+            with making.lock:
+                yield making
+        finally:
             with self._lock:
-                state = self._saved.pop(id, None)
-            if state is None:
-                return None
-            try:
-                return self.resume(state)
-            except BaseException:
-                with self._lock:
+                making.waiting -= 1
+                if not making.waiting:
+                    del self._makings[id]
+
+    def _resumed(self, id: str, making: _Making) -> Kind | None:  # noqa: A002
+        with self._lock:
+            state = self._saved.pop(id, None)
+            making.is_ended = False
+        if state is None:
+            return None
+        try:
+            session = self.resume(state)
+        except BaseException:
+            with self._lock:
+                if not making.is_ended:
                     self._saved[id] = state
-                raise
+            raise
+        if making.is_ended:
+            self.end(id)
+            return None
+        return session
 
     def end(self, id: str) -> None:  # noqa: A002
         """End a session; one that is not there has ended already."""
-        with self._resuming, self._lock:
+        with self._lock:
             found, _ = self._kept.pop(id, (None, 0.0))
             self._saved.pop(id, None)
+            if id in self._makings:
+                # Nobody waits here for whoever is asked about it: it ends once it is there.
+                self._makings[id].is_ended = True
         if found is not None:
             found.close()
 

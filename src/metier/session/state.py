@@ -24,7 +24,6 @@ from metier.session.measuring import Spending, describe
 from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.skill import shown
-from metier.tools.handover import Handover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -307,6 +306,12 @@ class State:
                 self._tell_stale(now)
         return self._active
 
+    async def current(self) -> tuple[ActiveSkill, ...]:
+        """`live`, without holding up the event loop: hooks of a skill that is gone are run, and may be asked about."""
+        if self.library.snapshot is self._seen[0] and self.guard.version == self._seen[1]:
+            return self._active
+        return await self.guard.in_thread(self.live)
+
     def is_stale(self, one: ActiveSkill) -> bool:
         """Whether the files of a skill have changed since it was loaded; flags it if so."""
         if one.is_stale:
@@ -358,7 +363,8 @@ class State:
                 self.spending.end(one.name)
                 passage.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
-            self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}: {why}."))
+            because = "" if why == "unloaded" else f": {why}"
+            self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}{because}."))
 
     def _tell_stale(self, one: ActiveSkill) -> None:
         message = f"The files of {one.name} have changed since it was loaded."
@@ -366,10 +372,7 @@ class State:
 
     async def entered(self, action: Action) -> Passage:
         """Into the guard, without holding up the event loop while somebody is asked."""
-        if not self.guard.may_ask:
-            return self.guard.enter(action, self._actor)
-        entered: Handover[Passage] = Handover(lambda passage: passage.close(success=False, code="cancelled"))
-        return await entered.fetch(lambda: self.guard.enter(action, self._actor))
+        return await self.guard.entered(action, self._actor)
 
     @contextlib.contextmanager
     def passing(self, action: Action, passage: Passage | None = None) -> Iterator[Passage]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from metier._log import logger
 from metier.errors import MetierError
 from metier.find.listed import Listed
-from metier.guard import Action, Decision, Passage, redact
+from metier.guard import Action, Decision, Passage, failure_code, redact
 from metier.session.cage import close_with
 from metier.session.content import skill_content
 from metier.session.events import Event
@@ -247,25 +247,51 @@ class Use(State):
 
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False) -> CallAdmission:
         """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
-        active = self.live()
+        # Before the look at what is active: for what is loaded from now on, there is another look before the call.
         decided_under = self.rules_version
+        active = self.live()
         action = self.call_of(tool, arguments, active, is_control=is_control)
         names = tuple(one.name for one in active)
-        if self._is_closed:
-            # Also what comes too late was asked for.
-            passage = Passage(self.guard.keep, action, self._actor, _CLOSED, names)
-        else:
-            passage = self.guard.enter(action, self._actor, names)
-        if not passage.decision.is_allowed:
-            decision = passage.decision
-            self.emit(Event(kind="refused", tool=tool, code=decision.code, message=decision.reason))
-        around = () if is_control else active
-        return CallAdmission(self, passage, around, tool, arguments, decided_under, is_control=is_control)
+        passage = self._too_late(action, names) or self.guard.enter(action, self._actor, names)
+        self._tell_refused(action, passage.decision)
+        return CallAdmission(self, passage, action, active, decided_under)
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether deciding about a call may have to wait for somebody."""
-        return self.guard.may_ask
+    async def admitted(
+        self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+    ) -> CallAdmission:
+        """`admit`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
+        decided_under = self.rules_version
+        try:
+            active = await self.current()
+        except BaseException as error:
+            self._undecided(tool, arguments, error)
+            raise
+        action = self.call_of(tool, arguments, active, is_control=is_control)
+        names = tuple(one.name for one in active)
+        passage = self._too_late(action, names) or await self.guard.entered(action, self._actor, names, asks=asks)
+        if asks or passage.decision.outcome == "deny":
+            self._tell_refused(action, passage.decision)
+        return CallAdmission(self, passage, action, active, decided_under)
+
+    def _too_late(self, action: Action, names: tuple[str, ...]) -> Passage | None:
+        # Also what comes too late was asked for.
+        return Passage(self.guard.keep, action, self._actor, _CLOSED, names) if self._is_closed else None
+
+    def _tell_refused(self, action: Action, decision: Decision) -> None:
+        if not decision.is_allowed:
+            self.emit(Event(kind="refused", tool=action.tool, code=decision.code, message=decision.reason))
+
+    def _undecided(self, tool: str, arguments: Mapping[str, Any], error: BaseException) -> None:
+        """Leave a record of a call about which nothing was decided, as nobody knows what is active."""
+        action = self.call_of(tool, arguments, ())
+        is_unforeseen = isinstance(error, Exception) and not isinstance(error, MetierError)
+        decision = Decision(
+            outcome="deny",
+            reason=f"What is active could not be found out: {type(error).__name__}.",
+            rule="undecided",
+            code="not-decided" if is_unforeseen else failure_code(error),
+        )
+        Passage(self.guard.keep, action, self._actor, decision).close()
 
     @property
     def rules_version(self) -> tuple[int, int]:

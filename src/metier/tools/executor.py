@@ -18,7 +18,6 @@ from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
 from metier.skill import shown
 from metier.tools.arguments import Misfit, read_arguments
-from metier.tools.handover import Handover
 from metier.tools.results import failure_of, result_of
 from metier.tools.schema import schema_of
 from metier.tools.tool import ToolResult
@@ -52,21 +51,25 @@ class Admission(Protocol):
         """Whatever has to happen after a call that was made or cancelled."""
         ...
 
-    def record(self, result: ToolResult) -> None:
-        """Called exactly once, at the end of the call, whatever became of it."""
+    def record(self, result: ToolResult, against: Decision | None = None) -> None:
+        """Called exactly once, at the end of the call, whatever became of it.
+
+        `against` is the decision that kept a call from being made which had been admitted.
+        """
         ...
 
 
 class Gate(Protocol):
     """What stands in the way of every call. A session is one."""
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether `admit` may wait for somebody, and must not hold up the event loop."""
-        ...
+    async def admitted(
+        self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+    ) -> Admission:
+        """Decide about a call, and ask somebody where that is needed, without holding up the event loop.
 
-    def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool) -> Admission:
-        """Decide about a call. Calls of unknown tools and with unusable arguments come here too, to be recorded."""
+        Calls that cannot be made come here too, to be recorded: without `asks`, nobody is asked. A call about which
+        nothing can be decided is recorded before that is raised.
+        """
         ...
 
 
@@ -141,6 +144,25 @@ class Executor:
         result = await self._passed(named, read, kept, is_control=False, problem=problem, started=started)
         return made[0] if made else result
 
+    async def attempted(self, name: str, arguments: Any, problem: ToolResult | None = None) -> ToolResult | None:
+        """Leave a record of a call that is not made here: somebody else makes it, or nobody can, for a `problem`.
+
+        Nobody is asked. Gives the refusal where it would have been refused, and else None.
+        """
+        started = self._clock()
+        named = shown(name, 200) if isinstance(name, str) else ""
+        read = read_arguments(arguments)
+        values = {} if isinstance(read, Misfit) else read
+        try:
+            admission = await self._admitted(named, values, asks=False)
+            decision = admission.decision
+        except Exception as error:
+            return self._timed(_undecided(named, error), started)
+        if decision.outcome == "deny":
+            return self._recorded(admission, _refused(named, decision), started)
+        self._recorded(admission, problem or ToolResult(success=True), started)
+        return None
+
     async def _passed(
         self,
         name: str,
@@ -169,7 +191,8 @@ class Executor:
         started: float,
     ) -> ToolResult:
         try:
-            admission = await self._admitted(name, values, is_control)
+            # Nobody is asked about what will not happen, whatever they say.
+            admission = await self._admitted(name, values, is_control=is_control, asks=problem is None)
             decision = admission.decision
         except Exception as error:
             return self._timed(_undecided(name, error), started)
@@ -180,7 +203,7 @@ class Executor:
         try:
             against = await _before(admission)
             if against is not None:
-                return self._recorded(admission, _refused(name, against), started)
+                return self._recorded(admission, _refused(name, against), started, against)
             result = await call()
         except BaseException as error:
             await _after(admission, self._record_end(admission, name, error, started))
@@ -202,14 +225,12 @@ class Executor:
 
         return anyio.run(main)
 
-    async def _admitted(self, name: str, values: Mapping[str, Any], is_control: bool) -> Admission:
-        gate = self._gate
-        if gate is None:
+    async def _admitted(
+        self, name: str, values: Mapping[str, Any], *, is_control: bool = False, asks: bool
+    ) -> Admission:
+        if self._gate is None:
             return _Open()
-        if not gate.may_wait or is_control:
-            return gate.admit(name, values, is_control=is_control)
-        admitted: Handover[Admission] = Handover(lambda admission: admission.record(_given_up(name)))
-        return await admitted.fetch(lambda: gate.admit(name, values, is_control=is_control))
+        return await self._gate.admitted(name, values, is_control=is_control, asks=asks)
 
     def _unknown(self, name: str) -> ToolResult:
         names = self.registry.names()
@@ -227,10 +248,12 @@ class Executor:
     def _timed(self, result: ToolResult, started: float) -> ToolResult:
         return dataclasses.replace(result, duration_ms=max(0.0, (self._clock() - started) * 1000))
 
-    def _recorded(self, admission: Admission, result: ToolResult, started: float) -> ToolResult:
+    def _recorded(
+        self, admission: Admission, result: ToolResult, started: float, against: Decision | None = None
+    ) -> ToolResult:
         result = self._timed(result, started)
         try:
-            admission.record(result)
+            admission.record(result, against)
         except Exception as error:
             return self._timed(
                 ToolResult.failure(
@@ -255,10 +278,6 @@ class Executor:
         return self._recorded(admission, ended, started)
 
 
-def _given_up(name: str) -> ToolResult:
-    return ToolResult.failure("cancelled", f"The call of '{name}' was cancelled while it was decided about.")
-
-
 class _Open:
     """The admission of a call that nothing stands in the way of."""
 
@@ -270,7 +289,7 @@ class _Open:
     async def after(self, result: ToolResult) -> None:
         pass
 
-    def record(self, result: ToolResult) -> None:
+    def record(self, result: ToolResult, against: Decision | None = None) -> None:
         pass
 
 

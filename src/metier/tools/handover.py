@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Calls something in a worker thread, as `Guard.in_thread` does."""
+
+    def __call__(self, function: Callable[..., Any], /, *args: Any) -> Awaitable[Any]:
+        """What it gives."""
+        ...
 
 
 class Handover(Generic[T]):
     """Fetches a value from a worker thread; where nobody waits for it any more, it is given up and not lost.
 
-    >>> import anyio
-    >>> anyio.run(Handover(print).fetch, lambda: 4)
+    >>> import anyio.to_thread
+    >>> anyio.run(Handover(print, anyio.to_thread.run_sync).fetch, lambda: 4)
     4
     """
 
-    def __init__(self, give_up: Callable[[T], object]) -> None:
+    def __init__(self, give_up: Callable[[T], object], in_thread: InThread) -> None:
         self._give_up = give_up
+        self._in_thread = in_thread
         self._lock = threading.Lock()
         self._made: list[T] = []
         self._is_left = False
 
     async def fetch(self, make: Callable[[], T]) -> T:
         """What `make` gives. Cancelled meanwhile, `give_up` is called with it, now or when it is made."""
-        import anyio.to_thread
+        import anyio
 
         try:
-            await anyio.to_thread.run_sync(self._work, make)
+            await self._in_thread(self._work, make)
         except BaseException:
             with self._lock:
                 self._is_left = True
                 made = tuple(self._made)
-            for one in made:
-                self._give_up(one)
+            with anyio.CancelScope(shield=True):
+                for one in made:
+                    await self._in_thread(self._give_up, one)
             raise
         return self._made[0]
 

@@ -1,4 +1,7 @@
-"""The play with the clients of OpenAI, Anthropic and Google themselves, over a transport that answers from a script."""
+"""The play with the clients of OpenAI, Anthropic and Google themselves, over a transport that answers from a script.
+
+The clients are large and imported where they are used: whoever only collects the tests does not pay for them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,6 @@ from typing import Any
 import anyio.to_thread
 import httpx2
 import mcp
-from anthropic import AsyncAnthropic
-from google import genai
-from openai import AsyncOpenAI, OpenAI
 from tests.dialect.adapters.stage import Call, Performer, Request, Script
 
 from metier.dialect.raw import Conversation, Skills
@@ -85,6 +85,8 @@ class RawOpenAI(Raw):
 
     def blocking(self, chat: Conversation, messages: list[Any], text: str) -> str:
         """The loop as a program without an event loop has it."""
+        from openai import OpenAI
+
         messages.append({"role": "user", "content": text})
         with (
             httpx2.Client(transport=httpx2.MockTransport(self.served)) as http,
@@ -133,6 +135,8 @@ class RawResponses(Raw):
     provider = "openai-responses"
 
     async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+        from openai import AsyncOpenAI
+
         messages.append({"role": "user", "content": text})
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.served))
         async with AsyncOpenAI(api_key="x", http_client=http) as client:
@@ -193,6 +197,8 @@ class RawAnthropic(Raw):
     provider = "anthropic"
 
     async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+        from anthropic import AsyncAnthropic
+
         messages.append({"role": "user", "content": text})
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(self.served))
         async with AsyncAnthropic(api_key="x", http_client=http) as client:
@@ -253,6 +259,8 @@ class RawGemini(Raw):
     _unused = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
 
     async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+        from google import genai
+
         messages.append({"role": "user", "parts": [{"text": text}]})
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(self.served)) as http:
             options = genai.types.HttpOptions(httpx_async_client=http, httpx_client=self._unused)

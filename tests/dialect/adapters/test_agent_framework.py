@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from agent_framework import Agent, AgentSession, FunctionMiddleware, FunctionTool, function_middleware
+from agent_framework import (
+    Agent,
+    AgentSession,
+    ChatResponse,
+    ChatResponseUpdate,
+    Content,
+    FunctionMiddleware,
+    FunctionTool,
+    Message,
+    ResponseStream,
+    function_middleware,
+)
 from tests.dialect.adapters.playing_agent_framework import ScriptedClient
 from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
@@ -149,3 +160,33 @@ def test_a_tool_that_the_host_runs_after_the_run_is_left_out_while_a_skill_forbi
     ran(agent_of(folder, script, pay, context_providers=[Skills(folder, audit=log)]))
     assert ["pay" in request.tools for request in script.requests] == [True, False, True]
     assert [(tool, decision) for _, tool, _, decision, _, _ in trail(log)][-1] == ("pay", "allow")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_the_provider_did_itself_is_recorded(folder: Path, log: MemoryLog, stream: bool) -> None:
+    class Client(ScriptedClient):
+        def _inner_get_response(self, *, stream: bool, **given: Any) -> Any:
+            search = Content.from_search_tool_call("1", tool_name="web_search", arguments={"query": "skills"})
+            if not stream:
+
+                async def whole() -> ChatResponse:
+                    return ChatResponse(messages=[Message("assistant", [search])])
+
+                return whole()
+
+            async def parts() -> AsyncIterator[ChatResponseUpdate]:
+                yield ChatResponseUpdate(role="assistant", contents=[search])
+
+            return ResponseStream(parts(), finalizer=ChatResponse.from_updates)
+
+    agent = Agent(Client(Script([])), context_providers=[Skills(folder, audit=log)])
+
+    async def main() -> None:
+        if not stream:
+            await agent.run("Begin.")
+            return
+        async for _ in agent.run("Begin.", stream=True):
+            pass
+
+    anyio.run(main)
+    assert [(tool, outcome) for _, tool, _, outcome, _, _ in trail(log)] == [("web_search", "allow")]

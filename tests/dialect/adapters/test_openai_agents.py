@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,49 @@ import anyio
 import pytest
 from agents import (
     Agent,
+    AgentHooks,
     ApplyPatchTool,
+    AsyncComputer,
+    ComputerTool,
     CustomTool,
     HandoffInputData,
+    HostedMCPTool,
+    LocalShellCommandRequest,
     LocalShellTool,
     RunConfig,
     RunContextWrapper,
     Runner,
     RunState,
+    ShellActionRequest,
+    ShellCallData,
+    ShellCommandRequest,
     ShellTool,
     ToolSearchTool,
+    Usage,
     WebSearchTool,
     function_tool,
     handoff,
 )
 from agents.editor import ApplyPatchOperation
+from agents.testing import ModelStep, ScriptedModel
+from openai.types.responses import (
+    ResponseComputerToolCall,
+    ResponseFunctionShellToolCall,
+    ResponseFunctionToolCall,
+    ResponseFunctionWebSearch,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+from openai.types.responses.response_output_item import LocalShellCall, LocalShellCallAction
 from tests.dialect.adapters.playing_openai_agents import scripted
 from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
+from metier import Session
+from metier.dialect import openai_agents_answers
 from metier.dialect.openai_agents import Skills
 from metier.guard import MemoryLog, Policy
 
+NOBODY: RunContextWrapper[Any] = RunContextWrapper(None)
 FETCH = Call("web_fetch", {"url": "https://example.com"})
 
 
@@ -140,6 +163,40 @@ def test_a_handoff_that_is_allowed_is_as_it_was(folder: Path, log: MemoryLog, in
     assert ("call", "give_up", "", "allow", "", True) in trail(log)
 
 
+def test_a_clone_that_is_refused_a_handoff_goes_on_by_itself(folder: Path) -> None:
+    other: Agent[Any] = Agent(name="other")
+    one = Skills(folder, policy=Policy(deny="transfer_to_other")).equip(Agent(name="one", handoffs=[other]))
+    two = one.clone(name="two")
+
+    async def main() -> list[Any]:
+        for agent in (one, two):
+            await agent.get_all_tools(NOBODY)
+        given: list[Any] = [agent.handoffs[0] for agent in (one, two)]
+        return [await handoff.on_invoke_handoff(NOBODY, "{}") for handoff in given]
+
+    assert anyio.run(main) == [one, two]
+
+
+@pytest.mark.parametrize("arguments", [{"to": "x"}, {"zz": 1}], ids=["raises", "misfit"])
+@pytest.mark.parametrize("how", [{}, {"failure_error_function": lambda ctx, error: f"Sorry: {type(error).__name__}"}])
+def test_a_function_that_fails_is_recorded_as_failed_and_told_as_before(
+    folder: Path, log: MemoryLog, arguments: dict[str, Any], how: dict[str, Any]
+) -> None:
+    def boom(to: str) -> str:
+        """Fail."""
+        raise ValueError(to)
+
+    said = []
+    for equipped in (False, True):
+        script = Script([Call("boom", arguments), "Done."])
+        tool = function_tool(boom, **how)
+        plain: Agent[Any] = Agent(name="assistant", model=scripted(script, "own"), tools=[tool])
+        ran(Skills(folder, audit=log).equip(plain) if equipped else plain)
+        said.append(script.requests[1].results)
+    assert said[0] == said[1]
+    assert [(tool, success) for _, tool, *_, success in trail(log)] == [("boom", False)]
+
+
 def test_a_tool_that_needs_approval_still_does(folder: Path, outside: Outside) -> None:
     script = Script([FETCH, "Done."])
     agent = agent_of(Skills(folder), script, function_tool(outside.web_fetch, needs_approval=True))
@@ -208,11 +265,17 @@ class Shell:
     update_file = delete_file = create_file
 
 
-def asked(**action: Any) -> Any:
+def asked(*commands: str) -> ShellCommandRequest:
     """A request as the SDK makes one."""
-    found = type("Request", (), {})()
-    found.data = type("Data", (), {"action": type("Action", (), action)()})()
-    return found
+    action = ShellActionRequest(commands=list(commands))
+    return ShellCommandRequest(ctx_wrapper=NOBODY, data=ShellCallData(call_id="1", action=action))
+
+
+def asked_before(*command: str, **more: Any) -> LocalShellCommandRequest:
+    """The same for the shell that there was before."""
+    action = LocalShellCallAction(**{"type": "exec", "command": list(command), "env": {}} | more)
+    call = LocalShellCall(id="1", call_id="1", status="completed", type="local_shell_call", action=action)
+    return LocalShellCommandRequest(ctx_wrapper=NOBODY, data=call)
 
 
 def test_commands_for_a_shell_are_decided_about(folder: Path, log: MemoryLog) -> None:
@@ -222,16 +285,60 @@ def test_commands_for_a_shell_are_decided_about(folder: Path, log: MemoryLog) ->
 
     async def main() -> list[str]:
         return [
-            await new.executor(asked(commands=["ls", "rm -rf x"])),
-            await new.executor(asked(commands=["ls"])),
-            await old.executor(asked(command=["rm", "-rf", "x"])),
-            await old.executor(asked(command=["ls"])),
+            await new.executor(asked("rm -rf x")),
+            await new.executor(asked("ls")),
+            await old.executor(asked_before("rm", "-rf", "x")),
+            await old.executor(asked_before("ls")),
         ]
 
     results = anyio.run(main)
     assert [result.startswith("Error [") for result in results] == [True, False, True, False]
     assert shell.done == ["ran", "ran"]
     assert [one.decision for one in log.records] == ["deny", "allow", "deny", "allow"]
+
+
+@pytest.mark.parametrize(
+    ("commands", "is_made"),
+    [
+        (["git log", "git diff"], True),
+        (["git log", "rm -rf x"], False),
+        # Put together these would be one command.
+        (["git log \\", "rm -rf x"], False),
+        (["git log <<E", "rm -rf x", "E"], False),
+        (["git log"] * 20, True),
+        (["git log"] * 21, False),
+        ([], False),
+    ],
+)
+@pytest.mark.parametrize("policy", [Policy(allow="Bash(git:*)"), Policy(deny="Bash(rm:*)")])
+def test_several_commands_are_decided_about_one_by_one(
+    folder: Path, log: MemoryLog, commands: list[str], is_made: bool, policy: Policy
+) -> None:
+    shell = Shell()
+    [tool] = gated(folder, log, policy, ShellTool(executor=shell))
+    anyio.run(tool.executor, asked(*commands))
+    assert bool(shell.done) is is_made
+    assert all(one.success is is_made for one in log.records)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"env": {"GIT_EXTERNAL_DIFF": "rm -rf x"}},
+        {"user": "root"},
+        {"working_directory": ".git/hooks"},
+    ],
+)
+@pytest.mark.parametrize("policy", [Policy(allow="Bash(git diff:*)"), Policy(deny="Bash(rm:*)")])
+def test_how_a_command_is_run_is_decided_about_too(
+    folder: Path, log: MemoryLog, more: dict[str, Any], policy: Policy
+) -> None:
+    shell = Shell()
+    [tool] = gated(folder, log, policy, LocalShellTool(executor=shell))
+    assert anyio.run(tool.executor, asked_before("git", "diff")) == "ran"
+    assert anyio.run(tool.executor, asked_before("git", "diff", **more)).startswith("Error [")
+    assert shell.done == ["ran"]
+    assert json.loads(log.records[-1].arguments) == {"command": "git diff", **more}
 
 
 def test_patches_are_decided_about(folder: Path, log: MemoryLog) -> None:
@@ -245,6 +352,176 @@ def test_patches_are_decided_about(folder: Path, log: MemoryLog) -> None:
 
     anyio.run(main)
     assert editor.done == ["b.txt"]
+    assert json.loads(log.records[-1].arguments) == {"path": "b.txt", "diff": "x"}
+
+
+@pytest.mark.parametrize(("to", "is_made"), [("docs/b.md", True), (".git/hooks/pre-commit", False)])
+def test_where_a_patch_moves_a_file_is_decided_about_too(folder: Path, log: MemoryLog, to: str, is_made: bool) -> None:
+    editor = Shell()
+    policy = Policy(allow="Edit(docs/**) Write(docs/**)")
+    [patch] = gated(folder, log, policy, ApplyPatchTool(editor=editor))
+    operation = ApplyPatchOperation("update_file", "docs/a.md", "x", move_to=to)
+    assert (getattr(anyio.run(patch.editor.update_file, operation), "status", "") != "failed") is is_made
+    assert editor.done == ["docs/a.md"] * is_made
+    decided = {one.tool: (one.decision, one.success) for one in log.records}
+    assert decided == {"Edit": ("allow", is_made), "Write": ("allow" if is_made else "deny", is_made)}
+
+
+class Screen(AsyncComputer):
+    """A computer that notes what is done with it."""
+
+    dimensions = (640, 480)
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+
+    async def screenshot(self) -> str:
+        self.done.append("seen")
+        return "picture"
+
+    async def click(self, x: int, y: int, button: str, *, keys: list[str] | None = None) -> None:
+        self.done.append((x, y, button, keys))
+
+    async def type(self, text: str) -> None:
+        self.done.append(text)
+
+    async def nothing(self, *given: Any) -> None:
+        raise NotImplementedError
+
+    double_click: Any = nothing
+    scroll = wait = move = keypress = drag = double_click
+
+
+def computer_call(name: str, **action: Any) -> ResponseComputerToolCall:
+    """The model uses the computer."""
+    call = {"id": name, "call_id": name, "type": "computer_call", "status": "completed", "pending_safety_checks": []}
+    return ResponseComputerToolCall.model_validate(call | {"action": action})
+
+
+def played(*steps: Sequence[Any]) -> ScriptedModel:
+    """A model that answers with these items, each time for 10 tokens."""
+    usage = Usage(requests=1, input_tokens=7, output_tokens=3, total_tokens=10)
+    return ScriptedModel([ModelStep(output=list(items), usage=usage) for items in steps])
+
+
+def function_call(call: Call) -> ResponseFunctionToolCall:
+    return ResponseFunctionToolCall(call_id="f", name=call.tool, arguments=call.json, type="function_call")
+
+
+def said(text: str) -> ResponseOutputMessage:
+    part = ResponseOutputText(text=text, type="output_text", annotations=[])
+    return ResponseOutputMessage(id="m", content=[part], role="assistant", status="completed", type="message")
+
+
+def test_each_action_at_a_computer_is_decided_about_and_recorded(folder: Path, log: MemoryLog) -> None:
+    screen = Screen()
+    made: list[Any] = []
+
+    def make(*, run_context: Any) -> Screen:
+        made.append(run_context)
+        return screen
+
+    clicked = computer_call("1", type="click", x=1, y=2, button="left", keys=["CTRL"])
+    model = played([clicked], [computer_call("2", type="type", text="secret")], [said("Done.")])
+
+    def approve(action: Any, decision: Any) -> bool:
+        return "secret" not in action.arguments["arguments"]
+
+    skills = Skills(folder, audit=log, policy=Policy(ask="computer_use_preview"), approve=approve)
+    ran(skills.equip(Agent(name="assistant", model=model, tools=[ComputerTool(computer=make)])))
+    assert screen.done == [(1, 2, "left", ["CTRL"]), "seen", "seen"]
+    assert [(json.loads(one.arguments)["action"], one.decision) for one in log.records] == [
+        ("click", "allow"),
+        ("screenshot", "allow"),
+        ("type", "deny"),
+        ("screenshot", "allow"),
+    ]
+    assert len(made) == 1
+
+
+def test_a_computer_that_is_forbidden_is_left_out(folder: Path, log: MemoryLog) -> None:
+    assert gated(folder, log, Policy(deny="computer_use_preview"), ComputerTool(computer=Screen())) == []
+    [shown] = gated(folder, log, Policy(), ComputerTool(computer=Screen()))
+    assert shown.computer.dimensions == (640, 480)
+
+
+def test_what_a_skill_restricts_holds_for_all_tools_that_are_called_in_the_answer_that_loads_it(
+    folder: Path, log: MemoryLog
+) -> None:
+    screen, shell = Screen(), Shell()
+    command = asked_before("ls").data
+    answer = [command, computer_call("c", type="type", text="x"), function_call(load("report"))]
+    tools: list[Any] = [ComputerTool(computer=screen), LocalShellTool(executor=shell)]
+    agent: Agent[Any] = Agent(name="assistant", model=played(answer, [said("Done.")]), tools=tools)
+    done = ran(Skills(folder, audit=log).equip(agent))
+    assert (screen.done, shell.done) == ([], [])
+    # A screen that must not be seen is blank.
+    [picture] = [item.output for item in done.new_items if str(getattr(item, "output", "")).startswith("data:")]
+    assert base64.b64decode(picture.partition(",")[2]).startswith(b"\x89PNG")
+
+
+def test_nothing_is_made_where_the_load_before_it_never_begins(
+    folder: Path, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_agents_answers, "MAX_WAIT", 0.01)
+    shell = Shell()
+    again = function_call(load("report"))
+    # The SDK makes no call twice that has the same id.
+    steps = [again], [function_call(Call("skills_unload", {"all": True})).model_copy(update={"call_id": "u"})]
+    model = played(*steps, [again, asked_before("ls").data], [said("Done.")])
+    agent: Agent[Any] = Agent(name="assistant", model=model, tools=[LocalShellTool(executor=shell)])
+    ran(Skills(folder, audit=log).equip(agent))
+    assert shell.done == []
+    assert [one.code for one in log.records if one.tool == "local_shell"] == ["not-decided"]
+
+
+def test_calls_that_the_provider_makes_leave_a_record(folder: Path, log: MemoryLog) -> None:
+    search = ResponseFunctionWebSearch.model_validate(
+        {"id": "w", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "me"}}
+    )
+    shell = ResponseFunctionShellToolCall.model_validate(
+        {"id": "s", "call_id": "s", "type": "shell_call", "status": "completed", "action": {"commands": ["ls"]}}
+    )
+    tools: list[Any] = [WebSearchTool(), ShellTool(environment={"type": "container_auto"})]
+    model = played([search, shell, said("Found.")])
+    ran(Skills(folder, audit=log).equip(Agent(name="assistant", model=model, tools=tools)))
+    assert trail(log) == [
+        ("call", "web_search", "", "allow", "", True),
+        ("call", "shell", "", "allow", "", True),
+    ]
+    assert "me" in log.records[0].arguments and "ls" in log.records[1].arguments
+
+
+def test_every_answer_is_told_with_its_model_and_its_tokens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(Session, "answered_by", lambda self, model, tokens=0: told.append((model, tokens)))
+    big = played([said("Done.")])
+    big.model = "big-1"  # type: ignore[attr-defined]
+    skills = Skills(folder, models={"big": big})
+    ran(skills.equip(Agent(name="assistant", model=played([function_call(load("think"))]))))
+    assert told == [("ScriptedModel", 10), ("big-1", 10)]
+
+
+class Noting(AgentHooks[Any]):
+    """Hooks of the host."""
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    async def on_start(self, context: Any, agent: Any) -> None:
+        self.noted.append("start")
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        self.noted.append("answer")
+
+
+def test_hooks_of_the_agent_and_of_its_clones_are_called_once(folder: Path) -> None:
+    hooks = Noting()
+    agent: Agent[Any] = Agent(name="assistant", model=played([said("Done.")], [said("Done.")]), hooks=hooks)
+    equipped = Skills(folder).equip(agent)
+    ran(equipped)
+    ran(equipped.clone(name="other"))
+    assert hooks.noted == ["start", "answer"] * 2
 
 
 def test_a_tool_with_free_text_is_decided_about(folder: Path, log: MemoryLog) -> None:
@@ -265,6 +542,9 @@ def test_a_tool_with_free_text_is_decided_about(folder: Path, log: MemoryLog) ->
 def test_a_tool_of_the_provider_is_left_out_where_it_is_forbidden(folder: Path, log: MemoryLog) -> None:
     assert gated(folder, log, Policy(deny="WebSearch"), WebSearchTool()) == []
     assert len(gated(folder, log, Policy(), WebSearchTool())) == 1
+    tickets = HostedMCPTool({"type": "mcp", "server_label": "tickets", "server_url": "https://example.com"})
+    assert gated(folder, log, Policy(deny="mcp__tickets"), tickets) == []
+    assert len(gated(folder, log, Policy(deny="mcp__other"), tickets)) == 1
 
 
 def test_the_providers_search_for_tools_is_never_left_out(folder: Path, log: MemoryLog, outside: Outside) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, TextOutput, ToolDenied
 from pydantic_ai.capabilities import AbstractCapability, NativeTool, PrepareTools
 from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UserError
-from pydantic_ai.messages import ModelRequest, ToolReturnPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, NativeToolCallPart, TextPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.profiles import ModelProfile
@@ -176,6 +176,15 @@ def test_a_tool_of_the_provider_is_left_out_while_a_skill_forbids_it(folder: Pat
     agent = Agent(FunctionModel(answer, profile=profile), capabilities=[NativeTool(WebSearchTool()), Skills(folder)])
     ran(agent, "Search.")
     assert offered == [1, 0, 1]
+
+
+def test_what_the_provider_did_itself_is_recorded(folder: Path, log: MemoryLog) -> None:
+    def answer(messages: Any, info: AgentInfo) -> ModelResponse:
+        search = NativeToolCallPart("web_search", {"query": "skills"}, "1", provider_name="it")
+        return ModelResponse(parts=[search, TextPart("Found.")])
+
+    ran(Agent(FunctionModel(answer), capabilities=[Skills(folder, audit=log)]), "Search.")
+    assert ("call", "web_search", "", "allow", "", True) in trail(log)
 
 
 def test_runs_without_a_conversation_have_sessions_of_their_own(folder: Path, outside: Outside) -> None:

@@ -21,6 +21,7 @@ OPENAI_CALL = {
 }
 USE = {"type": "tool_use", "id": "1", "name": "skills_load", "input": {"skills": ["letters"]}}
 ITEM = {"type": "function_call", "call_id": "1", "name": "skills_load", "arguments": '{"skills": ["letters"]}'}
+MCP_CALL = {"type": "mcp_call", "id": "1", "server_label": "web", "name": "fetch", "arguments": "{}"}
 PART = {"name": "skills_load", "args": {"skills": ["letters"]}}
 
 FORMS: list[tuple[Any, Any]] = [
@@ -50,10 +51,37 @@ def test_a_response_is_read_in_each_of_its_forms(folder: Path, provider: Any, re
         ("openai-responses", {"output": [{"type": "message", "content": []}]}),
         ("anthropic", {"role": "assistant", "content": "Hello."}),
         ("gemini", {"role": "model", "parts": None}),
+        # What was withheld, as Gemini says it.
+        ("gemini", {"candidates": None, "prompt_feedback": {"block_reason": "SAFETY"}}),
+        ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}),
+        ("gemini", {"candidates": [{"content": None, "finish_reason": "SAFETY"}]}),
+        ("openai", {"choices": [{"message": {"content": "Hello."}}], "usage": [1], "model": 7}),
+        (
+            "openai",
+            {"choices": [{"message": {"content": "Hello."}}], "usage": {"input_tokens": "3", "output_tokens": 4}},
+        ),
     ],
 )
 def test_a_response_without_calls_has_no_answer(folder: Path, provider: Any, response: Any) -> None:
     assert Skills(folder, provider=provider).conversation().answer_blocking(response) == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "response", "name"),
+    [
+        ("anthropic", {"content": [USE | {"type": "server_tool_use", "name": "web_fetch"}]}, "web_fetch"),
+        ("anthropic", {"content": [USE | {"type": "mcp_tool_use", "name": "web_fetch"}]}, "web_fetch"),
+        ("openai-responses", [{"type": "web_search_call", "id": "1", "action": {"query": "skills"}}], "web_search"),
+        ("openai-responses", [MCP_CALL], "mcp__web__fetch"),
+        ("gemini", {"parts": [{"executable_code": {"code": "1 + 1", "language": "PYTHON"}}]}, "code_execution"),
+    ],
+)
+def test_what_the_provider_did_itself_is_recorded_and_not_answered(
+    folder: Path, log: MemoryLog, provider: Any, response: Any, name: str
+) -> None:
+    chat = Skills(folder, provider=provider, audit=log).conversation()
+    assert chat.answer_blocking(response) == []
+    assert [(record.tool, record.decision) for record in log.records] == [(name, "allow")]
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic", "gemini"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import queue
 import re
@@ -42,16 +43,19 @@ MOST_USERS = 4_000
 """Users that belong to nobody, of whom each process takes one: what is left of it then is what the attacks left."""
 LANES = 4
 """Attacks that run at once."""
+LEAST_IN_LANE = 6
+"""Attacks for which it is worth to start another caller."""
 IN_TMP = {"fs_write_host_tmp", "fs_read_host_tmp", "m_fs_list_tmp", "s_read_tmp", "s_list_parents"}
 """Attacks on names in the machine's folder for temporary files, of which there is one."""
 SHORT = 1.5
-"""Seconds for attacks that last as long as they may."""
+"""Seconds for attacks that could last as long as they may."""
+SHORTEST = 1.0
+"""Seconds for attacks that do last as long as they may."""
 ALONE_IN_SHELL = "virtual:alone"
 """The virtual shell without anybody to hand programs over to."""
-ENDLESS = {"res_cpu_spin", "res_sleep_forever"}
-LASTING = ENDLESS | {
-    "m_proc_stop_parent", "m_proc_stubborn", "s_bomb_files", "s_crash_eval", "s_hang_loop", "s_hang_sleep",
-    "s_run_background",
+LASTING = {
+    "res_cpu_spin", "res_sleep_forever", "m_proc_stop_parent", "m_proc_stubborn", "s_bomb_files", "s_crash_eval",
+    "s_hang_loop", "s_hang_sleep", "s_run_background",
 }  # fmt: skip
 """Attacks that last until they are ended."""
 
@@ -71,7 +75,7 @@ class NotHere(Exception):
 
 def names(script: Path) -> list[str]:
     """The attacks that a script knows."""
-    done = subprocess.run([sys.executable, str(script), "list", "{}"], capture_output=True, text=True, check=True)
+    done = subprocess.run([_interpreter(), str(script), "list", "{}"], capture_output=True, text=True, check=True)
     return list(json.loads(done.stdout))
 
 
@@ -85,14 +89,14 @@ def attack(column: str, *, which: str = "issue", only: Sequence[str] = (), skip:
         who: dict[str, Any] = {}
         if is_root:
             who = {"user": user, "group": user, "extra_groups": []}
-            for path in (folder, *folder.rglob("*")):
-                os.chown(path, user, user, follow_symlinks=False)
+            for path, folders, files in os.walk(folder):
+                for name in ("", *folders, *files):
+                    os.chown(os.path.join(path, name), user, user, follow_symlinks=False)
         else:
             user = os.geteuid()
         folder.chmod(0o755)
         python = _python(who)
         env = {"PATH": PATH, "HOME": str(folder / "home"), "LANG": "C.UTF-8", "PYTHONPATH": str(folder)}
-        env |= {"PYTHONDONTWRITEBYTECODE": "1"}
         command = [python, "-s", "-m", "tests.run.attacks.driver", "--inside", column, "--set", which]
         done = subprocess.run(
             [*command, "--only", ",".join(only), "--skip", ",".join(skip)],
@@ -135,13 +139,16 @@ def _copy(folder: Path, column: str) -> None:
     for file in HERE.glob("*.py"):
         if not file.name.startswith("test_"):
             shutil.copy(file, package)
-    within = folder / "scripts" / package.relative_to(folder) / "inside"
+    scripts = folder / "scripts"
+    within = scripts / "more" / package.relative_to(folder) / "inside"
     shutil.copytree(HERE / "inside", within, ignore=shutil.ignore_patterns("__pycache__"))
     for part in (package, *package.parents[:2], within, *within.parents[:3]):
         (part / "__init__.py").touch()
-    shutil.copy(HERE / "more.py", folder / "scripts")
+    shutil.copy(HERE / "more.py", scripts / "more")
+    (scripts / "none").mkdir()
     if ATTACKS.exists():
-        shutil.copy(ATTACKS, folder / "scripts")
+        (scripts / "issue").mkdir()
+        shutil.copy(ATTACKS, scripts / "issue")
     (folder / "home").mkdir()
     (folder / "neighbour.txt").write_text("CANARY beside the library's code\n")
     shell = importlib.util.find_spec("bashkit") if column.startswith("virtual") else None
@@ -216,7 +223,8 @@ class Lane:
     def attack(self, name: str) -> Result:
         """Make one attempt on a fresh stage."""
         self._ears.heard.clear()
-        stage = Stage(self._ears, self._root / "scripts", self.token, self._root / "metier")
+        scripts = {"m_": "more", "s_": "none"}.get(name[:2], "issue")
+        stage = Stage(self._ears, self._root / "scripts" / scripts, self.token, self._root / "metier")
         try:
             if name in IN_TMP:
                 with host_tmp(self.token):
@@ -235,11 +243,11 @@ class Lane:
             self._start()
         caller = self._caller
         assert caller is not None
-        limits = (
-            {**LIMITS, "seconds": SHORT}
-            if name in ENDLESS or name.startswith(("m_fs", "m_net", "m_proc", "s_"))
-            else LIMITS
-        )
+        limits = dict(LIMITS)
+        if name in LASTING:
+            limits["seconds"] = SHORTEST
+        elif name.startswith(("m_fs", "m_net", "m_proc", "s_")):
+            limits["seconds"] = SHORT
         asked = {
             "argv": self._words(stage, name, caller.pid),
             "folder": str(stage.ws),
@@ -350,7 +358,7 @@ def _knocking(stage: Stage) -> Iterator[list[str]]:
     ended = threading.Event()
 
     def knock() -> None:
-        while not ended.wait(0.05):
+        while not ended.wait(0.1):
             for family, address in (
                 (socket.AF_INET, ("127.0.0.1", stage.bindport)),
                 (socket.AF_UNIX, "\0" + stage.listening),
@@ -373,10 +381,10 @@ def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) ->
     """All attacks under one runner, by this user."""
     root = Path.cwd()
     wanted: list[str] = []
-    if which in ("issue", "all") and (root / "scripts" / "attack.py").exists():
-        wanted += names(root / "scripts" / "attack.py")
+    if which in ("issue", "all") and (root / "scripts" / "issue").exists():
+        wanted += names(root / "scripts" / "issue" / "attack.py")
     if which in ("more", "all"):
-        wanted += names(root / "scripts" / "more.py")
+        wanted += names(root / "scripts" / "more" / "more.py")
     if which == "shell" and column.startswith("virtual"):
         # Only there: on this machine some of them would do what they say.
         wanted += COMMANDS
@@ -384,7 +392,7 @@ def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) ->
     lanes: list[Lane] = []
     results: dict[str, Result] = {}
     try:
-        for number in range(min(LANES, len(wanted))):
+        for number in range(min(LANES, math.ceil(len(wanted) / LEAST_IN_LANE))):
             lanes.append(Lane(column, root, number))
         waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
         # Those that last as long as they may come first, so that nobody waits for one of them at the end.

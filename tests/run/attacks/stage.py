@@ -189,7 +189,8 @@ class Stage:
         for name in STARTUP:
             (self.ws / name).write_text("as it was\n")
         (self.skill / "SKILL.md").write_text("---\nname: demo\ndescription: A demo.\n---\nDo it.\n")
-        shutil.copytree(scripts, self.skill / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        # With what the interpreter made of them, which it would have to make again for each attack.
+        shutil.copytree(scripts, self.skill / "scripts")
         (self.skill / "scripts" / "helper.py").write_text("VALUE = 1\n")
         (self.library / "__init__.py").write_text("VALUE = 1\n")
         self.code = code
@@ -262,9 +263,11 @@ class Stage:
         _remove_shared_memory(self._shm)
         _remove_kernel_objects(self.shmkey + 1)
         # Not `rmtree`, which gives up on folders that are deeper than Python can call.
-        folders = [str(path) for path in Path(self._start).parent.glob(Path(self._start).name + "-*")]
-        subprocess.run(["chmod", "-R", "u+rwX", *folders], capture_output=True, check=False)
-        subprocess.run(["rm", "-rf", *folders], check=False)
+        parent, name = os.path.split(self._start)
+        folders = [os.path.join(parent, entry) for entry in os.listdir(parent) if entry.startswith(f"{name}-")]
+        if subprocess.run(["rm", "-rf", *folders], capture_output=True, check=False).returncode != 0:
+            subprocess.run(["chmod", "-R", "u+rwX", *folders], capture_output=True, check=False)
+            subprocess.run(["rm", "-rf", *folders], check=False)
         for file in _filled():
             if file.is_dir():
                 shutil.rmtree(file, ignore_errors=True)
@@ -288,29 +291,35 @@ class Stage:
 
 def processes_with(text: str) -> list[int]:
     """The living processes in whose arguments something stands."""
-    found = []
     wanted = text.encode()
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            # A process whose first thread has ended looks dead, and its other threads do not.
-            for task in (f"/proc/{entry}", *(f"/proc/{entry}/task/{name}" for name in _other_threads(entry))):
-                with open(f"{task}/cmdline", "rb") as file:
-                    is_it = wanted in file.read()
-                if is_it and Path(f"{task}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
-                    found.append(int(entry))
-                    break
-        except (OSError, IndexError):
-            continue
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            said = _read(f"/proc/{entry}/cmdline")
+            tasks = [f"/proc/{entry}"] if wanted in said else []
+            if not said and _state(f"/proc/{entry}") == b"Z":
+                # A process whose first thread has ended looks dead, and its other threads do not.
+                threads = [f"/proc/{entry}/task/{name}" for name in os.listdir(f"/proc/{entry}/task")]
+                tasks = [thread for thread in threads if wanted in _read(f"{thread}/cmdline")]
+            if any(_state(task) not in (b"Z", b"X") for task in tasks):
+                found.append(int(entry))
     return found
 
 
-def _other_threads(pid: str) -> list[str]:
-    with open(f"/proc/{pid}/stat") as file:
-        if file.read().rpartition(")")[2].split()[0] != "Z":
-            return []
-    return os.listdir(f"/proc/{pid}/task")
+def _state(task: str) -> bytes:
+    return _read(f"{task}/stat").rpartition(b")")[2].split()[0]
+
+
+def _read(path: str) -> bytes:
+    """What a file of the kernel's says; all of them are read for each look, so that it must cost little."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, 65_536)
+        while data and (more := os.read(descriptor, 65_536)):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -381,7 +390,14 @@ def _remove_kernel_objects(key: int) -> None:
 
 
 def _filled() -> list[Path]:
-    return [file for folder in FILLING for file in Path(folder).glob("sbx_fill*")]
+    return [Path(folder, name) for folder in FILLING for name in _listed(folder) if name.startswith("sbx_fill")]
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _disk_used(folder: str) -> int:

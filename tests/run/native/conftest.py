@@ -101,10 +101,10 @@ def alive() -> Callable[[str], list[str]]:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 with contextlib.suppress(OSError):
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                    if mark.encode() in words and state not in "ZX":
-                        found.append(entry.name)
+                    if mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                        state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                        if state not in "ZX":
+                            found.append(entry.name)
         return found
 
     return look

@@ -35,11 +35,21 @@ while True:
 """
 
 
+def _run_out_of_time(run: Callable[[float], Outcome], wanted: str) -> Outcome:
+    """Let the time of a job be up as soon as it has said what it is to say, for which a busy machine needs longer."""
+    for seconds in (0.2, 1.0, 5.0, 30.0):
+        outcome = run(seconds)
+        if outcome.stdout == wanted:
+            break
+    return outcome
+
+
 @pytest.mark.covers("O-70", "G-36")
 def test_nobody_outlives_the_time_however_well_it_hides(python: Run, mark: str, alive: Alive) -> None:
-    outcome = python(STUBBORN, mark, seconds=1.0)
+    said = "the orphan is there\n"
+    outcome = _run_out_of_time(lambda seconds: python(STUBBORN, mark, seconds=seconds), said)
     assert (outcome.exit_code, outcome.timed_out, outcome.killed_by) == (TIMED_OUT, True, "timeout")
-    assert outcome.stdout == "the orphan is there\n"
+    assert outcome.stdout == said
     assert alive(mark) == []
 
 
@@ -57,8 +67,10 @@ def test_a_time_that_is_no_time_is_the_longest(run: Run, seconds: float) -> None
 def test_a_job_may_end_well_when_it_is_asked_to(sh: Run, tier: str) -> None:
     if tier == "bubblewrap":
         pytest.skip("bubblewrap ends its job when it is asked to end itself")
-    outcome = sh("trap 'echo cleaned up; exit 3' TERM; echo begun; while :; do sleep 0.01; done", seconds=0.3)
-    assert (outcome.exit_code, outcome.stdout) == (TIMED_OUT, "begun\ncleaned up\n")
+    script = "trap 'echo cleaned up; exit 3' TERM; echo begun; while :; do sleep 0.01; done"
+    said = "begun\ncleaned up\n"
+    outcome = _run_out_of_time(lambda seconds: sh(script, seconds=seconds), said)
+    assert (outcome.exit_code, outcome.stdout) == (TIMED_OUT, said)
 
 
 @pytest.mark.covers("O-70")
@@ -119,7 +131,7 @@ def _leave_nothing(
 
 
 MOST_KEPT = 2
-RUNS = int(os.environ.get("METIER_TEST_RUNS", "40"))
+RUNS = int(os.environ.get("METIER_TEST_RUNS", "24"))
 """How many times several jobs are run; a thousand takes a minute."""
 
 

@@ -283,11 +283,13 @@ def test_a_job_that_takes_too_long_is_ended_and_changes_nothing(runner: VirtualR
 
 def test_the_time_of_a_job_holds_however_many_files_it_makes(runner: VirtualRunner, work: Path) -> None:
     runner.run_blocking(bash("true"))
-    began = time.monotonic()
+    began, used = time.monotonic(), time.process_time()
     outcome = runner.run_blocking(
-        bash("i=0; while :; do echo x > f$i; i=$((i+1)); done", work, limits=Limits(seconds=0.5))
+        bash("i=0; while :; do echo x > f$i; i=$((i+1)); done", work, limits=Limits(seconds=0.3))
     )
-    assert time.monotonic() - began < 2.5
+    # What it costs to copy them out, however busy the machine; and a bound that no healthy machine reaches.
+    assert time.process_time() - used < 2.0
+    assert time.monotonic() - began < 20
     assert (outcome.exit_code, outcome.killed_by) == (124, "timeout")
     assert runner.run_blocking(bash("echo alive")).stdout == "alive\n"
 
@@ -407,7 +409,7 @@ def test_many_jobs_leave_nothing_behind(work: Path) -> None:
     with VirtualRunner() as runner:
         runner.run_blocking(bash("echo hi", work))
         before = state()
-        for _ in range(200):
+        for _ in range(60):
             assert runner.run_blocking(bash("echo hi", work)).stdout == "hi\n"
         assert state() == before
     assert list(work.iterdir()) == []
@@ -433,7 +435,7 @@ def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(caging, "tier", lambda: None)
     with VirtualRunner() as many:
         open_files = []
-        for number in range(200):
+        for number in range(100):
             assert run(number) == "hi\n"
             worker = many._idle[-1].connection.worker
             assert isinstance(worker, PlainWorker)

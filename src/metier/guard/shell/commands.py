@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier.guard.matching import Match, forbids, listed, permits, shown
@@ -16,7 +19,7 @@ from metier.guard.shell.starting import Unclear
 from metier.guard.shell.wrappers import what_starts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from metier.guard.patterns import WordPattern
     from metier.guard.rules import Rule
@@ -26,11 +29,12 @@ _COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 _FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "work_dir", "workdir", "working_dir", "working_directory")
 _WORDS_ARGUMENTS = ("cmd", "command")
 """Arguments in which a list is the words of one program; elsewhere it would be several commands."""
+_VARIABLES_ARGUMENTS = ("env", "env_vars", "environment", "envs", "variables", "vars")
 _CHANGING_ARGUMENTS = (
-    "args", "arguments", "argv", "env", "env_vars", "environment", "envs", "executable", "input", "interpreter",
-    "shell", "stdin", "user", "variables", "vars",
+    "args", "arguments", "argv", "executable", "input", "interpreter", "shell", "stdin", "user", *_VARIABLES_ARGUMENTS,
 )  # fmt: skip
 """Arguments beside the command that change what it does."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
 
 
@@ -75,6 +79,8 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
             parts.add_script(read_shell(given))
         else:
             parts.add(Command(text=" ".join(given), words=tuple(map(Word, given))))
+        if more := _assignments(arguments):
+            parts.add_script(read_shell(more))
     except (Unreadable, _Refused) as error:
         problem = f"The command cannot be read with certainty ({_said(error)})"
     except Unclear as error:
@@ -87,6 +93,22 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
                 if text := _touches(patterns, candidates):
                     return _forbidden(rule, text)
     return _forbidden_file(paths, parts, folder)
+
+
+def _assignments(arguments: Mapping[str, Any]) -> str:
+    """The variables that a call sets beside its command, as the command itself would set them."""
+    lines: list[str] = []
+    for name in _CHANGING_ARGUMENTS:
+        given = arguments.get(name)
+        if not given:
+            continue
+        if name not in _VARIABLES_ARGUMENTS or not isinstance(given, Mapping):
+            raise _Refused(f"the argument {name!r} changes what it does")
+        for variable, value in given.items():
+            if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable) or not isinstance(value, str):
+                raise _Refused(f"a variable in {name!r} is none of a shell")
+            lines.append(f"{variable}={shlex.quote(value)}")
+    return "\n".join(lines)
 
 
 def _said(error: Exception | str) -> str:

@@ -8,7 +8,6 @@ is there, and an answer counts for the question whose id that decision has, and 
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import hmac
 import json
@@ -23,7 +22,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.guard.approval import Answers, asking
+from metier.guard.approval import Answers
 from metier.serve.mcp.lines import is_modern
 
 if TYPE_CHECKING:
@@ -149,11 +148,6 @@ class Questions:
 
     def _mark(self, body: bytes) -> str:
         return hmac.new(self._seal, body, hashlib.sha256).hexdigest()
-
-
-def answered_by(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
-    """Whoever is asked meanwhile; nobody where there are no answers to be had."""
-    return contextlib.nullcontext() if answers is None else asking(answers)
 
 
 def _can_ask(ctx: Context) -> bool:

@@ -42,6 +42,10 @@ class News:
     uris: frozenset[str] = frozenset()
     """Files that have changed."""
 
+    def and_then(self, later: News) -> News:
+        """What both of them say."""
+        return News(tools=self.tools or later.tools, uris=self.uris | later.uris)
+
 
 class Changes:
     """Watches a library for as long as there is anybody to tell."""
@@ -139,27 +143,39 @@ class Changes:
 
 
 async def _told(line: Line, news: News) -> None:
-    for event in (ToolsListChanged(),) if news.tools else ():
-        await line.bus.publish(event)
+    if news.tools:
+        await line.bus.publish(ToolsListChanged())
     for listed in (PromptsListChanged(), ResourcesListChanged()):
         await line.bus.publish(listed)
     for uri in sorted(news.uris):
         await line.bus.publish(ResourceUpdated(uri=uri))
     async with anyio.create_task_group() as tasks:
         for key, peer in list(line.peers.items()):
-            tasks.start_soon(_told_to_peer, line, key, peer, news)
+            peer.news = news if peer.news is None else peer.news.and_then(news)
+            tasks.start_soon(_told_to_peer, line, key, peer)
 
 
-async def _told_to_peer(line: Line, key: str, peer: Peer, news: News) -> None:
-    with anyio.move_on_after(_SECONDS):
-        try:
-            if news.tools:
-                await peer.session.send_tool_list_changed()
-            await peer.session.send_prompt_list_changed()
-            await peer.session.send_resource_list_changed()
-            for uri in sorted(news.uris & peer.subscriptions):
-                await peer.session.send_resource_updated(uri)
-            return
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            log.debug("a client is gone: %s", type(error).__name__)
-    line.peers.pop(key, None)
+async def _told_to_peer(line: Line, key: str, peer: Peer) -> None:
+    """Tell a client all that there is; what comes while it is told something is told as one afterwards."""
+    if peer.is_being_told:
+        return
+    peer.is_being_told = True
+    try:
+        while (news := peer.news) is not None:
+            peer.news = None
+            with anyio.fail_after(_SECONDS):
+                await _sent(peer, news)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError) as error:
+        log.debug("a client is gone: %s", type(error).__name__)
+        line.peers.pop(key, None)
+    finally:
+        peer.is_being_told = False
+
+
+async def _sent(peer: Peer, news: News) -> None:
+    if news.tools:
+        await peer.session.send_tool_list_changed()
+    await peer.session.send_prompt_list_changed()
+    await peer.session.send_resource_list_changed()
+    for uri in sorted(news.uris & peer.subscriptions):
+        await peer.session.send_resource_updated(uri)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
+import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,6 +16,7 @@ import anyio.to_thread
 
 from metier.dialect import Kit
 from metier.errors import InvalidArgument, MetierError, SessionNotFound
+from metier.tools.handover import Handover
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -84,7 +87,9 @@ class Conversations:
     @contextlib.asynccontextmanager
     async def beginning(self) -> AsyncIterator[Beginning]:
         """A new conversation, which ends with the block unless it is said to go on."""
-        key, kit = await anyio.to_thread.run_sync(self.begin)
+        # Whoever gives up while it is made leaves nothing behind.
+        making: Handover[tuple[str, Kit]] = Handover(lambda made: self._named.end(made[0]), self.guard.in_thread)
+        key, kit = await making.fetch(self.begin)
         begun = Beginning(key=key, kit=kit)
         try:
             yield begun
@@ -159,61 +164,87 @@ class Conversations:
             return True  # what cannot be read might be what is blocked
 
 
+@dataclass(slots=True, kw_only=True)
+class _Place:
+    """Where the session of a key is found."""
+
+    id: str
+    has_begun: bool = False
+    """Whether the session was there once: one that is not found any more has ended, and is not begun anew."""
+
+
 class _Kits:
     """Kits by key, each with a session that is kept, or put away and resumed when it is used again."""
 
     def __init__(self, sessions: Sessions[Session], make: Callable[[Session], Kit], most: int) -> None:
         self._sessions, self._make, self._most = sessions, make, most
-        self._ids: OrderedDict[str, str] = OrderedDict()
-        """The session of each key."""
+        self._places: OrderedDict[str, _Place] = OrderedDict()
         self._over: OrderedDict[str, None] = OrderedDict()
         """Keys of what has ended: a request that is under way must not begin it anew."""
         self._kits: dict[str, Kit] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        """Never held while a session is made, resumed or closed: that may take as long as a person needs to answer."""
 
     def begin(self, key: str) -> Kit:
+        """The kit of a key that nobody knows yet."""
+        session = self._sessions.begin()
         with self._lock:
-            session = self._sessions.begin()
-            while len(self._ids) >= _MAX_KEYS:
-                self.end(next(iter(self._ids)))
-            self._ids[key] = session.id
-            return self._made(key, session)
+            self._places[key] = _Place(id=session.id, has_begun=True)
+            kit = self._kit_of(key, session)
+        self._forget_oldest()
+        return kit
 
     def get(self, key: str, *, begins: bool = False) -> Kit | None:
         """The kit of a key, which is in use again; None for one that has ended, or was never there."""
         with self._lock:
-            id_ = self._ids.get(key)
-            if id_ is None:
-                return self.begin(key) if begins and key not in self._over else None
-            self._ids.move_to_end(key)
-            try:
-                session = self._sessions.get(id_)
-            except SessionNotFound:
-                self.end(key)
-                return None
-            kit = self._kits.get(key)
-            return kit if kit is not None and kit.session is session else self._made(key, session)
+            if key not in self._places:
+                if not begins or key in self._over:
+                    return None
+                self._places[key] = _Place(id=uuid.uuid4().hex)
+            self._places.move_to_end(key)
+            place = self._places[key]
+        self._forget_oldest()
+        try:
+            session = self._sessions.get(place.id) if place.has_begun else self._sessions.open(place.id)
+        except SessionNotFound:
+            self.end(key)
+            return None
+        with self._lock:
+            place.has_begun = True
+            if self._places.get(key) is place:
+                return self._kit_of(key, session)
+        # It was ended while its session was made.
+        self._sessions.end(place.id)
+        return None
 
     def is_over(self, key: str) -> bool:
         return key in self._over
 
     def end(self, key: str) -> None:
         with self._lock:
-            id_ = self._ids.pop(key, None)
-            if id_ is None:
+            place = self._places.pop(key, None)
+            if place is None:
                 return
             self._over[key] = None
             while len(self._over) > _MAX_KEYS:
                 self._over.popitem(last=False)
             self._kits.pop(key, None)
-            self._sessions.end(id_)
+        self._sessions.end(place.id)
 
     def close(self) -> None:
-        for key in list(self._ids):
+        for key in list(self._places):
             self.end(key)
 
-    def _made(self, key: str, session: Session) -> Kit:
-        kit = self._kits[key] = self._make(session)
-        if len(self._kits) > 2 * self._most:
-            self._kits = {one: kept for one, kept in self._kits.items() if not kept.session.is_closed}
+    def _forget_oldest(self) -> None:
+        with self._lock:
+            oldest = list(islice(self._places, max(0, len(self._places) - _MAX_KEYS)))
+        for key in oldest:
+            self.end(key)
+
+    def _kit_of(self, key: str, session: Session) -> Kit:
+        kit = self._kits.get(key)
+        if kit is None or kit.session is not session:
+            kit = self._kits[key] = self._make(session)
+            if len(self._kits) > 2 * self._most:
+                self._kits = {one: kept for one, kept in self._kits.items() if not kept.session.is_closed}
         return kit

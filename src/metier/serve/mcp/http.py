@@ -56,7 +56,6 @@ def app_of(
         transport_security=_security(token, allowed_hosts or ()),
     )
     app.add_middleware(_Ending, on_end=on_end, is_over=is_over)
-    app.add_middleware(_Stopping)
     if token is not None:
         app.add_middleware(_Bearer, token=token)
     return app
@@ -201,6 +200,8 @@ async def serve(
         # Whoever has the token may call it by any name that leads here.
         allowed_hosts = [ANY_HOST]
     app = server.http_app(token=token, allowed_hosts=allowed_hosts)
+    # Here alone: who mounts the app elsewhere cancels for reasons of their own, and must see it cancelled.
+    app.add_middleware(_Stopping)
     with _listening(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listener.getsockname()[1]}{PATH}"

@@ -6,7 +6,6 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
     from metier.dialect import Kit
+    from metier.serve.mcp.changes import News
     from metier.serve.mcp.conversations import Conversations
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -37,6 +37,9 @@ class Peer:
 
     session: ServerSession
     subscriptions: set[str] = field(default_factory=set)
+    news: News | None = None
+    """What it is still to be told."""
+    is_being_told: bool = False
 
     @property
     def characters(self) -> int:
@@ -52,7 +55,7 @@ class Line:
     bus: InMemorySubscriptionBus
     listen: ListenHandler
     peers: dict[str, Peer] = field(default_factory=dict)
-    """By conversation."""
+    """By conversation. Whoever ends its session is taken out in a worker thread, whatever is done here meanwhile."""
     key: str = ""
     """The conversation of a connection; empty on HTTP, where there are many, or none."""
     turns: Turns = field(default_factory=Turns)
@@ -63,11 +66,12 @@ class Line:
     def peer(self, ctx: Context) -> Peer:
         """The client of a request that came after a handshake; the one known longest is forgotten for a new one."""
         key = conversation_of(ctx) or ""
-        if key not in self.peers:
-            while len(self.peers) >= MAX_PEERS:
-                del self.peers[next(iter(self.peers))]
-            self.peers[key] = Peer(session=ctx.session)
-        return self.peers[key]
+        peer = self.peers.get(key)
+        if peer is None:
+            for oldest in list(self.peers)[: max(0, len(self.peers) - MAX_PEERS + 1)]:
+                self.peers.pop(oldest, None)
+            peer = self.peers[key] = Peer(session=ctx.session)
+        return peer
 
     def require_few(self, uris: Sequence[str], *, beside: int = 0) -> None:
         """Raise where URIs are none of files of skills, or are too many beside those that are listened for already."""
@@ -75,7 +79,7 @@ class Line:
             raise InvalidArgument("There are too many subscriptions.", hint=f"At most {MAX_SUBSCRIPTIONS:,} are kept.")
         for uri in uris:
             address_of(uri)
-        kept = self.listened + sum(peer.characters for peer in self.peers.values())
+        kept = self.listened + sum(peer.characters for peer in list(self.peers.values()))
         if kept + sum(map(len, uris)) > MAX_LISTENED:
             raise InvalidArgument("Clients listen for too much already.", hint="Listen for less, or try again later.")
 
@@ -125,4 +129,4 @@ async def kit_of(ctx: Context) -> Kit | None:
         return None
     conversations: Conversations = ctx.lifespan_context.conversations
     # In a thread: one that was put away is read again.
-    return await anyio.to_thread.run_sync(conversations.of, key)
+    return await conversations.guard.in_thread(conversations.of, key)

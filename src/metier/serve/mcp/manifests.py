@@ -12,6 +12,7 @@ from metier._log import logger
 from metier.errors import MetierError, PackageTooLarge, SkillInvalid
 from metier.serve.mcp.typed import typed_mapping
 from metier.serve.mcp.uris import uri_of
+from metier.skill.frontmatter import split
 from metier.skill.names import is_valid_name
 from metier.skill.strict import check_strictly
 
@@ -25,7 +26,6 @@ MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
 _MAX_KEPT = 10_000
 _FATAL = re.compile(r"spec-(?!unexpected-field)|portable-tools-list").match
-_CLOSER = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +105,12 @@ def _frontmatter(entry: Entry) -> dict[str, Any]:
     wrong = [note for note in check_strictly(data, folder="", portable=True) if _FATAL(note.code)]
     if wrong:
         raise SkillInvalid(wrong[0].message, hint=wrong[0].hint)
-    text = data.decode()
-    closer = _CLOSER.search(text, 4)
-    if not text.startswith("---") or closer is None:
+    text = data.decode().replace("\r\n", "\n")
+    block, _, body, *_ = split(text)
+    head = text.removesuffix(body).rstrip()
+    # Other programs find no other: not behind a byte order mark, and none that ends in three dots.
+    if block is None or not head.startswith("---") or not head.endswith("---"):
         raise SkillInvalid("Its frontmatter does not stand between two lines of ---.", hint="Write it so.")
-    block = text[text.index("\n") + 1 : closer.start()]
     found = typed_mapping(block)
     if found.get("name") != entry.name or not is_valid_name(entry.name):
         raise SkillInvalid(

@@ -10,7 +10,7 @@ import anyio.to_thread
 from mcp_types import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.serve.mcp.asking import answered_by
+from metier.guard.approval import asking_if
 from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.tools import naming
@@ -79,14 +79,19 @@ class Prompts:
             entry = _entry(session, name)
             # The client keeps the history and says nothing when it drops some of it, so content is always sent whole.
             session.history_was_cut()
-            made = session.invoke(f"/{name} {_line(entry, arguments)}", words=self._conversations.dialect.words)
+            made = session.invoke(
+                # Nobody can unload at a prompt, so what was loaded longest ago makes room.
+                f"/{name} {_line(entry, arguments)}",
+                words=self._conversations.dialect.words,
+                make_room=True,
+            )
             assert made is not None
             text = f"{made.text}\n\n{naming(key)}" if key and session.active else made.text
             message = PromptMessage(role="user", content=TextContent(text=text))
             return GetPromptResult(description=entry.description, messages=[message])
 
-        with answered_by(answers):
-            return await anyio.to_thread.run_sync(invoke)
+        with asking_if(answers):
+            return await self._conversations.guard.in_thread(invoke)
 
 
 def _entry(session: Session, name: str) -> Entry:

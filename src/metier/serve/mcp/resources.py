@@ -25,7 +25,7 @@ from mcp_types import (
 
 from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
-from metier.serve.mcp.asking import answered_by
+from metier.guard.approval import asking_if
 from metier.serve.mcp.contents import Contents
 from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
@@ -110,7 +110,7 @@ class Resources:
             with session.passing(Action(point="read", skill=subject, path=FILE, by="host")):
                 return {"skill": self._manifests.of(entry).as_dict(), **_FRESHNESS}
 
-        return await anyio.to_thread.run_sync(found)
+        return await self._conversations.guard.in_thread(found)
 
     def _skills(self, after: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for entry in self._shown(after):
@@ -163,8 +163,9 @@ class Resources:
         kit = await kit_of(ctx)
 
         async def attempt(answers: Answers | None) -> ReadResourceResult:
-            with answered_by(answers):
-                return ReadResourceResult(contents=[await anyio.to_thread.run_sync(self._read, kit, params.uri)])
+            with asking_if(answers):
+                read = await self._conversations.guard.in_thread(self._read, kit, params.uri)
+            return ReadResourceResult(contents=[read])
 
         return await self._questions.settle(ctx, params, [conversation_of(ctx), params.uri], attempt)
 

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 log = logger("metier.serve")
 
 NAME = "metier"
-_GREETINGS = frozenset(["initialize", "server/discover", "ping"])
+_INTRODUCTIONS = frozenset(["initialize", "server/discover"])
+"""What is answered with the instructions of this moment."""
+_GREETINGS = _INTRODUCTIONS | {"ping"}
 """What is answered before the library is watched, so that a client does not wait for that."""
 
 
@@ -174,7 +176,6 @@ class SkillServer:
             on_unsubscribe_resource=resources.unsubscribe,
             on_subscriptions_listen=_listen,
         )
-        server.about = self.instructions
         server.extensions[EXTENSION] = {"directoryRead": True}
         server.add_request_handler("skills/list", PaginatedRequestParams, resources.list_skills)
         server.add_request_handler("skills/get", ByUri, resources.get_skill)
@@ -205,7 +206,12 @@ class SkillServer:
         if ctx.method not in _GREETINGS and not self._changes.are_watched:
             await anyio.to_thread.run_sync(self._changes.begin)
         try:
-            return await call_next(ctx)
+            result = await call_next(ctx)
+            if ctx.method in _INTRODUCTIONS and isinstance(result, dict):
+                # In a thread: the first time, all skills are looked through.
+                about = await anyio.to_thread.run_sync(self.instructions)
+                return {**result, "instructions": about} if about else result
+            return result
         except (MCPError, ValidationError):
             raise
         except MetierError as error:
@@ -220,17 +226,7 @@ class SkillServer:
 
 
 class _Server(Server[Line]):
-    """A server whose instructions are those of now, and which tells clients of every generation about changes."""
-
-    about: Callable[[], str] | None = None
-
-    @property
-    def instructions(self) -> str | None:
-        return (self.about() or None) if self.about is not None else None
-
-    @instructions.setter
-    def instructions(self, given: str | None) -> None:
-        pass  # they are never given
+    """A server that tells clients of every generation about changes."""
 
     def create_initialization_options(
         self,

@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 
 from metier.dialect import as_text
 from metier.errors import InvalidArgument, MetierError
-from metier.serve.mcp.asking import answered_by
+from metier.guard.approval import asking_if
 from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
 from metier.serve.mcp.turns import Busy
@@ -37,10 +37,15 @@ CONVERSATION = {
 READ_ONLY = frozenset(["skills_read", "skills_search", "list_skills", "read_skill_resource", "Read", "Glob", "Grep"])
 _SKILL_ARGUMENTS = ("skill", "skill_name", "skill_id")
 _MAX_KEY = 200
-_LATER = "Try again when others have ended."
-_NO_CONVERSATION = InvalidArgument(
+_NO_CONVERSATION = ToolResult.failure(
+    InvalidArgument.code,
     "This tool works inside of a conversation, and none was named.",
     hint="Load a skill; the result names the conversation to pass on.",
+)
+_BUSY = ToolResult.failure(
+    "busy",
+    "Too many scripts are running, so this one was not started.",
+    hint="Try again when others have ended.",
 )
 
 
@@ -67,7 +72,8 @@ class Tools:
             try:
                 kit = await kit_of(ctx) if key is None else await self._named(key)
             except MetierError as error:
-                return _result(failure_of(params.name, error))
+                problem = failure_of(params.name, error)
+                return _result(await _refused(self._conversations.window, params.name, arguments, problem))
             if kit is None:
                 return await self._alone(ctx, params.name, arguments, answers)
             turn = key if isinstance(key, str) else conversation_of(ctx) or ""
@@ -80,7 +86,7 @@ class Tools:
             raise InvalidArgument(
                 "conversation is no name of a conversation.", hint="Write it as the result that loaded a skill has it."
             )
-        return await anyio.to_thread.run_sync(self._conversations.get, key)
+        return await self._conversations.guard.in_thread(self._conversations.get, key)
 
     async def _alone(
         self, ctx: Context, name: str, arguments: Mapping[str, Any], answers: Answers | None
@@ -90,7 +96,7 @@ class Tools:
             tool = begun.kit.executor.registry.get(name)
             if tool is not None and not tool.is_control:
                 # What active skills forbid must not be had by not saying which conversation they are active in.
-                return _result(failure_of(name, _NO_CONVERSATION))
+                return _result(await _refused(begun.kit, name, arguments, _NO_CONVERSATION))
             needed = _needed_skill(self._conversations.dialect.words.load, name, arguments)
             failure = None if needed is None else await _loaded(begun.kit, needed, answers)
             if failure is not None:
@@ -122,7 +128,12 @@ async def _executed(
         async with line.turns.of(turn):
             return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
     except Busy:
-        return ToolResult.failure("busy", "Too many scripts are running, so this one was not started.", hint=_LATER)
+        return await _refused(kit, name, arguments, _BUSY)
+
+
+async def _refused(kit: Kit, name: str, arguments: Mapping[str, Any], problem: ToolResult) -> ToolResult:
+    """What is said of a call that cannot be made; it is recorded like any other."""
+    return await kit.attempted(name, dict(arguments), problem) or problem
 
 
 def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | None:
@@ -134,9 +145,9 @@ def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | N
 
 async def _loaded(kit: Kit, skill: str, answers: Answers | None) -> ToolResult | None:
     """Load a skill as a model does; a failure, or None."""
-    with answered_by(answers):
+    with asking_if(answers):
         try:
-            await anyio.to_thread.run_sync(lambda: kit.session.load([skill], by="model"))
+            await kit.session.guard.in_thread(kit.session.load, [skill], by="model")
         except MetierError as error:
             return failure_of(skill, error)
     return None
