@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
-from metier.dialect.skills import _as_id
 from metier.errors import InvalidArgument, MetierError, SessionNotFound
 from metier.skill import shown
 
@@ -195,23 +194,15 @@ class Threads:
         saved = Saved.read(value)
         with thread.resuming:
             if saved is None:
-                return thread, self._skills._session(name)
-            here = self._here(name)
+                return thread, self._skills.session(name)
+            here = self._skills.known(name)
             if here is not None and thread.fits(saved.stamp, step):
                 return thread, here
             return thread, self._resumed(thread, here, saved)
 
-    def _here(self, name: str) -> Session | None:
-        try:
-            return self._skills._sessions.get(_as_id(name))
-        except SessionNotFound:
-            return None
-
     def _resumed(self, thread: Thread, here: Session | None, saved: Saved) -> Session:
         added = [] if here is None else thread.added(here)
-        self._skills.end(thread.name)
-        # Its id is not believed: threads are copied, and the copy is another conversation.
-        session = self._skills._sessions.resume(saved.session, id=_as_id(thread.name), skills=())
+        session = self._skills.resume(thread.name, saved.session)
         for name, handle, by, arguments in added:
             try:
                 session.load([handle], "add", by=by, args=arguments)

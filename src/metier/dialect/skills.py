@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from metier.dialect.ending import ended_with_its_threads
 from metier.dialect.order import Order
-from metier.errors import InvalidArgument
+from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
 from metier.guard.approval import asking_if
 from metier.session import Lineage
@@ -102,7 +102,7 @@ class Skills:
         """
         if is_turn:
             self.library.refresh()
-        return self.kit_in(self._session(conversation), spawn=spawn, tools=tools)
+        return self.kit_in(self.session(conversation), spawn=spawn, tools=tools)
 
     def kit_in(self, session: CoreSession, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
         """The same in a session that the caller has, such as that of a skill with `context: fork`."""
@@ -110,10 +110,24 @@ class Skills:
         order = self._orders.setdefault(own, Order())
         return Kit(own, self.dialect, spawn=spawn, builtin=self._builtin, tools=tools, order=order)
 
-    def _session(self, conversation: str | None) -> Session:
-        if conversation is None:
-            return self._sessions.begin()
-        return self._sessions.open(_as_id(conversation))
+    def session(self, conversation: str | None = None) -> Session:
+        """The session of a conversation, which begins with it; without an id, that of a new conversation."""
+        return self._sessions.begin() if conversation is None else self._sessions.open(_as_id(conversation))
+
+    def known(self, conversation: str) -> Session | None:
+        """The session of a conversation that has begun here and not ended."""
+        try:
+            return self._sessions.get(_as_id(conversation))
+        except SessionNotFound:
+            return None
+
+    def resume(self, conversation: str, state: Mapping[str, Any]) -> Session:
+        """Go on with what `Session.save` gave, in place of the session that the conversation has here, if any.
+
+        The id in it is not believed: what was saved may be a copy, and that is another conversation.
+        """
+        self.end(conversation)
+        return self._sessions.resume(state, id=_as_id(conversation), skills=())
 
     def end(self, conversation: str) -> None:
         """End a conversation: what it has loaded is unloaded. One that is not there has ended already."""
