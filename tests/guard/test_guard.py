@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from metier import Decision, FunctionTool, Guard, Library, Place, Policy, ToolResult
-from metier.errors import AuditUnavailable, Refused
+from metier.errors import AuditUnavailable, InvalidArgument, Refused
 from metier.guard import Action, Actor, AuditRecord, MemoryLog, Subject
 from metier.source import MemorySource
 
@@ -392,3 +392,11 @@ def test_what_is_loaded_while_somebody_is_asked_counts() -> None:
     executor = session.executor([FunctionTool(lambda: done.append("w"), name="Write", parameters=ANY)])
     result = executor.execute_blocking("Write", {})
     assert (result.code, done) == ("tool-not-allowed", [])
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "deny"}, {"approve": 5}, {"audit": 5}])
+def test_what_is_no_policy_no_log_and_nobody_to_ask_is_said_at_once(wrong: dict[str, Any]) -> None:
+    [name] = wrong
+    with pytest.raises(InvalidArgument, match=f"{name} is") as caught:
+        Guard(**wrong)
+    assert caught.value.hint

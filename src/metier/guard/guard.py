@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from metier._log import logger
-from metier.errors import MetierError
+from metier.errors import InvalidArgument, MetierError
 from metier.guard.approval import asked, asked_blocking, asked_meanwhile
 from metier.guard.audit import FileLog, default_audit_file
 from metier.guard.calls import Calls
@@ -61,6 +61,12 @@ class Guard:
         decision, may be async, and returns True or False; without it, whatever has to be asked is refused, unless the
         caller is `asking` somebody.
         """
+        if policy is not None and not isinstance(policy, Policy):
+            raise InvalidArgument(f"policy is {type(policy).__name__}.", hint="Write policy=Policy(...).")
+        if approve is not None and not callable(approve):
+            raise InvalidArgument(
+                f"approve is {type(approve).__name__}.", hint="Give a function of an action and a decision."
+            )
         self._policy = policy or Policy()
         self._calls = Calls(self._policy)
         self._blocks: frozenset[str] = frozenset()
@@ -360,6 +366,10 @@ def _log_of(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
         return (None, False) if chosen is None else (FileLog(chosen), bool(os.environ.get("METIER_AUDIT")))
     if isinstance(audit, str | os.PathLike):
         return FileLog(audit), True
+    if not callable(getattr(audit, "append", None)):
+        raise InvalidArgument(
+            f"audit is {type(audit).__name__}.", hint="Give the path of a file, or a log such as MemoryLog()."
+        )
     return audit, True
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
 from metier.errors import InvalidArgument
-from metier.guard import Action, Guard, Policy
+from metier.guard import Action, Guard
 from metier.session.active import is_same_load, subject_of
 from metier.session.events import Event
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier.find.library import Library
+    from metier.guard import Policy
     from metier.run import Runner
     from metier.session.active import ActiveSkill, Receipt
     from metier.session.lineage import Lineage
@@ -369,8 +370,6 @@ def _guard(guard: Guard | None, policy: Policy | None) -> Guard:
         raise InvalidArgument(
             f"guard is {type(guard).__name__}.", hint="Write guard=Guard(...), or policy=Policy(...)."
         )
-    if policy is not None and not isinstance(policy, Policy):
-        raise InvalidArgument(f"policy is {type(policy).__name__}.", hint="Write policy=Policy(...).")
     return guard or Guard(policy)
 
 
