@@ -20,7 +20,8 @@ demo: $(READY) ## see what Métier does, on skills that come with it
 	$(BIN)/metier demo
 
 test: $(READY) ## run all tests
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	@# With bytecode kept, workers need not each prepare every test anew.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal
 
 lint: $(READY) ## style, types, and no module over 800 lines
 	$(BIN)/ruff check .
