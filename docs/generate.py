@@ -12,17 +12,45 @@ import dataclasses
 import inspect
 import itertools
 import os
+import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import metier
+import metier.guard
+import metier.hub
+import metier.store
 from metier import errors
 from metier.cli.parser import make_parser
 from metier.skill import KINDS
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTICE = "<!-- Made from the code by `make docs`; edit the code instead. -->\n"
+
+
+REFUSALS = {
+    "approval-needed": "Somebody has to agree first; where the content needs an approval, a request waits for one.",
+    "approval-pending": "Somebody was asked and has not answered yet.",
+    "approval-denied": "Somebody decided against this content, or said no when asked.",
+    "approval-failed": "Nobody could be asked, or what to agree to is too long to be shown.",
+    "tool-not-allowed": "A rule of an active skill or of a policy is against this tool call.",
+    "skill-untrusted": "It comes from a place that nobody vouches for.",
+    "not-for-models, not-for-people": "Only people, or only models, may load it.",
+    "skill-blocked, skill-quarantined": "It was taken out of use, by the program or by `metier quarantine`.",
+    "skill-denied, name-reserved": "Policy does not let it be here, or reserves its name for administrators.",
+    "digest-mismatch, integrity-failed": "Its content is not the one that policy pins, or that was recorded.",
+    "skill-disabled": "It is turned off in its place.",
+    "rule-denied, source-denied": "A rule of a policy is against it, or against where it comes from.",
+    "scripts-denied, hooks-denied, injection-denied": "Policy does not let this be run.",
+    "script-read": "It is a script, to be run instead of read.",
+    "scan-findings": "The scanner found something that keeps it from being deployed.",
+    "policy-unreadable": "A policy file is broken, and says that nothing begins until it is mended.",
+    "not-examined": "What would have to be known about the skill cannot be told, or a scanner failed.",
+    "not-decided": "Nothing could be decided about it, so it did not happen.",
+}
+"""The codes of decisions, for which there is no class of their own."""
 
 
 def diagnostics_page() -> str:
@@ -52,19 +80,71 @@ def errors_page() -> str:
         "| error | code | when |",
         "|---|---|---|",
         *(f"| `{kind.__name__}` | `{kind.code}` | {(kind.__doc__ or '').splitlines()[0]} |" for kind in found),
+        "",
+        "## When the guard says no\n",
+        "`Refused`, results of tools and records have the code of the decision:\n",
+        "| code | why it did not happen |",
+        "|---|---|",
+        *(f"| `{codes.replace(', ', '`, `')}` | {why} |" for codes, why in REFUSALS.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
 def command_page() -> str:
-    """What `--help` says, for every command."""
-    os.environ["COLUMNS"] = "100"
+    """What `--help` says, for every command and every verb of one."""
+    os.environ["NO_COLOR"] = "1"
     parser = make_parser()
-    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    lines = ["# The `metier` command\n", NOTICE, "```text", parser.format_help().rstrip(), "```\n"]
-    for name, command in commands.choices.items():
-        lines.extend([f"## `metier {name}`\n", "```text", command.format_help().rstrip(), "```\n"])
+    lines = ["# The `metier` command\n", NOTICE, f"{parser.description} `--help` behind any command says the same.\n"]
+    lines.extend([*_words(parser), "```text", (parser.epilog or "").rstrip(), "```\n"])
+    for name, command, _ in _commands(parser):
+        lines.extend([f"## `metier {name}`\n", f"{command.description}\n", *_words(command)])
+        for verb, words, what in _commands(command):
+            lines.extend([f"### `metier {name} {verb}`\n", f"{what[0].upper()}{what[1:]}.\n", *_words(words)])
     return "\n".join(lines)
+
+
+def _commands(parser: argparse.ArgumentParser) -> list[tuple[str, argparse.ArgumentParser, str]]:
+    """The words that may follow, each with its parser and what it does."""
+    return [
+        (choice.dest, action.choices[choice.dest], choice.help or "")
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for choice in action._choices_actions
+    ]
+
+
+def _words(parser: argparse.ArgumentParser) -> list[str]:
+    """How a command is written, and what each of its words means: the same on every version of Python."""
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").replace("[-h] ", "").split())
+    # An option and its value stay on one line.
+    kept = re.sub(r"\[[^\[\]]*\]", lambda part: part[0].replace(" ", "\0"), usage)
+    written = textwrap.fill(kept, 100, subsequent_indent="    ", break_on_hyphens=False).replace("\0", " ")
+    example = (parser.epilog or "").removeprefix("example:\n  ") if parser.prog.count(" ") else ""
+    lines = ["```text", written, *([f"\n{example}"] if example else []), "```\n"]
+    rows = [
+        (f"`{_invocation(action)}`", (action.help or "") % {**vars(action), "prog": parser.prog})
+        for action in parser._actions
+        if not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+        and action.help is not argparse.SUPPRESS
+    ]
+    rows += [(f"[`{name}`](#{words.prog.replace(' ', '-')})", what) for name, words, what in _commands(parser)]
+    if rows:
+        lines.extend(["| | |", "|---|---|", *(f"| {_cell(word)} | {_cell(what)} |" for word, what in rows), ""])
+    return lines
+
+
+def _invocation(action: argparse.Action) -> str:
+    """`-n N`, `--json`, `NAME`: what is written for an option or an argument."""
+    values = "" if action.nargs == 0 else argparse.HelpFormatter("")._format_args(action, _placeholder(action))
+    return f"{', '.join(action.option_strings)} {values}".strip()
+
+
+def _placeholder(action: argparse.Action) -> str:
+    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def api_page() -> str:
@@ -72,7 +152,8 @@ def api_page() -> str:
     lines = [
         "# The Python API\n",
         NOTICE,
-        "All of this is imported from `metier`; errors are in `metier.errors`.\n",
+        "All of this is imported from `metier`; errors are in `metier.errors`. At the end is what programs import from",
+        "single rooms, for what they decide and keep themselves.\n",
     ]
     for name in sorted(set(metier.__all__) - {"__version__", "MetierError", "SkillNotFound"}):
         kind = getattr(metier, name)
@@ -81,6 +162,11 @@ def api_page() -> str:
         rows = [row for member, value in _members(kind).items() if (row := _member(kind, member, value)) is not None]
         if rows:
             lines.extend(["| | |", "|---|---|", *rows, ""])
+    for room in (metier.guard, metier.store, metier.hub):
+        rows = [f"| `{name}` | {_cell(_prose(getattr(room, name)).partition(chr(10))[0])} |" for name in room.__all__]
+        lines.extend(
+            [f"## `{room.__name__}`\n", f"{_prose(room).partition(chr(10))[0]}\n", "| | |", "|---|---|", *rows, ""]
+        )
     return "\n".join(lines)
 
 
@@ -139,9 +225,29 @@ def _member(kind: type, name: str, value: object, shown_as: str = "") -> str | N
     if isinstance(value, property):
         return f"| `{name}` | {about} |"
     parameters = [part for part in inspect.signature(function).parameters.values() if part.name not in ("self", "cls")]
-    shown = ", ".join(str(part.replace(annotation=inspect.Parameter.empty)) for part in parameters)
+    shown = ", ".join(str(_plain(part)) for part in parameters)
     owner = f"{kind.__name__}." if isinstance(value, classmethod) else ""
     return f"| `{owner}{shown_as or name}({shown})` | {about} |"
+
+
+def _plain(part: inspect.Parameter) -> inspect.Parameter:
+    """A parameter without its type, and without all fields of a default that says nothing."""
+    default = part.default
+    kind = type(default)
+    if dataclasses.is_dataclass(kind) and all(
+        getattr(default, one.name) == one.default for one in dataclasses.fields(kind)
+    ):
+        default = _Shown(f"{kind.__name__}()")
+    return part.replace(annotation=inspect.Parameter.empty, default=default)
+
+
+class _Shown(str):
+    """A default as it is written."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 PAGES = {"api.md": api_page, "diagnostics.md": diagnostics_page, "errors.md": errors_page, "command.md": command_page}

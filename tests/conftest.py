@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.disk import hurry, take_care
 
 # Where some of the tests are run by another user, it is not there.
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
-    settings.register_profile("metier", derandomize=True, deadline=None, database=None)
+    settings.register_profile("metier", derandomize=True, deadline=None, database=None, max_examples=50)
     settings.load_profile("metier")
 
 HOME = {
@@ -87,6 +88,20 @@ def set_aside() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def hurried() -> Iterator[None]:
+    """Nobody waits for the disk."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        hurry(monkeypatch.setattr)
+        yield
+
+
+@pytest.fixture
+def careful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written is on the disk, for a test of just that."""
+    take_care(monkeypatch.setattr)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
     """Paths for one home after the other; the first is for what many tests share."""
     folder = tmp_path_factory.mktemp("homes")
@@ -94,7 +109,8 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         settle(next(paths), monkeypatch)
         monkeypatch.delenv("METIER_ENTERPRISE", raising=False)
-        monkeypatch.delenv("METIER_AUDIT", raising=False)
+        for variable in ("METIER_AUDIT", "METIER_STORE", "METIER_DATA", "METIER_POLICY", "METIER_API_TOKEN"):
+            monkeypatch.delenv(variable, raising=False)
         # The same results whether or not the extra for searching by meaning is installed.
         monkeypatch.setenv("METIER_VECTORS", "off")
         yield paths

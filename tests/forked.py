@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import io
@@ -27,13 +28,33 @@ from pathlib import Path
 from typing import NoReturn
 
 ALL_NEED = ("metier.cli.library", "metier.cli.listing", "metier.session.session", "metier.library.layers", "yaml")
+_STORE = ("metier.store.sqlite", "metier.store.statements", "metier.store.trail", "sqlalchemy.dialects.sqlite.pysqlite")
+_DECIDING = ("metier.guard.chain", "metier.guard.checks", "metier.guard.approving", "metier.guard.governance", *_STORE)
+_LOOKING = ("metier.guard.layering", "metier.guard.capabilities", "metier.guard.scan.structure", *_DECIDING)
+_SCANNING = ("metier.guard.scan.rules", "metier.guard.scan.scanner", *_LOOKING)
+_RUNNING = ("metier._session", "metier.run.native.runner", "anyio._backends._asyncio", "jsonschema_rs", *_LOOKING)
 _AGENT = ("metier.agent.agent", "metier.agent.agents", "metier.agent.prompt", "pydantic_ai.models.test", "jinja2")
 _SERVER = ("metier.serve.mcp", "metier.serve.mcp.http", "uvicorn.protocols.http.auto")
 NEEDS = {
-    "mcp": ("metier.cli.mcp", *_SERVER),
-    "ask": ("metier.cli.ask", *_AGENT),
-    "chat": ("metier.cli.chat", *_AGENT),
-    "demo": ("metier.cli.demo", *_AGENT, *_SERVER),
+    "run": ("metier.cli.run", *_RUNNING),
+    "session": ("metier.cli.session", "metier.tools.builtin.bash", *_RUNNING),
+    "mcp": ("metier.cli.mcp", *_SERVER, *_RUNNING),
+    "ask": ("metier.cli.ask", *_AGENT, *_RUNNING),
+    "chat": ("metier.cli.chat", *_AGENT, *_RUNNING),
+    "demo": ("metier.cli.demo", *_AGENT, *_SERVER, *_RUNNING),
+    "policy": ("metier.cli.policy", "metier.cli.policy_questions", *_SCANNING),
+    "scan": ("metier.cli.scan", *_SCANNING),
+    "approve": ("metier.cli.approve", *_SCANNING),
+    "propose": ("metier.cli.propose", *_SCANNING),
+    "deploy": ("metier.cli.deploy", *_SCANNING),
+    "history": ("metier.cli.history", *_LOOKING),
+    "rollback": ("metier.cli.rollback", *_LOOKING),
+    "user": ("metier.cli.people", *_DECIDING),
+    "token": ("metier.cli.people", *_DECIDING),
+    "quarantine": ("metier.cli.quarantine", *_DECIDING),
+    "release": ("metier.cli.quarantine", *_DECIDING),
+    "audit": ("metier.cli.audit", "metier.guard.verifying", "metier.guard.signing", *_DECIDING),
+    "store": ("metier.cli.store", *_STORE),
 }
 """What is imported before the first call of a command, for all that follow."""
 
@@ -202,9 +223,20 @@ def end(code: object) -> NoReturn:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-if __name__ == "__main__":
+def prepare() -> None:
+    """All that is the same for every call: modules, the parser, and that nobody waits for the disk."""
     for needed in ALL_NEED:
         importlib.import_module(needed)
+    main = importlib.import_module("metier.cli.main")
+    main.make_parser = functools.cache(main.make_parser)  # type: ignore[attr-defined]
+    main.make_parser(lazily=True)
+    sys.path.append(str(Path(__file__).parents[1]))
+    importlib.import_module("tests.disk").hurry(setattr)
+    sys.path.pop()
+
+
+if __name__ == "__main__":
+    prepare()
     calls = Calls(sys.argv[1])
     print("ready", flush=True)
     sys.argv = calls.answer()

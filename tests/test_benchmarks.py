@@ -47,3 +47,21 @@ def test_starting_jobs_can_be_measured() -> None:
     rows = {row["what"]: row for row in json.loads(done.stdout)}
     assert "start-up, plain, of the baseline" in rows
     assert any(row["what"].startswith("8 jobs at once, plain") for row in rows.values())
+
+
+@pytest.mark.covers("A-51")
+def test_decisions_under_policy_and_approvals_can_be_measured() -> None:
+    command = [sys.executable, "benchmarks/governance.py", "--skills", "20", "--approvals", "20", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
+    rows = json.loads(done.stdout)
+    assert {row["limit"] for row in rows} >= {100.0, 100_000.0}
+    assert all(row["us"] > 0 for row in rows)
+
+
+@pytest.mark.covers("A-48")
+def test_the_audit_trail_can_be_measured() -> None:
+    command = [sys.executable, "benchmarks/audit.py", "--records", "300", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
+    rows = json.loads(done.stdout)
+    assert any("search" in row["what"] for row in rows)
+    assert all(row["us"] > 0 for row in rows)

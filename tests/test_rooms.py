@@ -18,7 +18,7 @@ import metier
 ROOT = Path(metier.__file__).parent
 
 # Room -> the rooms it may import. `skill` <- `source` <- `library` <- `find` <- `session`; `guard` and `run` are used
-# by `session` and `tools`; `dialect` and `hub` stand on those, `agent` on `dialect`; `serve` and `cli` on everything.
+# by `session` and `tools`; `hub` stands on those, `dialect` on `hub`, `agent` on `dialect`; `serve` and `cli` on all.
 _LOW = {"skill", "source", "library"}
 _CORE = {*_LOW, "store", "find", "guard", "run", "tools", "session"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -31,8 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": {"skill", "guard"},
     "tools": {*_LOW, "find", "guard", "run", "store"},
     "session": {*_LOW, "find", "guard", "run", "store", "tools"},
-    "dialect": _CORE,
-    "agent": {*_CORE, "dialect"},
+    "dialect": {*_CORE, "hub"},
+    "agent": {*_CORE, "dialect", "hub"},
     "hub": _CORE,
     "serve": {*_CORE, "dialect", "agent", "hub"},
     "cli": {*_CORE, "dialect", "agent", "hub", "serve"},

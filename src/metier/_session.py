@@ -29,9 +29,15 @@ class Session(room.Session):
     def tools(self, dialect: DialectName | Dialect = "runtime", *, spawn: Spawn | None = None) -> list[SkillTool]:
         """The tools by which a model uses skills: name, description, JSON schema and async call.
 
-        `spawn` starts an agent for a skill that asks for one of its own (`context: fork`).
+        `spawn` starts an agent for a skill that asks for one of its own (`context: fork`). Where the session has the
+        option `proposals`, there are those too by which a model proposes changes to skills.
         """
-        return _dialect(dialect).tools(self, spawn)
+        found = _dialect(dialect).tools(self, spawn)
+        if self.options.proposals:
+            from metier.dialect.proposing import proposal_tools
+
+            found = [*found, *proposal_tools(self)]
+        return found
 
     def executor(
         self,
@@ -69,7 +75,7 @@ class Session(room.Session):
         if "Bash" in names:
             runner = self.cage.runner_for_commands()
             action = Action(point="run", command="Bash", by="host", isolated=self.cage.isolates())
-            decision = self.guard.decide(action)
+            decision = self.guard.decide(action, self.actor)
             if not decision.is_allowed:
                 raise refused(decision)
         known = {tool.name: tool for tool in builtin_tools(workspace, runner)}

@@ -27,6 +27,15 @@
     ├── AgentInvalid            the declaration of an agent cannot be used
     ├── AgentFailed             a run of an agent came to no answer
     ├── ModelMissing            no model is configured, or the one that is cannot be used here
+    ├── StoreUnavailable        the store cannot be opened, read or written
+    ├── PolicyInvalid           a policy file, or a list of suppressions, cannot be used as it is
+    ├── NotPermitted            whoever asks has not the role for it, or may not decide about their own request
+    ├── RequestNotFound         there is no such approval or request for one
+    ├── PersonNotFound          nobody of that name, or no such token
+    ├── ProposalNotFound        there is no such proposal
+    ├── ProposalInvalid         a proposal whose diff does not apply, or that says too little
+    ├── ProposalStale           what a proposal would change has changed meanwhile, or it was decided about already
+    ├── IntegrityFailed         content is not what was approved or recorded
     └── PartMissing             an optional part is not installed
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
@@ -232,3 +241,57 @@ class PartMissing(MetierError):
     """An optional part is not installed; the hint has the command that installs it."""
 
     code = "part-missing"
+
+
+class StoreUnavailable(MetierError):
+    """The store cannot be opened, read or written."""
+
+    code = "store-unavailable"
+
+
+class PolicyInvalid(MetierError):
+    """A policy file, or a list of suppressions, cannot be used as it is; its context has `path` and `line`."""
+
+    code = "policy-invalid"
+
+
+class NotPermitted(MetierError):
+    """Whoever asks has not the role for it, or may not decide about their own request."""
+
+    code = "not-permitted"
+
+
+class RequestNotFound(MetierError):
+    """There is no such approval, or no such request for one."""
+
+    code = "request-not-found"
+
+
+class PersonNotFound(MetierError):
+    """Nobody of that name is known, or the token is none."""
+
+    code = "person-not-found"
+
+
+class ProposalNotFound(MetierError):
+    """There is no such proposal."""
+
+    code = "proposal-not-found"
+
+
+class ProposalInvalid(MetierError):
+    """A proposal whose diff does not apply, or that says too little."""
+
+    code = "proposal-invalid"
+
+
+class ProposalStale(MetierError):
+    """What a proposal would change has changed meanwhile, or it was decided about already."""
+
+    code = "proposal-stale"
+
+
+class IntegrityFailed(MetierError):
+    """Content is not what was approved or recorded."""
+
+    code = "integrity-failed"

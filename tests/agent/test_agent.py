@@ -212,6 +212,7 @@ def test_a_call_of_a_tool_that_is_not_there_is_recorded_and_the_model_may_go_on(
     played = stage(["greet"], [("fly", {"to": "mars"})] * 3 + ["I cannot fly."])
     assert str(played.agent.run_blocking("Fly.")) == "I cannot fly."
     assert played.audit.trail() == [("call", "fly", "tool-not-found")] * 3
+    assert {(record.type, record.decision) for record in played.audit.find(tool="fly")} == {("tool.denied", "deny")}
     assert "skills_load" in played.requests[1].told[0]
 
 

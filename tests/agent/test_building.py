@@ -13,6 +13,7 @@ import pytest
 from metier import Library, ToolResult
 from metier.agent import building_tools
 from metier.guard import Guard, Policy
+from metier.store import Store
 from metier.tools import Workspace
 
 Call = Callable[..., ToolResult]
@@ -23,7 +24,7 @@ GOOD = {"name": "tidy", "description": "Tidies a table. Use when a table is a me
 def call(tmp_path: Path) -> Call:
     """Calls one of the tools as an agent would."""
     session = Library.from_files().session(workspace=str(tmp_path))
-    executor = session.executor(building_tools(str(tmp_path)))
+    executor = session.executor(building_tools(str(tmp_path), session=session))
 
     def call(tool: str, **arguments: Any) -> ToolResult:
         return anyio.run(executor.execute, tool, arguments)
@@ -141,7 +142,7 @@ def test_a_link_does_not_lead_a_draft_to_where_skills_are_used(
 
 def test_rules_for_write_hold_for_drafts_too(tmp_path: Path) -> None:
     session = Library.from_files().session(workspace=str(tmp_path), guard=Guard(Policy(deny="Write(skill-drafts/**)")))
-    executor = session.executor(building_tools(str(tmp_path), may_call=session.may_call))
+    executor = session.executor(building_tools(str(tmp_path), session=session))
     result = anyio.run(executor.execute, "write_skill", dict(GOOD))
     assert (result.success, result.code) == (False, "file-refused")
     assert not (tmp_path / "skill-drafts").exists()
@@ -203,5 +204,48 @@ def test_rules_for_read_hold_for_validating_too(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "SKILL.md").write_text("secret")
     session = Library.from_files().session(workspace=str(tmp_path), guard=Guard(Policy(deny="Read(private/**)")))
-    executor = session.executor(building_tools(str(tmp_path), may_call=session.may_call))
+    executor = session.executor(building_tools(str(tmp_path), session=session))
     assert anyio.run(executor.execute, "validate_skill", {"folder": "private"}).code == "file-refused"
+
+
+# --- proposing -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("Y-36")
+def test_a_draft_is_proposed_and_nobody_uses_it_yet(call: Call, tmp_path: Path) -> None:
+    call("write_skill", **GOOD, supporting_files={"scripts/sort.py": "print('sorted')\n"})
+    result = call("propose_draft", folder="skill-drafts/tidy", justification="Tables.", evidence=["'Sort it again!'"])
+    assert result.success, result.error
+    assert result.result["new_capabilities"] == ["scripts"]
+    with Store.open() as store:
+        (proposal,) = store.of().proposals.all("open")
+        files = store.of().revisions.files(proposal.proposed_digest)
+    assert (proposal.id, proposal.kind, proposal.author_kind) == (result.result["proposal"], "new", "agent")
+    assert files["SKILL.md"][1] == (tmp_path / "skill-drafts/tidy/SKILL.md").read_bytes()
+    assert "tidy" not in Library.discover(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "justification", "code"),
+    [
+        ("skill-drafts/gone", "Why.", "file-refused"),
+        ("..", "Why.", "file-refused"),
+        ("skill-drafts/tidy", " ", "proposal-invalid"),
+        ("skill-drafts", "Why.", "skill-invalid"),
+    ],
+)
+def test_what_is_no_draft_is_not_proposed(call: Call, folder: str, justification: str, code: str) -> None:
+    call("write_skill", **GOOD)
+    result = call("propose_draft", folder=folder, justification=justification)
+    assert not result.success
+    assert result.code in (code, "file-missing")
+
+
+def test_rules_for_read_hold_for_proposing_too(tmp_path: Path) -> None:
+    session = Library.from_files().session(workspace=str(tmp_path), guard=Guard(Policy(deny="Read(**/secret.md)")))
+    executor = session.executor(building_tools(str(tmp_path), session=session))
+    anyio.run(executor.execute, "write_skill", dict(GOOD))
+    (tmp_path / "skill-drafts/tidy/references").mkdir()
+    (tmp_path / "skill-drafts/tidy/references/secret.md").write_text("secret")
+    given = {"folder": "skill-drafts/tidy", "justification": "Why."}
+    assert anyio.run(executor.execute, "propose_draft", given).code == "file-refused"

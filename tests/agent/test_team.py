@@ -100,7 +100,7 @@ def test_whatever_restricts_the_one_restricts_the_other(stage: Any, boss: Manife
 def test_it_is_refused_like_any_tool(stage: Any, boss: Manifest, helper: Manifest) -> None:
     steps = [ask("helper"), load("strict"), ask("helper"), "Done."]
     rules = skill("strict", allowed_tools="Read")
-    played = stage([rules], steps, boss, helper, tools=[note], policy=Policy(ask="agent_helper"))
+    played = stage([rules], steps, boss, helper, tools=[note], policy=Policy(ask="agent_helper"), suspend=False)
     played.agent.run_blocking("Go.")
     codes = [record.code for record in played.audit.find(event="call", tool="agent_helper")]
     assert codes == ["approval-needed", "tool-not-allowed"]

@@ -40,6 +40,12 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody types what a test calls: of what people decide, a script decides nothing once there are people."""
+    monkeypatch.setattr("metier.cli.identity._is_at_terminal", lambda: True)
+
+
+@pytest.fixture
 def metier(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
     """Calls the command in this process, with something to read if it is to; returns its exit code and both outputs."""
 

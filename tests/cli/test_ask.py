@@ -107,7 +107,9 @@ def project(skills: Path, write_skill: Write) -> Path:
     return work
 
 
-def test_where_nobody_can_be_asked_the_answer_is_no(forked: list[str], project: Path) -> None:
+def test_where_nobody_can_be_asked_it_waits_and_nobody_is_said_to_have_been_asked(
+    forked: list[str], project: Path
+) -> None:
     done = subprocess.run(
         [*forked, "ask", "Which spreadsheets and tables?", "--model", "test"],
         stdin=subprocess.DEVNULL,
@@ -116,9 +118,60 @@ def test_where_nobody_can_be_asked_the_answer_is_no(forked: list[str], project: 
         timeout=60,
         start_new_session=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert "not asked: load skill 'tables'" in done.stderr
+    assert done.returncode == 4, done.stderr
+    assert "waits: load skill 'tables'" in done.stderr
+    assert "did not agree" not in done.stderr
+    assert "`metier ask --resume " in done.stderr
     assert "Loaded tables" not in done.stderr
+
+
+@pytest.fixture
+def waiting(skills: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A skill that an approver has to agree to, and nobody at a terminal."""
+    monkeypatch.setattr("metier.cli.ask.at_terminal", lambda: None)
+    monkeypatch.setattr("metier.cli.chat.at_terminal", lambda: None)
+    (skills / "tables" / "scripts").mkdir()
+    (skills / "tables" / "scripts" / "x.py").write_text("print('hello')\n")
+    policy = Path.cwd() / ".metier" / "policy.yaml"
+    policy.parent.mkdir()
+    policy.write_text("version: 1\nskill-policy:\n  require-approval-for: [scripts]\n")
+    return skills
+
+
+def test_a_task_waits_for_an_approval_and_goes_on_when_it_is_there(metier: Call, waiting: Path) -> None:
+    options = ("--model", "test", "--skills", waiting)
+    code, out, err = metier("ask", "Which spreadsheets and tables?", *options)
+    request = json.loads(metier("approve", "list", "--json")[1])["requests"][0]["id"]
+    assert (code, out) == (4, "")
+    assert f"`metier approve show {request}`" in err
+    assert "asked" not in err
+    again = next(line for line in err.splitlines() if "--resume" in line).partition("--resume ")[2].partition("`")[0]
+    code, out, err = metier("ask", "--resume", again, "--json", *options)
+    told = json.loads(out)
+    assert (code, told["answer"], told["resume"]) == (4, None, again)
+    assert [question["request"] for question in told["questions"]] == [request]
+    assert metier("approve", "grant", request)[0] == 0
+    code, out, err = metier("ask", "--resume", *options)
+    assert (code, "Look at the header first." in out) == (0, True)
+    assert "Loaded tables" in err
+    code, out, err = metier("ask", "--resume", again, *options)
+    assert (code, "Nothing waits" in err) == (2, True)
+
+
+def test_a_chat_goes_on_with_what_waited(metier: Call, waiting: Path) -> None:
+    options = ("--model", "test", "--skills", waiting)
+    code, out, err = metier("chat", *options, given="Which spreadsheets and tables?\nAnd then?\n")
+    assert (code, out) == (4, "")
+    assert "`metier chat --resume " in err
+    request = json.loads(metier("approve", "list", "--json")[1])["requests"][0]["id"]
+    metier("approve", "grant", request)
+    code, out, err = metier("chat", "--resume", *options, given="")
+    assert (code, "Look at the header first." in out) == (0, True)
+
+
+def test_a_task_that_waited_takes_no_other(metier: Call, skills: Path) -> None:
+    assert metier("ask", "--model", "test")[0] == 2
+    assert metier("ask", "Another", "--resume", "x", "--model", "test")[0] == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals here")

@@ -356,6 +356,22 @@ def test_a_skill_that_nobody_vouches_for_needs_a_word(
     assert metier("run", "found", "hi.sh")[:2] == (0, "hi\n")
 
 
+def test_what_waits_for_an_approval_names_the_request_and_not_trust(
+    metier: Call, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("metier.cli.run.at_terminal", lambda: None)
+    (tmp_path / ".metier").mkdir()
+    (tmp_path / ".metier/policy.yaml").write_text("version: 1\nskill-policy: {require-approval-for: [scripts]}\n")
+    write_skill(tmp_path / "skills/found")
+    (tmp_path / "skills/found/scripts").mkdir()
+    (tmp_path / "skills/found/scripts/hi.sh").write_text("echo hi\n")
+    code, _, err = metier("run", "found", "hi.sh", "--skills", tmp_path / "skills")
+    assert (code, "[approval-needed]" in err) == (4, True)
+    assert "`metier approve show r-" in err
+    assert "metier trust" not in err and "--untrusted" not in err
+
+
 def test_without_a_sandbox_nothing_runs_and_it_is_said_how_to_go_on(run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     from metier.run import PlainRunner
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import inspect
 import json
 import os
@@ -23,6 +24,8 @@ from tests.forked import forking
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 FENCE = re.compile(r"^```(?P<language>\w+)(?: file=(?P<file>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+DECIDING = re.compile(r"\b(user add|token new|approve grant|release|propose approve|rollback|deploy) ")
 
 
 class Block(NamedTuple):
@@ -101,10 +104,27 @@ def run_console(code: str, work: Path) -> None:
         command, _, expected = part.partition("\n")
         # Plugins that frameworks bring would be loaded into every pytest, though nothing here uses them.
         env = {**os.environ, "NO_COLOR": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True, timeout=60)
+        with typed() if DECIDING.search(command) else contextlib.nullcontext(subprocess.DEVNULL) as stdin:
+            done = subprocess.run(
+                ["bash", "-c", command], cwd=work, env=env, stdin=stdin, capture_output=True, text=True, timeout=60
+            )
         assert done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr}"
         pattern = re.escape(expected.strip()).replace(r"\.\.\.", ".*?")
         assert re.fullmatch(pattern, done.stdout.strip(), flags=re.DOTALL), f"{command} printed:\n{done.stdout}"
+
+
+@contextlib.contextmanager
+def typed() -> Iterator[int]:
+    """The input of a command that somebody types: of what people decide, a script decides nothing."""
+    if not hasattr(os, "openpty"):
+        yield subprocess.DEVNULL
+        return
+    keyboard, terminal = os.openpty()
+    try:
+        yield terminal
+    finally:
+        os.close(terminal)
+        os.close(keyboard)
 
 
 def check_make_targets(code: str) -> None:

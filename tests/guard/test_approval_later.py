@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from metier import Library, Place, Policy
 from metier.dialect import Kit
 from metier.errors import Refused
-from metier.guard import Action, Answers, Guard, MemoryLog, Question, Subject, asking
+from metier.guard import Action, Answers, Decision, Guard, MemoryLog, Question, Subject, asking
 from metier.source import MemorySource
 
 ASK = Policy(ask="Bash")
@@ -25,7 +26,7 @@ def test_what_has_no_answer_waits_and_does_not_happen() -> None:
     guard, answers = Guard(ASK, audit=MemoryLog()), Answers()
     with asking(answers):
         decision = guard.settle(call())
-    assert (decision.outcome, decision.code) == ("deny", "approval-pending")
+    assert (decision.outcome, decision.code) == ("ask", "approval-pending")
     assert ["make" in question.text for question in answers.open] == [True]
 
 
@@ -55,6 +56,17 @@ def test_an_answer_is_for_the_content_that_was_asked_about() -> None:
         for digest in ("sha256:1", "sha256:2")
     }
     assert len(ids) == 2
+
+
+def test_a_question_about_content_says_which_and_that_a_yes_is_kept_until_it_changes() -> None:
+    digest = "sha256:" + "ab" * 32
+    action = Action(point="load", skill=Subject(name="a", digest=digest))
+    once = Decision(outcome="ask", reason="Why.")
+    kept = replace(once, needs_grant=True)
+    lasting, passing = Question.about(action, kept), Question.about(action, once)
+    assert (lasting.lasts, passing.lasts) == (True, False)
+    assert f"is kept until it changes: {digest}." in lasting.text
+    assert "kept" not in passing.text
 
 
 def test_whoever_the_program_asks_comes_first() -> None:
@@ -151,6 +163,6 @@ def test_a_skill_that_waits_for_an_answer_is_loaded_once_it_is_there() -> None:
     assert anyio.run(load, Answers({answers.open[0].id: True})) is None
     assert [one.name for one in kit.session.active] == ["greet"]
     assert [(record.event, record.decision) for record in log.records if record.event == "load"] == [
-        ("load", "deny"),
+        ("load", "ask"),
         ("load", "allow"),
     ]

@@ -13,7 +13,8 @@ import pytest
 
 from metier import Guard, Library, Policy
 from metier.errors import AuditUnavailable, Refused
-from metier.guard import AuditRecord, FileLog, default_audit_file
+from metier.guard import AuditRecord, FileLog
+from metier.store import Store
 
 SKILL = {"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."}
 
@@ -43,6 +44,7 @@ def test_a_record_is_one_line_of_json_without_what_is_not_known(tmp_path: Path) 
             "event": "load",
             "decision": "allow",
             "reason": "two\nlines \u2028 \ud800",
+            "type": "skill.activated",
             "duration_ms": 0.0,
         }
     ]
@@ -148,44 +150,23 @@ def test_a_line_that_was_cut_short_does_not_spoil_the_next(tmp_path: Path, monke
     assert [json.loads(line)["reason"] for line in whole] == ["one", "three", "four"]
 
 
-@pytest.mark.parametrize(
-    ("environ", "end"),
-    [
-        ({"METIER_AUDIT": "/var/log/x.jsonl"}, "/var/log/x.jsonl"),
-        ({"METIER_AUDIT": "off"}, None),
-        ({"METIER_AUDIT": "OFF"}, None),
-    ],
-)
-def test_the_environment_says_where_the_trail_is_kept(environ: dict[str, str], end: str | None) -> None:
-    assert default_audit_file(environ) == end
-
-
-@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="other folders there")
-def test_by_default_the_trail_is_in_the_users_state_folder(tmp_path: Path) -> None:
-    assert default_audit_file({"XDG_STATE_HOME": str(tmp_path)}) == str(tmp_path / "metier" / "audit.jsonl")
-
-
 @pytest.mark.covers("O-105")
 def test_a_session_writes_its_trail_without_being_told(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("METIER_AUDIT", raising=False)
     session = Library.from_files(SKILL).session()
     session.load("a")
     session.close()
-    file = default_audit_file()
-    assert file is not None
-    assert str(own_home) in file
-    assert [line["event"] for line in lines(Path(file))] == ["load", "unload"]
+    with Store.open() as store:
+        assert str(own_home) in store.url
+        assert [record["event"] for record in store.of().audit.tail(10)] == ["load", "unload"]
 
 
 def test_a_default_trail_that_cannot_be_written_is_warned_about_once_and_stops_nothing(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("METIER_AUDIT", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(own_home / "file"))
-    monkeypatch.setenv("LOCALAPPDATA", str(own_home / "file"))
+    monkeypatch.setenv("METIER_DATA", str(own_home / "file"))
     (own_home / "file").write_text("")
-    if sys.platform == "darwin":
-        pytest.skip("another folder there")
     session = Library.from_files(SKILL).session(guard=Guard(Policy()))
     for _ in range(3):
         session.load("a")
@@ -206,4 +187,4 @@ def test_a_trail_that_the_environment_asks_for_must_be_written(tmp_path: Path, m
 def test_no_trail_is_kept_where_it_is_off(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
     monkeypatch.setenv("METIER_AUDIT", "off")
     Library.from_files(SKILL).session().load("a")
-    assert list(own_home.rglob("audit.jsonl")) == []
+    assert not (own_home / "data").exists()

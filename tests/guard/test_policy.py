@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from metier import Policy
+from metier import Guard, Policy
 from metier.errors import InvalidArgument
+from metier.guard import MemoryLog
 from metier.run import Limits
 from metier.run.choosing import NEEDS
 
@@ -38,7 +39,6 @@ def test_an_outcome_is_allow_ask_or_deny(field: str, value: Any) -> None:
         {"deny": {"Bash": 1}},
         {"deny": [None]},
         {"network": "open"},
-        {"network": None},
         {"hosts": "example.com"},
         {"hosts": ["https://example.com"]},
         {"hosts": ["example.com/path"]},
@@ -101,7 +101,7 @@ def test_rules_are_text_or_several(values: dict[str, Any]) -> None:
 
 @pytest.mark.covers("O-66")
 def test_by_default_nothing_is_reached_and_nothing_more_is_given() -> None:
-    policy = Policy()
+    policy = Guard(audit=MemoryLog()).policy
     assert (policy.network, policy.hosts, policy.paths, policy.secrets) == ("none", (), (), {})
 
 

@@ -45,7 +45,7 @@ def test_what_is_asked_about_happens_after_a_yes(serve: Callable[..., SkillServe
     assert "run scripts/echo.py of skill 'forms'" in question
     assert '{"args": ["1"]}' in question
     decided = [(record.decision, record.code) for record in log.records if record.event == "run"]
-    assert decided == [("deny", "approval-pending"), ("allow", "")]
+    assert decided == [("ask", "approval-pending"), ("allow", "")]
 
 
 NOES = [
@@ -223,6 +223,51 @@ class TestAnswersThatComeWithAnotherRequest:
 def untrusted(skills: Path) -> Library:
     """The same skills, from a place that nobody vouches for."""
     return Library([Place(layer="project", source=FolderSource(skills), trusted=False)], cache=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_whoever_approves_of_content_is_told_of_which_and_that_it_is_kept(
+    serve: Callable[..., SkillServer], skills: Path, mode: str
+) -> None:
+    forms: list[Any] = []
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        forms.append(params)
+        return NO
+
+    async def use(client: mcp.Client) -> Any:
+        return await client.call_tool("skills_load", {"skills": ["forms"]})
+
+    library = Library([Place(layer="plugin", source=FolderSource(skills))], cache=False)
+    talk(serve(library=library), use, mode, elicitation_callback=answer)
+    (form,) = forms
+    assert f"is kept until it changes: {library.digest(library.get('forms'))}" in form.message
+    assert "scripts" in form.message and "all of it new here" in form.message
+    assert "until it changes" in form.requested_schema["properties"]["approve"]["description"]
+
+
+def test_a_rule_about_rivals_counts_for_what_is_read_as_a_resource(
+    serve: Callable[..., SkillServer],
+    skills: Path,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_skill(tmp_path / "plugin" / "quiet")
+    rule = "{id: C, point: activate, when: {name-collides-with: plugin}, effect: deny}"
+    (tmp_path / "policy.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
+    places = [
+        Place(layer="personal", source=FolderSource(skills)),
+        Place(layer="plugin", source=FolderSource(tmp_path / "plugin")),
+    ]
+
+    async def use(client: mcp.Client) -> None:
+        assert (await client.read_resource("skill://forms/SKILL.md")).contents
+        with pytest.raises(MCPError, match="falls under rule C"):
+            await client.read_resource("skill://quiet/SKILL.md")
+
+    talk(serve(library=Library(places, cache=False)), use)
 
 
 @pytest.mark.parametrize("mode", MODES)

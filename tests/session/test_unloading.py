@@ -13,7 +13,7 @@ import pytest
 
 from metier import Session
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
-from metier.guard import MemoryLog
+from metier.guard import Actor, MemoryLog, Subject
 
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
@@ -229,16 +229,16 @@ def test_blocking_ends_a_skill_in_every_running_session(begin: Begin, skill: Fil
 def test_a_blocked_skill_is_seen_by_nobody_while_somebody_else_finds_out(begin: Begin, skill: Files) -> None:
     session = begin(skill("a"), skills=["a"])
     looking, go_on = threading.Event(), threading.Event()
-    is_blocked = session.guard.is_blocked
+    bars = session.guard.bars
 
-    def slowly(name: str, digest: str = "") -> bool:
+    def slowly(subject: Subject, actor: Actor) -> bool:
         looking.set()
         go_on.wait(10)
-        return is_blocked(name, digest)
+        return bars(subject, actor)
 
     seen: list[list[str]] = []
     threads = [threading.Thread(target=lambda: seen.append(active(session))) for _ in range(2)]
-    with mock.patch.object(session.guard, "is_blocked", slowly):
+    with mock.patch.object(session.guard, "bars", slowly):
         session.guard.block("a")
         threads[0].start()
         looking.wait(10)

@@ -78,6 +78,7 @@ class Agent:
         guard: Guard | None = None,
         audit: AuditLog | str | None = None,
         approve: Approve | None = None,
+        suspend: bool | None = None,
         **options: Any,
     ) -> None:
         """An agent of `agents`, on the model that is given, declared, or named by METIER_MODEL, in this order.
@@ -86,6 +87,8 @@ class Agent:
         `models` are those that skills may switch to, by default those of the provider of its own. `context` says things
         before every prompt: providers, or what makes one of a session, such as `SkillContext`. What may happen is
         decided by `guard`, or by one made of `policy`, `audit` and `approve`, which the agents share that it starts.
+        Where a person has to agree and nobody here can be asked, the run is suspended with `suspend`, and the call is
+        refused without; left out, it is suspended where there is no `approve`.
         Other options are those of every session: `workspace`, `user`, `runner` and more.
         """
         self.manifest = manifest
@@ -107,6 +110,7 @@ class Agent:
         """Its skills, as pydantic-ai has them."""
         self.guard = self.skills.seam.guard
         self._dialect = dialect
+        self._suspend = suspend
         wanted = agents.tools_for(manifest)
         self.builtin = tuple(name for name in wanted if name in BUILT_IN)
         """The built-in tools that it has."""
@@ -129,10 +133,18 @@ class Agent:
         chosen = dialect_of(self._dialect) if isinstance(self._dialect, str) else self._dialect
         return _Unsaid(chosen) if SkillContext in self._context else chosen
 
+    @property
+    def suspends(self) -> bool:
+        """Whether a run waits, suspended, for what nobody here can be asked now."""
+        return not self.guard.may_ask if self._suspend is None else self._suspend
+
     # --- at work ------------------------------------------------------------------------------------------------
 
     async def run(self, task: str, *, history: Sequence[ModelMessage] = ()) -> Answer:
-        """Run a task to its end; raises `AgentFailed` where there is no answer. `history` is what was said before."""
+        """Run a task to its end; raises `AgentFailed` where there is no answer. `history` is what was said before.
+
+        An answer that `is_suspended` waits for somebody: `resume` goes on from its `state`.
+        """
         async with self.begun() as turn:
             return await turn.answer(await self.enriched(turn.session, task), history)
 
@@ -143,12 +155,32 @@ class Agent:
             raise InvalidArgument("An event loop is running in this thread.", hint="Use `await agent.run(...)`.")
         return anyio.run(functools.partial(self.run, task, history=history))
 
+    async def resume(self, state: Mapping[str, Any] | str | bytes, answers: Mapping[str, bool] | None = None) -> Answer:
+        """Go on with a run that was suspended, here or in another process, by the `state` of its answer.
+
+        The calls that wait are made again. `answers` are by the ids of the questions; what an approver has granted
+        meanwhile needs none, and what still has no answer suspends it again.
+        """
+        made: Handover[Conversation] = Handover(lambda one: one.close(), self.guard.in_thread)
+        conversation = await made.fetch(lambda: self.conversation(state))
+        try:
+            return await conversation.resumed(answers)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(conversation.close)
+
     async def stream(
-        self, task: str, *, history: Sequence[ModelMessage] = (), view: View = "full"
+        self,
+        task: str,
+        *,
+        history: Sequence[ModelMessage] = (),
+        view: View = "full",
+        on_suspended: Callable[[Answer], object] | None = None,
     ) -> AsyncGenerator[Event]:
         """Run a task and tell what happens: text as it comes, skills, tool calls, and last the answer.
 
-        Whoever stops iterating ends the run: use `contextlib.aclosing` where the loop may be left early.
+        Whoever stops iterating ends the run: use `contextlib.aclosing` where the loop may be left early. Where it is
+        suspended, the last event is `suspended`, and `on_suspended` is given what `resume` goes on from.
         """
         async with contextlib.AsyncExitStack() as ending:
             turn = await ending.enter_async_context(self.begun())
@@ -157,6 +189,8 @@ class Agent:
                 # What the run has loaded is unloaded before its answer, which is the last that is told.
                 async with ending:
                     answer = await turn.answer(await self.enriched(turn.session, task), history, pace=pace)
+                if answer.is_suspended and on_suspended is not None:
+                    on_suspended(answer)
                 turn.session.emit(answer_event(answer))
 
             async with contextlib.aclosing(streamed(turn.session, work, view)) as events:
@@ -257,11 +291,14 @@ class Agent:
         )
 
     def tools(self, session: Session) -> list[Tool]:
-        """Its tools that are not built in: those of the host, and those by which it writes skills."""
+        """Its tools that are not built in: those of the host, and those by which it writes and proposes skills."""
         known: dict[str, Tool] = {}
         if any(name in BUILDING for name in self._wanted):
+            from metier.dialect.proposing import proposal_tools
+
             os.makedirs(session.workspace, exist_ok=True)
-            known = {tool.name: tool for tool in building_tools(session.workspace, may_call=session.may_call)}
+            tools = (*building_tools(session.workspace, session=session), *proposal_tools(session))
+            known = {tool.name: tool for tool in tools}
         known |= self._host
         return [known[name] for name in self._wanted]
 
@@ -290,9 +327,13 @@ class _Unsaid:
 
 
 def answer_event(answer: Answer) -> Event:
-    """An answer as an event."""
+    """An answer as an event, or that it has to be waited for."""
     used = answer.usage
     data = {"turns": answer.turns, "input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+    if answer.is_suspended:
+        waiting = [{"id": one.id, "text": one.text, "request": one.request} for one in answer.questions]
+        message = " ".join(one.text for one in answer.questions)
+        return Event(kind="suspended", message=message, data={"agent": answer.agent, **data, "questions": waiting})
     return Event(kind="answer", message=answer.text, data={"agent": answer.agent, **data})
 
 

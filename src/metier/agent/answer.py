@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.usage import RunUsage
+
+    from metier.guard import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,15 @@ class Answer:
     """The id of the session it was given in, as audit records have it."""
     history: tuple[ModelMessage, ...] = field(default=(), repr=False)
     """The conversation up to and with it, for the next `run`."""
+    questions: tuple[Question, ...] = ()
+    """What somebody has to answer before the agent goes on; none where it has answered."""
+    state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """A run that is suspended, as JSON holds it, for `Agent.resume`."""
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it is no answer yet: something waits for somebody to agree."""
+        return bool(self.questions)
 
     def __str__(self) -> str:
         return self.text

@@ -1,6 +1,7 @@
-"""The tools by which an agent writes a new skill and checks it.
+"""The tools by which an agent writes a new skill, checks it, and proposes it.
 
-What an agent writes is a draft: it lies where no library looks, so that nobody uses it before a person has read it.
+What an agent writes is a draft: it lies where no library looks, so that nobody uses it before a person has read it. To
+propose it is to ask a person to do so.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from metier.tools import FunctionTool, ToolResult, Workspace
 from metier.tools.descent import descend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from metier import Session
     from metier.skill import Diagnostic, Document
     from metier.tools import Tool
 
@@ -33,15 +35,16 @@ _MOST_FILES = 64
 _MOST_BYTES = 512 * 1024
 
 
-def building_tools(workspace: Workspace | str, *, may_call: MayCall | None = None) -> tuple[Tool, ...]:
-    """The tools `write_skill` and `validate_skill`, for a workspace.
+def building_tools(workspace: Workspace | str, *, session: Session | None = None) -> tuple[Tool, ...]:
+    """The tools `write_skill` and `validate_skill` for a workspace, and with a session `propose_draft`.
 
-    With `may_call` of a session, rules for Write and Read hold for what these two write and read as well.
+    In a session, its rules for Write and Read hold for what these write and read as well.
 
     >>> import tempfile
     >>> [tool.name for tool in building_tools(tempfile.mkdtemp())]
     ['write_skill', 'validate_skill']
     """
+    may_call = session.may_call if session is not None else None
     place = _Place(workspace if isinstance(workspace, Workspace) else Workspace(workspace), may_call)
 
     def write_skill(
@@ -70,7 +73,22 @@ def building_tools(workspace: Workspace | str, *, may_call: MayCall | None = Non
         """
         return _validate(place, folder)
 
-    return FunctionTool(write_skill), FunctionTool(validate_skill)
+    tools = FunctionTool(write_skill), FunctionTool(validate_skill)
+    if session is None:
+        return tools
+    begun = session
+
+    def propose_draft(folder: str, justification: str, evidence: list[str] | None = None) -> ToolResult:
+        """Propose a new skill of which there is a draft. Nobody can use it until a person has looked at it and agreed.
+
+        Args:
+            folder: The folder of the draft, relative to the workspace.
+            justification: Why it is needed: what is done again and again, and what becomes better.
+            evidence: What shows that it is needed: quotes of what the user said, of results, of files.
+        """
+        return _propose(place, begun, folder, justification, evidence or [])
+
+    return (*tools, FunctionTool(propose_draft))
 
 
 class _Place:
@@ -182,16 +200,31 @@ def _summary(document: Document, package: MemoryPackage) -> str:
             f"Tools it may use: {shown(said, 500)}.",
             f"Scripts it brings: {', '.join(scripts) or 'none'}.",
             f"Instructions: about {estimate_tokens(document.body):,} tokens.",
-            "It is a draft: nobody uses it until a person has read it and moved it to where skills are.",
+            "It is a draft: nobody uses it until it was proposed and a person has agreed.",
         )
     )
 
 
-def _validate(place: _Place, folder: str) -> ToolResult:
+def _draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
+    """The folder of a skill in the workspace: as it was named, where it is, and its files."""
     named = folder.removesuffix("SKILL.md").rstrip("/") or "."
     real = place.workspace.folder(named, tool="Read")
     place.require("Read", os.path.join(real, "SKILL.md"))
-    package = FolderPackage(real, contain=real)
+    return named, real, FolderPackage(real, contain=real)
+
+
+def _propose(place: _Place, session: Session, folder: str, justification: str, evidence: Sequence[str]) -> ToolResult:
+    from metier.dialect.proposing import propose_files
+    from metier.hub.contents import files_of
+
+    _, real, package = _draft(place, folder)
+    for file in package.listing().files:
+        place.require("Read", os.path.join(real, *file.path.split("/")))
+    return propose_files(session, os.path.basename(real), files_of(package), justification, evidence)
+
+
+def _validate(place: _Place, folder: str) -> ToolResult:
+    named, real, package = _draft(place, folder)
     try:
         data = package.read("SKILL.md", limit=MAX_SKILL_BYTES)
     except FileMissing:

@@ -12,18 +12,19 @@ from metier.agent.agent import answer_event
 from metier.agent.answer import Answer
 from metier.agent.forking import forks
 from metier.agent.streaming import streamed
-from metier.agent.turn import Turn, exchange
+from metier.agent.turn import NOT_MADE, Turn, completed, exchange
 from metier.errors import InvalidArgument
 from metier.session.invocation import parse_invocation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
     from typing import Self
 
     from pydantic_ai.messages import ModelMessage
 
     from metier import Event
     from metier.agent.agent import Agent
+    from metier.guard import Question
     from metier.session.events import View
 
 
@@ -50,6 +51,8 @@ class Conversation:
         self.session = agent.session(state=None if saved is None else saved.session)
         """What it has loaded."""
         self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
+        self.questions: tuple[Question, ...] = () if saved is None else saved.waiting
+        """What somebody has to answer before `resume` goes on; none where nothing waits."""
         if saved is not None and saved.is_cut(self.session.bound):
             self.session.history_was_cut()
         active = {one.name for one in self.session.active}
@@ -66,36 +69,77 @@ class Conversation:
     async def send(self, text: str, *, view: View = "full") -> AsyncGenerator[Event]:
         """Say something, and be told what happens: text as it comes, skills, tool calls, and last the answer.
 
-        `/name arguments` uses a skill by name. Whoever stops iterating ends the turn.
+        `/name arguments` uses a skill by name. Whoever stops iterating ends the turn. Calls that wait for somebody to
+        agree are given up by that.
         """
+        async with contextlib.aclosing(self._told(lambda turn, pace: self._answered(turn, text, pace), view)) as events:
+            async for event in events:
+                yield event
+
+    async def resume(self, answers: Mapping[str, bool] | None = None, *, view: View = "full") -> AsyncGenerator[Event]:
+        """Go on with a turn that was suspended: make the calls again that wait, and be told what happens.
+
+        `answers` are by the ids of `questions`; what an approver has granted meanwhile needs none.
+        """
+        if not self.questions:
+            raise nothing_waits()
+        async with contextlib.aclosing(self._told(lambda turn, pace: self._resumed(turn, answers, pace), view)) as told:
+            async for event in told:
+                yield event
+
+    async def resumed(self, answers: Mapping[str, bool] | None = None) -> Answer:
+        """`resume`, for whoever only wants to know what came of it."""
+        if not self.questions:
+            raise nothing_waits()
+        with self._busy():
+            return await self._resumed(Turn(self.agent, self.session, model=self.agent.model), answers, None)
+
+    async def _told(self, work: Callable[[Turn, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
+        with self._busy():
+            await anyio.to_thread.run_sync(self.session.library.refresh)
+            turn = Turn(self.agent, self.session, model=self.agent.model)
+
+            async def worked(pace: Any) -> None:
+                self.session.emit(answer_event(await work(turn, pace)))
+
+            async with contextlib.aclosing(streamed(self.session, worked, view)) as events:
+                async for event in events:
+                    yield event
+
+    @contextlib.contextmanager
+    def _busy(self) -> Iterator[None]:
         if self._is_busy:
             raise InvalidArgument("The agent has not answered yet.", hint="Wait for its answer, or end the turn.")
         self._is_busy = True
         try:
-            await anyio.to_thread.run_sync(self.session.library.refresh)
-            turn = Turn(self.agent, self.session, model=self.agent.model)
-
-            async def work(pace: Any) -> None:
-                answer = await self._answered(turn, text, pace)
-                self.session.emit(answer_event(answer))
-
-            async with contextlib.aclosing(streamed(self.session, work, view)) as events:
-                async for event in events:
-                    yield event
+            yield
         finally:
             self._is_busy = False
 
-    async def _answered(self, turn: Turn, text: str, pace: Any) -> Answer:
-        invoked = parse_invocation(text)
-        if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
-            return await self._forked(turn, text, *invoked)
-        prompt = text if invoked is None else await self.agent.guard.in_thread(self._invoked, text)
+    async def _resumed(self, turn: Turn, answers: Mapping[str, bool] | None, pace: Any) -> Answer:
+        return await self._kept(turn, turn.resume(self._history, answers, pace=pace))
+
+    async def _kept(self, turn: Turn, answering: Awaitable[Answer]) -> Answer:
+        """The answer, with all that was said on the way to it kept."""
+        self.questions = ()
         try:
-            return await turn.answer(await self.agent.enriched(self.session, prompt), self._history, pace=pace)
+            answer = await answering
         finally:
             # Also what came to no answer was said, and what it loaded stands in it.
             if turn.messages:
                 self._history = tuple(turn.messages)
+        self.questions = answer.questions
+        return answer
+
+    async def _answered(self, turn: Turn, text: str, pace: Any) -> Answer:
+        if self.questions:
+            self.questions, self._history = (), tuple(completed(self._history, NOT_MADE))
+        invoked = parse_invocation(text)
+        if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
+            return await self._forked(turn, text, *invoked)
+        prompt = text if invoked is None else await self.agent.guard.in_thread(self._invoked, text)
+        prompt = await self.agent.enriched(self.session, prompt)
+        return await self._kept(turn, turn.answer(prompt, self._history, pace=pace))
 
     def _invoked(self, text: str) -> str:
         """What a skill that was used by name says to the model."""
@@ -127,7 +171,7 @@ class Conversation:
 
         if self._is_busy:
             raise InvalidArgument("The agent has not answered yet.", hint="Save it between two turns.")
-        return saved(self)
+        return saved(self.agent.manifest.id, self.session, self._history, self.questions)
 
     def close(self) -> None:
         """Unload everything and end."""
@@ -138,3 +182,8 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def nothing_waits() -> InvalidArgument:
+    """The error for whoever would go on with what is not suspended."""
+    return InvalidArgument("Nothing waits for an answer here.", hint="Say something to the agent instead.")

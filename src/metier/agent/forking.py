@@ -64,7 +64,8 @@ class AgentSession(Session):
     def _tell_of_failure(self, entry: Entry, by: By, error: MetierError) -> None:
         """A record and an event: what came to nothing was asked for all the same."""
         action = Action(point="load", skill=subject_of(entry), by=by)
-        Passage(self.guard.keep, action, self.actor, self.guard.decide(action)).close(success=False, code=error.code)
+        decision = self.guard.decide(action, self.actor)
+        Passage(self.guard.keep, action, self.actor, decision).close(success=False, code=error.code)
         self.emit(Event(kind="refused", skill=entry.name, code=error.code, message=error.message))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import AgentFailed
+from metier.guard import Subject
 
 if TYPE_CHECKING:
     from metier import Session
@@ -43,7 +44,8 @@ class OwnInstructions:
         active = {one.name: one for one in session.active}
         for name in sorted(session.bound):
             if name not in active:
-                raise self._failed(name, "was blocked" if session.guard.is_blocked(name) else "is gone or blocked")
+                is_barred = session.guard.bars(Subject(name=name), session.actor)
+                raise self._failed(name, "was blocked" if is_barred else "is gone or blocked")
             if session.is_stale(active[name]):
                 raise self._failed(name, "has changed")
         return {name: active[name].digest for name in session.bound}

@@ -39,7 +39,7 @@ ALL_AGENTS = "agents"
 """In `uses_tools`: every agent with `integration_mode: tool`."""
 BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
 """The tools of Métier that an agent may name in `uses_tools`."""
-BUILDING = ("write_skill", "validate_skill")
+BUILDING = ("write_skill", "validate_skill", "propose_draft", "propose_skill", "propose_skill_update")
 """The tools by which an agent writes skills."""
 MAX_BYTES = 64 * 1024
 """How large each of an agent's files may be."""

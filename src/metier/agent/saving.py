@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -22,34 +23,39 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from metier.agent.turn import completed
+from metier.agent.turn import completed, open_calls
 from metier.errors import InvalidArgument
+from metier.guard import Question
 from metier.session import MARKER
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from pydantic_ai.messages import ModelMessage
 
-    from metier.agent.conversation import Conversation
+    from metier import Session
 
 FORMAT = 1
 MAX_BYTES = 64 * 1024 * 1024
 MAX_MESSAGES = 100_000
+MAX_WAITING = 1_000
 _ASKED = (UserPromptPart, ToolReturnPart, RetryFeedbackPart)
 _SAID = (TextPart, ThinkingPart, ToolCallPart)
 _DELIVERED = re.compile(rf'{re.escape(MARKER)}[^>]{{0,1000}}?digest=\\?"(sha256:[0-9a-f]{{64}})')
 
 
-def saved(conversation: Conversation) -> dict[str, Any]:
-    """The state of a conversation as JSON holds it."""
-    return {
+def saved(
+    agent: str, session: Session, history: Sequence[ModelMessage], waiting: Sequence[Question] = ()
+) -> dict[str, Any]:
+    """The state of a conversation with an agent as JSON holds it; `waiting` is what it is suspended at."""
+    state = {
         "format": FORMAT,
-        "agent": conversation.agent.manifest.id,
-        "session": conversation.session.save(),
-        "history": ModelMessagesTypeAdapter.dump_python(list(conversation.history), mode="json"),
+        "agent": agent,
+        "session": session.save(),
+        "history": ModelMessagesTypeAdapter.dump_python(list(history), mode="json"),
     }
+    return {**state, "waiting": [asdict(question) for question in waiting]} if waiting else state
 
 
 class Saved:
@@ -71,7 +77,10 @@ class Saved:
         if not isinstance(data.get("session"), dict):
             raise _unusable("it has no session")
         self.session: dict[str, Any] = data["session"]
-        self.history = _checked(data.get("history"))
+        history, waiting = _checked(data.get("history")), _questions(data.get("waiting", []))
+        self.waiting = waiting if open_calls(history) else ()
+        """What it is suspended at."""
+        self.history = tuple(completed(history, leaves_last=bool(self.waiting)))
 
     def is_cut(self, elsewhere: Container[str]) -> bool:
         """Whether skills were delivered, as the session has it, whose text is not in the history.
@@ -86,7 +95,20 @@ class Saved:
         )
 
 
-def _checked(data: object) -> tuple[ModelMessage, ...]:
+def _questions(data: object) -> tuple[Question, ...]:
+    """What somebody is asked, to be shown once more; an answer counts for what is asked when the call is made again."""
+    if not isinstance(data, list) or len(data) > MAX_WAITING:
+        raise _unusable("what it waits for is no list, or too long")
+    found = []
+    for one in data:
+        kinds = {"id": str, "text": str, "request": str, "lasts": bool}
+        if not isinstance(one, dict) or {key: type(value) for key, value in one.items()} != kinds:
+            raise _unusable("what it waits for cannot be read")
+        found.append(Question(**one))
+    return tuple(found)
+
+
+def _checked(data: object) -> list[ModelMessage]:
     if not isinstance(data, list) or len(data) > MAX_MESSAGES:
         raise _unusable("its history is no list, or too long")
     try:
@@ -99,7 +121,7 @@ def _checked(data: object) -> tuple[ModelMessage, ...]:
             is_text = isinstance(part.content, str) if isinstance(part, UserPromptPart | ToolReturnPart) else True
             if not isinstance(part, expected) or not is_text:
                 raise _unusable(f"its history has a part of kind {part.part_kind!r} that it cannot have")
-    return tuple(completed(messages))
+    return messages
 
 
 def _digests(part: object) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.usage import RunUsage, UsageLimits
 
 from metier._exporting import agent_instrumentation
@@ -25,16 +28,18 @@ from metier.agent.instructions import OwnInstructions
 from metier.agent.streaming import Telling
 from metier.agent.team import team
 from metier.dialect import Kit
+from metier.dialect.suspending import Suspension
 from metier.errors import AgentFailed, MetierError
-from metier.guard import redact
+from metier.guard import Answers, redact
+from metier.guard.approval import asked_meanwhile, asking
 from metier.session import Event
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic_ai.agent import AgentRun
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart
+    from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 
     from metier import Session
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
 _EMPTY_ANSWERS = 2
 """How often a model that says nothing is asked again."""
 INTERRUPTED = "The call was interrupted; nobody knows what it did."
+NOT_MADE = "The call was not made: somebody had to agree first, and nobody did."
 
 
 class Turn:
@@ -69,6 +75,7 @@ class Turn:
         self.budget: Budget = Budget(agent.manifest) if under is None else under.budget
         self._under = under
         self._pace: Pace | None = None if under is None else under._pace
+        self._suspension: Suspension | None = None
         self._used = RunUsage()
         self._turns = 0
         self._own = OwnInstructions(agent, session) if is_itself else None
@@ -87,9 +94,23 @@ class Turn:
 
     async def answer(self, prompt: str, history: Sequence[ModelMessage] = (), *, pace: Pace | None = None) -> Answer:
         """Ask until there is an answer; raises `AgentFailed`. With `pace`, what the model says is told as it comes."""
+        self.messages = completed(history)
+        # Nobody can be waited for inside a call of the agent around it: what has to be asked is asked now, or refused.
+        is_inside = self._under is not None and isinstance(asked_meanwhile(), Answers)
+        with asking(None) if is_inside else contextlib.nullcontext():
+            return await self._answer(prompt, pace, Suspension())
+
+    async def resume(
+        self, history: Sequence[ModelMessage], answers: Mapping[str, bool] | None = None, *, pace: Pace | None = None
+    ) -> Answer:
+        """Make the calls again that a turn was suspended at, which `history` ends in, and go on."""
+        self.messages = completed(history, leaves_last=True)
+        return await self._answer(None, pace, Suspension(answers, open_calls(history)))
+
+    async def _answer(self, prompt: str | None, pace: Pace | None, suspension: Suspension) -> Answer:
+        self._suspension = suspension if self._under is None and self.agent.suspends else None
         engine = self._engine()
         self._pace = pace or self._pace
-        self.messages = completed(history)
         asked: str | None = prompt
         try:
             while (text := await self._attempt(engine, asked, is_streamed=pace is not None)) is None:
@@ -98,7 +119,7 @@ class Turn:
         finally:
             if self._under is not None:
                 self._under.spent += self.usage
-        return Answer(
+        answer = Answer(
             text=text,
             agent=self.agent.manifest.id,
             turns=self._turns,
@@ -106,22 +127,37 @@ class Turn:
             session=self.session.id,
             history=tuple(self.messages),
         )
+        if self._suspension is None or not self._suspension.open:
+            return answer
+        from metier.agent.saving import saved
 
-    def _engine(self) -> Engine[None, str]:
+        questions = tuple(self._suspension.open)
+        return replace(answer, questions=questions, state=saved(answer.agent, self.session, self.messages, questions))
+
+    def _engine(self) -> Engine[None, str | DeferredToolRequests]:
         manifest = self.agent.manifest
+        suspension = self._suspension
         return Engine(
             self.model,
+            output_type=str if suspension is None else [str, DeferredToolRequests],
             instructions=None if self._own is None else self._own.text,
-            capabilities=[*agent_instrumentation(), self.agent.skills.in_run(self._kit)],
+            capabilities=[*agent_instrumentation(), self.agent.skills.in_run(self._kit, suspension=suspension)],
             name=manifest.id,
             # A model that calls what is not there is told so, as often as it may be asked at all.
             retries={"tools": manifest.max_turns, "output": _EMPTY_ANSWERS},
         )
 
-    async def _attempt(self, engine: Engine[None, str], prompt: str | None, *, is_streamed: bool) -> str | None:
-        """The answer; None where the model failed that a skill had asked for, and the agent's own is to go on."""
+    async def _attempt(
+        self, engine: Engine[None, str | DeferredToolRequests], prompt: str | None, *, is_streamed: bool
+    ) -> str | None:
+        """The answer, which is empty where it was suspended.
+
+        None where the model failed that a skill had asked for, and the agent's own is to go on.
+        """
         before = self.messages
-        run: AgentRun[None, str] | None = None
+        # What comes of a call that is made again is up to the guard: this only says that it is made.
+        again = dict.fromkeys(open_calls(before), True)
+        run: AgentRun[None, str | DeferredToolRequests] | None = None
         try:
             # One call after the other: what a skill forbids is forbidden for the very next call.
             with Engine.parallel_tool_call_execution_mode("sequential"):
@@ -131,12 +167,15 @@ class Turn:
                     usage=self._used,
                     usage_limits=UsageLimits(request_limit=self.agent.manifest.max_turns),
                     conversation_id=self.session.id,
+                    deferred_tool_results=DeferredToolResults(approvals={**again}) if again else None,
                 ) as run:
                     try:
                         await self._driven(run, Telling(self.session, self._pace), is_streamed=is_streamed)
                     finally:
                         asked = [] if prompt is None else [ModelRequest(parts=[UserPromptPart(prompt)])]
-                        self.messages = [*before, *(completed(run.new_messages()) or asked)]
+                        waits = self._suspension is not None and bool(self._suspension.open)
+                        new = completed(run.new_messages(), leaves_last=waits) or asked
+                        self.messages = completed([*before, *new], leaves_last=waits)
             assert run.result is not None
         except MetierError:
             raise
@@ -145,9 +184,12 @@ class Turn:
             if run is not None and self._goes_on_without(run.ctx.deps.model, error):
                 return None
             raise self._failed(error) from error
-        return run.result.output
+        output = run.result.output
+        return output if isinstance(output, str) else ""
 
-    async def _driven(self, run: AgentRun[None, str], telling: Telling, *, is_streamed: bool) -> None:
+    async def _driven(
+        self, run: AgentRun[None, str | DeferredToolRequests], telling: Telling, *, is_streamed: bool
+    ) -> None:
         async for node in run:
             if Engine.is_model_request_node(node):
                 self._turns += 1
@@ -222,15 +264,35 @@ def plain(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, ...]:
     return tuple(replace(one, instructions=None) if isinstance(one, ModelRequest) else one for one in messages)
 
 
-def completed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Messages that a conversation can go on from: every call in them has a result."""
+def open_calls(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The ids of the calls at the end of a conversation that have no result yet."""
+    answered: set[object] = set()
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            calls = (part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart))
+            return tuple(call for call in calls if call not in answered)
+        answered |= {getattr(part, "tool_call_id", None) for part in message.parts}
+    return ()
+
+
+def completed(
+    messages: Sequence[ModelMessage], why: str = INTERRUPTED, *, leaves_last: bool = False
+) -> list[ModelMessage]:
+    """Messages that a conversation can go on from: every call in them has a result, which may be `why` it has none.
+
+    With `leaves_last`, those of the last response may have none yet.
+    """
     found: list[ModelMessage] = []
     calls: list[ToolCallPart] = []
-    for message in plain(messages):
+    said = plain(messages)
+    last = max((place for place, one in enumerate(said) if isinstance(one, ModelResponse)), default=-1)
+    for place, message in enumerate(said):
         if calls:
-            answered = {getattr(part, "tool_call_id", None) for part in _asked(message)}
+            # The results of calls that waited come after those of the calls that did not.
+            results = itertools.takewhile(lambda one: isinstance(one, ModelRequest), said[place:])
+            answered = {getattr(part, "tool_call_id", None) for one in results for part in one.parts}
             missing = [
-                ToolReturnPart(call.tool_name, INTERRUPTED, call.tool_call_id, outcome="failed")
+                ToolReturnPart(call.tool_name, why, call.tool_call_id, outcome="failed")
                 for call in calls
                 if call.tool_call_id not in answered
             ]
@@ -239,18 +301,14 @@ def completed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
             elif missing:
                 found.append(ModelRequest(parts=missing))
         calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+        if leaves_last and place == last:
+            calls = []
         if message.parts:
             found.append(message)
     if calls:
         found.append(
             ModelRequest(
-                parts=[
-                    ToolReturnPart(call.tool_name, INTERRUPTED, call.tool_call_id, outcome="failed") for call in calls
-                ]
+                parts=[ToolReturnPart(call.tool_name, why, call.tool_call_id, outcome="failed") for call in calls]
             )
         )
     return found
-
-
-def _asked(message: ModelMessage) -> Sequence[ModelRequestPart]:
-    return message.parts if isinstance(message, ModelRequest) else ()

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import AgentInvalid, MetierError, SourceUnavailable
@@ -117,8 +118,11 @@ def require_engine() -> None:
     pydantic_ai.BANNER_ENABLED = False
 
 
-def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
-    """The agent that was asked for, on the model that was asked for; raises `ModelMissing` before it does anything."""
+def agent_of(options: argparse.Namespace, approve: Approve | None) -> Agent:
+    """The agent that was asked for, on the model that was asked for; raises `ModelMissing` before it does anything.
+
+    What `approve` may not agree to, or nobody where there is none, suspends it.
+    """
     require_engine()
     from metier._exporting import configure_from_environment
     from metier.agent import Agent, Agents
@@ -134,6 +138,8 @@ def agent_of(options: argparse.Namespace, approve: Approve) -> Agent:
         agents,
         model=options.model,
         approve=approve,
+        suspend=True,
+        user=user_name(),
         **({} if options.workspace is None else {"workspace": options.workspace}),
     )
     agent.model  # noqa: B018  # found out now, and not after the person has typed

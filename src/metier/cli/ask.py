@@ -5,45 +5,77 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier.cli.agents import agent_of
+from metier.cli.chats import Chats
+from metier.cli.exits import APPROVAL, exit_code_of
 from metier.cli.interrupt import ended_by_interrupt
 from metier.cli.output import print_json
-from metier.cli.person import Person
+from metier.cli.person import at_terminal
 from metier.cli.shapes import error_shape, event_shape
 from metier.cli.telling import Telling
-from metier.errors import InvalidArgument, MetierError, ModelMissing, PartMissing, SourceUnavailable
+from metier.errors import InvalidArgument, MetierError
 
 if TYPE_CHECKING:
     import argparse
-    from typing import TextIO
+    from collections.abc import AsyncGenerator, Mapping
+    from typing import Any, TextIO
 
-    from metier.agent import Agent
+    from metier.agent import Agent, Answer, Conversation
+    from metier.guard import Question
     from metier.session import Event
 
 MAX_TASK = 1024 * 1024
 
 
 def run(options: argparse.Namespace) -> int:
+    telling = Telling(is_silent=options.json)
     try:
-        task = _task(options.task)
-        events = _asked(agent_of(options, Person()), task, Telling(is_silent=options.json))
+        if options.resume is None:
+            task = _task(options.task)
+            events, waiting = _asked(agent_of(options, at_terminal()), task, telling)
+        else:
+            events, waiting = _resumed(options, telling)
     except MetierError as error:
         if not options.json:
             raise
         print_json(error_shape(error))
-        return 2 if isinstance(error, InvalidArgument | SourceUnavailable | ModelMissing | PartMissing) else 1
+        return exit_code_of(error)
     if options.json:
         last = events[-1]
         print_json(
             {
-                "answer": last.message,
+                "answer": None if waiting else last.message,
                 **dict(last.data),
-                "events": [event_shape(event) for event in events if event.kind not in ("text", "answer")],
+                **({"resume": waiting.id} if waiting else {}),
+                "events": [event_shape(event) for event in events if event.kind not in ("text", "answer", "suspended")],
             }
         )
-    return 0
+    elif waiting:
+        telling.suspended(waiting.questions, f"metier ask --resume {waiting.id}")
+    return APPROVAL if waiting else 0
+
+
+class _Waiting(NamedTuple):
+    """What a task waits for, and what it is kept as."""
+
+    id: str
+    questions: tuple[Question, ...]
+
+
+def _resumed(options: argparse.Namespace, telling: Telling) -> tuple[list[Event], _Waiting | None]:
+    """Go on with a task that waited; it is kept again, whether or not it still waits."""
+    if options.task:
+        raise InvalidArgument("A task that waited says already what to do.", hint="Leave TASK out with --resume.")
+    chats = Chats()
+    state = chats.read(options.resume)
+    take_agent(options, state)
+    with begun(agent_of(options, at_terminal()), state) as conversation:
+        events = _heard(conversation.resume(), telling)
+        id_ = conversation.session.id
+        chats.keep(id_, conversation.save())
+        return events, _Waiting(id_, conversation.questions) if conversation.questions else None
 
 
 def _task(words: list[str]) -> str:
@@ -74,14 +106,41 @@ def as_text(asked: str) -> str:
     return asked
 
 
-def _asked(agent: Agent, task: str, telling: Telling) -> list[Event]:
+def _asked(agent: Agent, task: str, telling: Telling) -> tuple[list[Event], _Waiting | None]:
+    suspended: list[Answer] = []
+    events = _heard(agent.stream(task, on_suspended=suspended.append), telling)
+    for answer in suspended:
+        Chats().keep(answer.session, dict(answer.state or {}))
+        return events, _Waiting(answer.session, answer.questions)
+    return events, None
+
+
+def begun(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
+    """A conversation, or one that goes on: a person may be asked whether it has again what it had loaded."""
+    import anyio
+
+    async def main() -> Conversation:
+        with ended_by_interrupt():
+            return await agent.guard.in_thread(agent.conversation, state)
+        raise KeyboardInterrupt
+
+    return anyio.run(main)
+
+
+def take_agent(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
+    """Go on with the agent that something was begun with, unless another one is asked for."""
+    if options.agent is None and isinstance(state.get("agent"), str):
+        options.agent = state["agent"]
+
+
+def _heard(stream: AsyncGenerator[Event], telling: Telling) -> list[Event]:
     import anyio
 
     async def main() -> list[Event]:
         found = []
         try:
             with ended_by_interrupt():
-                async with contextlib.aclosing(agent.stream(task)) as events:
+                async with contextlib.aclosing(stream) as events:
                     async for event in events:
                         telling.take(event)
                         found.append(event)

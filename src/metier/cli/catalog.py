@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier.cli.barred import Barred
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, plural, print_json
 
@@ -22,7 +24,12 @@ def run(options: argparse.Namespace) -> int:
     if len(library) > 200:
         # So many hardly ever fit, and then the first catalog indexes them.
         indexed(library)
-    catalog = library.catalog(options.budget, **arguments)
+    barred = Barred(library)
+    words = barred.among(library)
+    bare = [entry.name for entry, word in words.items() if word.status == "name-only"]
+    catalog = library.catalog(options.budget, names=barred.names(), bare=bare, **arguments)
+    kept = {entry.name: word.sentence for entry, word in words.items() if word.status != "name-only"}
+    catalog = replace(catalog, withheld={**catalog.withheld, **kept})
     if options.json:
         print_json(
             {

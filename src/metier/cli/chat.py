@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.agents import agent_of
-from metier.cli.ask import as_text, take_any_bytes
+from metier.cli.ask import as_text, begun, take_agent, take_any_bytes
 from metier.cli.chats import Chats
+from metier.cli.exits import APPROVAL
 from metier.cli.interrupt import ended_by_interrupt
 from metier.cli.output import Style
-from metier.cli.person import Person
+from metier.cli.person import at_terminal
 from metier.cli.telling import Telling
 from metier.errors import MetierError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
-    from metier.agent import Agent, Conversation
+    from metier.agent import Conversation
 
 _HELP = """\
 /SKILL ARGUMENTS  use a skill by its name
 /skills           what is loaded
+/resume           go on with what waited for somebody to agree
 /exit             end; also Ctrl-D
 Ctrl-C ends an answer that takes too long."""
 
@@ -32,11 +34,11 @@ Ctrl-C ends an answer that takes too long."""
 def run(options: argparse.Namespace) -> int:
     chats = Chats()
     state = None if options.resume is None else chats.read(options.resume)
-    if state is not None and options.agent is None and isinstance(state.get("agent"), str):
-        options.agent = state["agent"]
-    agent = agent_of(options, Person())
+    if state is not None:
+        take_agent(options, state)
+    agent = agent_of(options, at_terminal())
     style = Style(sys.stderr)
-    with _begun(agent, state) as conversation:
+    with begun(agent, state) as conversation:
         if sys.stdin.isatty():
             name = Style.text(agent.manifest.name or agent.manifest.id)
             print(style.dim(f"{name}, on {Style.text(agent.model.model_name)}. /help says what you can type."))
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             names = ", ".join(map(Style.text, conversation.left_out))
             print(f"{style.warn('not loaded again')}: {names}; gone or refused by now.", file=sys.stderr)
         was_asked = was_answered = False
-        for text in _lines():
+        for text in itertools.chain(["/resume"] if conversation.questions else [], _lines()):
             if text in ("/exit", "/quit"):
                 break
             if text in ("/help", "/skills"):
@@ -53,21 +55,12 @@ def run(options: argparse.Namespace) -> int:
             was_asked = True
             was_answered = _answered(conversation, text) or was_answered
             _keep(chats, conversation)
+            if conversation.questions and not sys.stdin.isatty():
+                # What comes through the pipe next was written for an answer that is not there yet.
+                return APPROVAL
         if was_answered:
             print(style.dim(f"`metier chat --resume {conversation.session.id}` goes on with it."), file=sys.stderr)
     return 1 if was_asked and not was_answered and not sys.stdin.isatty() else 0
-
-
-def _begun(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
-    """A conversation, or one that goes on: a person may be asked whether it has again what it had loaded."""
-    import anyio
-
-    async def main() -> Conversation:
-        with ended_by_interrupt():
-            return await agent.guard.in_thread(agent.conversation, state)
-        raise KeyboardInterrupt
-
-    return anyio.run(main)
 
 
 def _keep(chats: Chats, conversation: Conversation) -> None:
@@ -105,7 +98,8 @@ def _answered(conversation: Conversation, text: str) -> bool:
 
     async def main() -> None:
         with ended_by_interrupt() as scope:
-            async with contextlib.aclosing(conversation.send(as_text(text))) as events:
+            told = conversation.resume() if text == "/resume" else conversation.send(as_text(text))
+            async with contextlib.aclosing(told) as events:
                 async for event in events:
                     telling.take(event)
         if scope.cancelled_caught:
@@ -122,7 +116,9 @@ def _answered(conversation: Conversation, text: str) -> bool:
         return False
     finally:
         telling.end()
-    return True
+    if conversation.questions:
+        telling.suspended(conversation.questions, f"metier chat --resume {conversation.session.id}")
+    return not conversation.questions
 
 
 def _loaded(conversation: Conversation) -> str:

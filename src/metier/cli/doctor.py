@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
+from metier.cli.barred import Barred
 from metier.cli.enforcing import KEEPS_FROM, runners
+from metier.cli.known_tools import about_tools
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
 from metier.library import Machine
@@ -48,6 +50,12 @@ def run(options: argparse.Namespace) -> int:
         print(table(style, ("CANNOT WORK HERE", "WHY"), rows2[:_MOST_SHOWN]))
         if len(rows2) > _MOST_SHOWN:
             print(f"and {len(rows2) - _MOST_SHOWN:,} more; `metier list` shows them")
+    denied = [(f"{one['name']} ({one['layer']})", f"{one['reason']} ({one['rule']})") for one in report["denied"]]
+    if denied:
+        print()
+        print(table(style, ("DENIED BY POLICY", "WHY"), denied[:_MOST_SHOWN]))
+        if len(denied) > _MOST_SHOWN:
+            print(f"and {len(denied) - _MOST_SHOWN:,} more; `metier list --all` shows them")
     _print_runners(style, report["runners"])
     print()
     for step in report["next"]:
@@ -60,15 +68,26 @@ def _report(library: Library) -> dict[str, Any]:
     broken = [entry for entry in everything if entry.is_broken]
     findings = library.findings()
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
-    counts = Counter(found.code for entry in everything for found in entry.diagnostics)
+    counts = _counts(library)
     unready = _unready(library)
     agents = _agents(library)
     untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
+    barred = Barred(library)
+    words = barred.among(everything)
+    denied = [
+        {"name": entry.name, "layer": entry.layer, "location": entry.location, **word.as_json()}
+        for entry, word in words.items()
+        if word.status == "denied"
+    ]
     steps = []
     if broken or errors:
         steps.append("Mend what is marked as an error above; the other skills work.")
     if unready:
         steps.append("Some skills cannot work here: install what is missing, or leave them; models are not shown them.")
+    if denied:
+        steps.append("Policy denies some skills: `metier policy explain NAME` says why.")
+    if barred.governance.effective.problems:
+        steps.append("A policy file has problems: `metier policy check` says which.")
     if agents["failing"]:
         steps.append("Some agents cannot work: `metier agents` says why.")
     if untrusted:
@@ -89,6 +108,7 @@ def _report(library: Library) -> dict[str, Any]:
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
         "broken": len(broken),
         "unready": unready,
+        "denied": denied,
         "agents": agents,
         "places": [_place(library, place) for place in library.places],
         "findings": [{"where": finding.where, **finding.diagnostic.as_json()} for finding in findings],
@@ -100,6 +120,15 @@ def _report(library: Library) -> dict[str, Any]:
         "runners": runners(),
         "next": steps or ["Nothing needs to be done."],
     }
+
+
+def _counts(library: Library) -> Counter[str]:
+    """How many skills there is something to say of, by its code."""
+    everything = library.entries(all=True)
+    counts = Counter(found.code for entry in everything for found in entry.diagnostics)
+    usable = (entry for entry in everything if not entry.is_broken)
+    counts.update(found.code for entry in usable for found in about_tools(entry.skill))
+    return counts
 
 
 def _unready(library: Library) -> dict[str, str]:
@@ -161,7 +190,7 @@ def _print_problems(library: Library, style: Style) -> None:
     for entry in [entry for entry in everything if entry.is_broken][:_MOST_SHOWN]:
         print(f"\n{Style.text(entry.location)}")
         print_diagnostics(style, [found for found in entry.diagnostics if found.severity == "error"])
-    counts = Counter(found.code for entry in everything for found in entry.diagnostics)
+    counts = _counts(library)
     if counts:
         print()
         rows = [

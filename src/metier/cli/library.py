@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from metier import Library
@@ -23,6 +24,10 @@ def library_of(options: argparse.Namespace, *, start: str | None = None) -> Libr
     cache = not (options.no_cache_before or getattr(options, "no_cache_after", False))
     library = Library.from_folder(*folders, cache=cache) if folders else Library.discover(start, cache=cache)
     who = {key: getattr(options, key, None) for key in ("agent", "tenant", "environment")}
+    if who["tenant"] is None and "METIER_API_TOKEN" in os.environ:
+        from metier.cli.identity import token_tenant
+
+        who["tenant"] = token_tenant()
     return library.as_caller(**who)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from metier.cli.barred import Barred, warn
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.shapes import entry_shape
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.cli.barred import Word
     from metier.library import Entry
 
 
@@ -27,14 +29,19 @@ def run(options: argparse.Namespace) -> int:
 
         wanted = Selection(contains=options.text)
         entries, hidden = wanted.of(entries), list(wanted.of(hidden))
+    words = Barred(library).among(entries)
     if options.json:
-        _print_json(entries, hidden)
+        _print_json(entries, hidden, words)
         return 0
+    warn(words)
+    denied = {entry for entry, word in words.items() if word.status == "denied"}
+    if not options.all:
+        entries = tuple(entry for entry in entries if entry not in denied)
     style = Style(sys.stdout)
-    if options.text and not entries and not hidden:
+    if options.text and not entries and not hidden and not denied:
         print(f"No name or tag contains {Style.text(options.text)!r}. `metier search` looks at everything they say.")
         return 0
-    if not entries and not hidden:
+    if not entries and not hidden and not denied:
         print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
         return 0
     paint = {0: style.strong, 1: style.dim}
@@ -45,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
     unready = {entry for entry, state in states.items() if state != "ready"}
     if options.all:
         rows = [
-            (entry.name, _layer(entry), entry.source, _status(entry, states), _one_line(entry)) for entry in entries
+            (entry.name, _layer(entry), entry.source, _status(entry, states, words), _said(entry, words))
+            for entry in entries
         ]
         rows += [(entry.name, _layer(entry), entry.source, "hidden", _one_line(entry)) for entry in hidden]
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
@@ -58,28 +66,39 @@ def run(options: argparse.Namespace) -> int:
         ]
         print(table(style, head, table_rows, paint=paint))
     shown = len(entries) + len(hidden)
-    print(_summary(library, entries, style, options.all, len(unready), shown, is_part=bool(options.text)))
+    barred = 0 if options.all else len(denied)
+    print(_summary(library, entries, style, options.all, len(unready), shown, barred, is_part=bool(options.text)))
     return 0
 
 
-def _print_json(entries: tuple[Entry, ...], hidden: list[Entry]) -> None:
+def _print_json(entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Entry, Word]) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
     machine = Machine()
     shapes = []
     for number, entry in enumerate((*entries, *hidden)):
-        shapes.append(entry_shape(entry, machine, is_hidden=number >= len(entries)))
+        shapes.append(entry_shape(entry, machine, is_hidden=number >= len(entries), word=words.get(entry)))
         progress.step()
     progress.end()
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))
 
 
-def _status(entry: Entry, states: dict[int, str]) -> str:
+def _status(entry: Entry, states: dict[int, str], words: dict[Entry, Word]) -> str:
+    if entry in words and entry.status == "active":
+        return words[entry].status
     state = states.get(id(entry), "ready")
     return entry.status if state == "ready" or entry.status != "active" else state
 
 
 def _layer(entry: Entry) -> str:
     return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
+
+
+def _said(entry: Entry, words: dict[Entry, Word]) -> str:
+    """The description, and before it why the skill is not simply there."""
+    if entry.shadowed_by is not None:
+        winner = entry.shadowed_by
+        return f"[shadowed by {winner.name}@{winner.source} ({winner.layer}), {winner.location}] {_one_line(entry)}"
+    return f"[{words[entry].sentence}] {_one_line(entry)}" if entry in words else _one_line(entry)
 
 
 def _one_line(entry: Entry) -> str:
@@ -95,6 +114,7 @@ def _summary(
     everything: bool,
     unready: int,
     shown: int,
+    denied: int,
     *,
     is_part: bool,
 ) -> str:
@@ -114,7 +134,9 @@ def _summary(
             parts.append(f"{broken:,} cannot be loaded")
         if shadowed:
             parts.append(f"{shadowed:,} hidden by another of the same name")
-        if broken or shadowed:
+        if denied:
+            parts.append(f"{denied:,} denied by policy")
+        if broken or shadowed or denied:
             parts.append("`metier list --all` shows them")
     if any(not entry.trusted for entry in entries):
         parts.append("`metier trust` trusts this project's")

@@ -8,17 +8,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from metier.cli.exits import FINE, USAGE, exit_code_of
 from metier.cli.parser import make_parser
-from metier.errors import InvalidArgument, MetierError, ModelMissing, PartMissing, SourceUnavailable
+from metier.errors import MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FINE, PROBLEMS, USAGE = 0, 1, 2
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns 0 when all is fine, 1 when problems were found, 2 for wrong usage."""
+    """Run the command; returns its exit code (`metier.cli.exits`)."""
     _prepare_streams()
     try:
         try:
@@ -27,9 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except MetierError as error:
         _explain(error)
-        return (
-            USAGE if isinstance(error, InvalidArgument | SourceUnavailable | ModelMissing | PartMissing) else PROBLEMS
-        )
+        return exit_code_of(error)
     except BrokenPipeError:
         # The reader has seen enough (`metier list | head`); Python would complain while closing.
         _give_up_stdout()
@@ -44,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = make_parser()
-    if "_ARGCOMPLETE" in os.environ:
+    is_completing = "_ARGCOMPLETE" in os.environ
+    parser = make_parser(lazily=not is_completing)
+    if is_completing:
         import argcomplete
 
         argcomplete.autocomplete(parser)

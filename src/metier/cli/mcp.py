@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier import Policy
 from metier._exporting import configure_from_environment
+from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style
 from metier.errors import InvalidArgument, MetierError
@@ -107,6 +108,8 @@ def _server(options: argparse.Namespace) -> SkillServer:
         policy=Policy(ask=options.ask, deny=options.deny, scripts=options.scripts),
         workspace=options.workspace,
         budget=options.budget,
+        user=user_name(),
+        proposals=options.proposals,
     )
 
 

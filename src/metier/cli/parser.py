@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from metier._version import __version__
+from metier.cli import words_approve, words_audit, words_policy, words_propose, words_scan, words_store
+from metier.cli.later import Later
 from metier.skill.diagnostic import shown
 
 if TYPE_CHECKING:
@@ -27,10 +29,14 @@ examples:
   metier chat --agent skill-builder      talk with an agent; `metier agents` lists them
   metier mcp --install claude-code       skills for an MCP client: claude-code, cursor, vscode, codex or gemini
   metier sync --to .claude/skills        skills as folders, for clients that only read disk
+  metier scan ./skills                   signs of an attack, without running anything
+  metier policy explain deploy           why a skill is allowed, asked about or denied, with file and line
+  metier approve list                    what waits for somebody to agree
+  metier audit verify                    whether all records are as they were written
   metier new my-skill                    a skill to begin with
   metier doctor                          what is found where, what is wrong, what to do
 
-exit codes: 0 fine, 1 problems found, 2 wrong usage
+exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 content is not what was recorded, 4 an approval is needed
 """
 
 
@@ -42,11 +48,20 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class _Parser(argparse.ArgumentParser):
     passed_on = ""
     """Where the words behind `--` go, for a command that passes them on: no version of Python reads them alike."""
+    later: Later | None = None
+    """Options that it gets when somebody names it: to make those of all commands takes longer than most of them do."""
+
+    def complete(self) -> None:
+        """Give it its options."""
+        later, self.later = self.later, None
+        if later is not None:
+            later.do_to(self)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Read a command line, all of it but what is passed on."""
+        self.complete()
         if not self.passed_on or args is None:
             return super().parse_known_args(args, namespace)
         end = list(args).index("--") if "--" in args else len(args)
@@ -61,8 +76,29 @@ class _Parser(argparse.ArgumentParser):
         super().error(shown(message, limit=500))
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser for the whole command."""
+class Command(Protocol):
+    """What adds a command to the parser."""
+
+    def __call__(
+        self,
+        name: str,
+        help: str,  # noqa: A002
+        example: str,
+        module: str | None = None,
+        *,
+        library: bool = False,
+    ) -> argparse.ArgumentParser:
+        """A command, carried out by `run` of a module of this room; `library` adds `--skills` and who asks."""
+        ...
+
+
+def verbs(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
+    """The words that may follow a command, such as `check` and `show` behind `policy`."""
+    return parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+
+
+def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
+    """The parser for the whole command; `lazily`, each command gets its options when the command line names it."""
     parser = _Parser(
         prog="metier",
         description="Skills for any agent, and control over what they may do.",
@@ -89,6 +125,9 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=_Formatter,
         )
         added.set_defaults(module=module or name)
+        if lazily:
+            added.later = Later()
+            added = cast("_Parser", added.later)
         if library:
             _shared(added, "after")
             _caller(added)
@@ -185,6 +224,9 @@ def make_parser() -> argparse.ArgumentParser:
     added.add_argument("--workspace", metavar="DIR", help="where scripts work (default: here)")
     added.add_argument("--unsandboxed", action="store_true", help="let scripts run with all that you may do yourself")
     added.add_argument("--hooks", action="store_true", help="run the hooks that skills declare")
+    added.add_argument(
+        "--proposals", action="store_true", help="with the tools by which models propose changes to skills"
+    )
     added.add_argument("--injection", action="store_true", help="run the commands inside instructions")
     added.add_argument(
         "--builtin",
@@ -272,8 +314,11 @@ def make_parser() -> argparse.ArgumentParser:
         "let an agent do a task with the skills that fit, and tell what it does",
         'metier ask "Which columns does sales.csv have?" --model test',
     )
-    added.add_argument("task", metavar="TASK", nargs="+", help="what it is to do; `-` reads it from a pipe")
+    added.add_argument("task", metavar="TASK", nargs="*", help="what it is to do; `-` reads it from a pipe")
     _agent(added)
+    added.add_argument(
+        "--resume", metavar="ID", nargs="?", const="last", help="go on with a task that waited for somebody to agree"
+    )
     _json(added)
 
     added = command(
@@ -316,6 +361,9 @@ def make_parser() -> argparse.ArgumentParser:
     only.completer = _complete_names
     added.add_argument("--dry-run", action="store_true", help="only say what would be done")
     _json(added)
+
+    for words in (words_scan, words_policy, words_approve, words_propose, words_audit, words_store):
+        words.add(command)
 
     added = command("trust", "trust the skills of a project", "metier trust .")
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
@@ -375,6 +423,7 @@ def _mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scripts", choices=("allow", "ask", "deny"), default="allow", help="whether scripts run (default: allow)"
     )
+    parser.add_argument("--proposals", action="store_true", help="let models propose changes to skills")
     parser.add_argument(
         "--install",
         metavar="CLIENT",

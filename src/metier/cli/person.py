@@ -36,12 +36,19 @@ class Person:
                 print(f"{style.warn('not asked')}: {question} Nobody is at a terminal here.", file=sys.stderr)
                 return False
             _forget_what_was_typed(terminal)
-            print(f"{style.warn('?')} {question}\n  Allow it this time? [y/N] ", end="", file=sys.stderr, flush=True)
+            lasts = "Approve of this content, until it changes?" if decision.needs_grant else "Allow it this time?"
+            print(f"{style.warn('?')} {question}\n  {lasts} [y/N] ", end="", file=sys.stderr, flush=True)
             try:
                 return _line(terminal).strip().lower() in ("y", "yes")
             except BaseException:
                 print(file=sys.stderr)
                 raise
+
+
+def at_terminal() -> Person | None:
+    """The person at the terminal; None where there is no terminal, so that what has to be asked waits."""
+    with _terminal() as terminal:
+        return None if terminal is None else Person()
 
 
 @contextlib.contextmanager
@@ -73,10 +80,12 @@ def _line(terminal: TextIO) -> str:
         return terminal.readline()
     import select
 
+    from anyio import NoEventLoopError
     from anyio.from_thread import check_cancelled
 
     typed = terminal.fileno()
     while not select.select([typed], [], [], _LOOK_EVERY)[0]:
-        check_cancelled()
+        with contextlib.suppress(NoEventLoopError):  # then there is no run that could have ended meanwhile
+            check_cancelled()
     # Not by the stream, which may hold lines that were pasted.
     return os.read(typed, 4_096).decode(errors="replace").partition("\n")[0]

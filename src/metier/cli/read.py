@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from metier.cli.barred import Barred, warn
 from metier.cli.library import library_of
 from metier.skill import shown
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
+    # A person must be able to look at what is denied; a session hands out nothing of it.
+    warn(Barred(library).among([library.get(options.name)]))
     if options.file is None:
         data = (library.document(options.name).body + "\n").encode(errors="surrogateescape")
     else:

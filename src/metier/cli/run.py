@@ -8,11 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier import Guard, Policy
+from metier.cli.exits import exit_code_of
+from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
+from metier.cli.person import at_terminal
 from metier.cli.screen import Screen
 from metier.cli.shapes import error_shape, outcome_shape
-from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused, SourceUnavailable
+from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused
 from metier.session.running import MAX_STDIN_BYTES
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.json:
             raise
         print_json(error_shape(error))
-        return 2 if isinstance(error, InvalidArgument | SourceUnavailable) else 1
+        return exit_code_of(error)
     if options.json:
         print_json(outcome_shape(outcome))
     else:
@@ -71,7 +74,10 @@ def _end(number: int, _: object) -> NoReturn:
 def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None]:
     policy, runner = _policy(options), _runner(options.runner)
     env = _variables(options.env or ())
-    with library_of(options).session(guard=Guard(policy), runner=runner, workspace=options.workspace) as session:
+    guard = Guard(policy, approve=at_terminal())
+    with library_of(options).session(
+        guard=guard, runner=runner, workspace=options.workspace, user=user_name()
+    ) as session:
         session.load(options.name)
         active = session.one()
         script = script_named(active, options.script)
@@ -149,7 +155,8 @@ def _policy(options: argparse.Namespace) -> Policy:
     return Policy(
         unsandboxed="allow" if options.runner == "plain" else "deny",
         untrusted="allow" if options.untrusted else "deny",
-        network=network or ("restricted" if hosts else "none"),
+        # Where nobody says anything, the policy files do.
+        network=network or ("restricted" if hosts else None),
         hosts=hosts,
     )
 
@@ -185,7 +192,7 @@ def _variables(pairs: Sequence[str]) -> dict[str, str]:
 def _say_how_to_get_more(error: MetierError) -> None:
     if isinstance(error, IsolationMissing) or error.code == "isolation-missing":
         error.hint = f"{error.hint} {_WITHOUT}".strip()
-    elif isinstance(error, Refused) and error.code in ("skill-untrusted", "approval-needed"):
+    elif isinstance(error, Refused) and error.code == "skill-untrusted":
         error.hint = _UNTRUSTED
 
 

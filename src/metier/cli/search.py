@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from metier.cli.barred import Barred, warn
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.find import Query
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.cli.barred import Word
     from metier.library import Entry
 
 
@@ -22,7 +24,10 @@ def run(options: argparse.Namespace) -> int:
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.
     query = " ".join(options.query)
     for_people = options.agent is None and not options.for_models
-    results = library.search(query, options.k, include_unlisted=for_people)
+    barred = Barred(library)
+    names = None if for_people else barred.names()
+    results = library.search(query, options.k, include_unlisted=for_people, names=names)
+    words = barred.among(result.entry for result in results)
     if options.json:
         shapes = [
             {
@@ -32,10 +37,12 @@ def run(options: argparse.Namespace) -> int:
                 "layer": result.layer,
                 "why": result.why,
             }
+            | ({"policy": words[result.entry].as_json()} if result.entry in words else {})
             for result in results
         ]
         print_json(shapes)
         return 0
+    warn(words)
     style = Style(sys.stdout)
     if not results:
         print(_nothing(library, query))
@@ -45,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             result.name,
             f"{result.score:.2f}",
             result.layer,
-            _why(result.why, result.entry),
+            _why(result.why, result.entry, words.get(result.entry)),
             _one_line(result.description),
         )
         for result in results
@@ -78,11 +85,13 @@ def _count(library: Library, text: str) -> str:
     return plural(len(library.search(text, 100, include_unlisted=True)), "skill")
 
 
-def _why(why: str, entry: Entry) -> str:
+def _why(why: str, entry: Entry, word: Word | None) -> str:
     state = entry.readiness()
     notes = [] if state.is_ready else [str(state)]
     if entry.is_hidden_from_models:
         notes.append("not for models")
+    if word is not None:
+        notes.append(word.status)
     return f"{why} ({'; '.join(notes)})" if notes else why
 
 

@@ -9,8 +9,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from metier import Guard, Policy
+from metier.cli.exits import FINE, exit_code_for
+from metier.cli.identity import user_name
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, table
+from metier.cli.person import at_terminal
 from metier.cli.shapes import outcome_shape
 from metier.dialect import as_text, definitions, dialect
 from metier.errors import MetierError
@@ -41,7 +44,9 @@ def run(options: argparse.Namespace) -> int:
         injection="allow" if options.injection else "deny",
     )
     session = library.session(
-        guard=Guard(policy),
+        guard=Guard(policy, approve=at_terminal()),
+        user=user_name(),
+        proposals=options.proposals,
         runner=PlainRunner() if options.unsandboxed else None,
         delivery=options.delivery,
         budget=options.budget,
@@ -52,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         if options.names:
             shell.do(shlex.join(["load", *options.names]))
         shell.talk()
-    return 1 if shell.failed and not shell.is_interactive else 0
+    return FINE if shell.is_interactive else shell.exit_code
 
 
 def _print(value: object) -> None:
@@ -70,7 +75,7 @@ class Shell:
         self._json = as_json
         self._style = Style(sys.stdout)
         self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
-        self.failed = False
+        self.exit_code = FINE
         if not as_json:
             session.listen(self._tell)
 
@@ -190,7 +195,7 @@ class Shell:
                 self._lines_of(text)
         for note in outcome.notes:
             print(self._style.warn(Style.text(note, 1_000)))
-        self.failed |= not outcome.is_success
+        self._ended(outcome.is_success)
 
     def _search(self, rest: str) -> None:
         indexed(self._session.library)
@@ -219,7 +224,7 @@ class Shell:
         name, _, arguments = rest.partition(" ")
         executor = self._session.executor(dialect=self._dialect, builtin=self._builtin)
         result = executor.execute_blocking(name, arguments or None)
-        self.failed |= not result.success
+        self._ended(result.success, result.code or "")
         if self._json:
             shape = {"success": result.success, "result": result.result, "error": result.error, "code": result.code}
             _print({**shape, "hint": result.hint, "duration_ms": result.duration_ms})
@@ -263,8 +268,13 @@ class Shell:
         paint = self._style.bad if event.kind == "refused" else self._style.dim
         print(paint(f"· {event.kind} {Style.text(event.skill or event.tool)}"), file=sys.stderr)
 
+    def _ended(self, success: bool, code: str = "") -> None:
+        """Remember the worst that came of a line: whoever has to approve comes before any other problem."""
+        if not success:
+            self.exit_code = max(self.exit_code, exit_code_for(code))
+
     def _fail(self, code: str, message: str, hint: str) -> None:
-        self.failed = True
+        self._ended(False, code)
         if self._json:
             _print({"error": {"code": code, "message": message, "hint": hint}})
             return

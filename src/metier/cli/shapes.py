@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import MetierError
 
 if TYPE_CHECKING:
+    from metier.cli.barred import Word
     from metier.library import Entry, Machine, Readiness
     from metier.run import Outcome
     from metier.session import Event
 
 
-def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False) -> dict[str, Any]:
-    """A skill as `list --json` prints it."""
-    return {
+def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False, word: Word | None = None) -> dict[str, Any]:
+    """A skill as `list --json` prints it, with the word that policy has on it."""
+    is_denied = word is not None and word.status == "denied" and entry.status == "active"
+    shape = {
         "name": entry.name,
         "description": entry.description,
         "display_name": entry.skill.display_name,
@@ -22,16 +24,18 @@ def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False) -> d
         "source": entry.source,
         "location": entry.location,
         "digest": digest_of(entry),
-        "status": "hidden" if is_hidden else entry.status,
+        "status": "hidden" if is_hidden else "denied" if is_denied else entry.status,
         "trusted": entry.trusted,
         "stale": entry.is_stale,
-        "hidden_from_models": not entry.is_broken and entry.is_hidden_from_models,
+        "hidden_from_models": not entry.is_broken
+        and (entry.is_hidden_from_models or (word is not None and word.status != "name-only")),
         "readiness": readiness_shape(entry.readiness(machine)),
         "version": entry.skill.version,
         "tags": list(entry.skill.tags),
         "shadowed_by": entry.shadowed_by.location if entry.shadowed_by is not None else None,
         "diagnostics": [found.as_json() for found in entry.diagnostics],
     }
+    return shape if word is None else shape | {"policy": word.as_json()}
 
 
 def readiness_shape(state: Readiness) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from metier.cli.barred import Barred
+from metier.cli.known_tools import about_tools
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
 from metier.cli.shapes import digest_of, entry_shape
@@ -18,6 +20,7 @@ from metier.skill import Listing
 if TYPE_CHECKING:
     import argparse
 
+    from metier import Library
     from metier.library import Entry
     from metier.skill import Skill
 
@@ -31,8 +34,15 @@ def run(options: argparse.Namespace) -> int:
     library = library_of(options)
     entry = library.get(options.name)
     listing = _listing(entry)
+    word = Barred(library).of(entry)
+    others = _others(library, entry)
     if options.json:
-        shape = entry_shape(entry, Machine())
+        shape = entry_shape(entry, Machine(), word=word)
+        shape["others"] = [
+            {"layer": one.layer, "source": one.source, "digest": digest_of(one), "location": one.location}
+            for one in others
+        ]
+        shape["diagnostics"] += [found.as_json() for found in about_tools(entry.skill)]
         shape["fields"] = _fields(entry.skill)
         shape["extra"] = _plain(entry.skill.extra)
         shape["body_lines"] = entry.skill.body_lines
@@ -51,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
     rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
     rows.append(("readiness", _readiness(entry)))
+    if word is not None:
+        rows.append(("policy", f"{word.status}: {word.sentence}"))
     rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
     # Never cut: who looks here wants to see all of a rule or a digest.
@@ -60,10 +72,22 @@ def run(options: argparse.Namespace) -> int:
     print(table(style, ("FILE", "BYTES", "KIND"), files))
     if listing.stopped_at is not None:
         print(style.warn(f"The list stopped at {listing.stopped_at}."))
-    if entry.diagnostics:
+    if others:
         print()
-        print_diagnostics(style, entry.diagnostics, indent="")
+        same = [(f"{one.name}@{one.source}", one.layer, digest_of(one) or "", one.location) for one in others]
+        print(table(style, ("OTHERS OF THE NAME", "LAYER", "DIGEST", "LOCATION"), same, cut=False))
+    diagnostics = [*entry.diagnostics, *about_tools(entry.skill)]
+    if diagnostics:
+        print()
+        print_diagnostics(style, diagnostics, indent="")
     return 0
+
+
+def _others(library: Library, entry: Entry) -> list[Entry]:
+    """The other skills of the same name, whichever of them answers to it."""
+    return [
+        one for one in library.entries(all=True) if one.name == entry.name and not one.is_broken and one is not entry
+    ]
 
 
 def _readiness(entry: Entry) -> str:

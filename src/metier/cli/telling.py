@@ -9,6 +9,9 @@ from metier.cli.output import Style
 from metier.cli.screen import harmless
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from metier.guard import Question
     from metier.session import Event
 
 _MARKS = {"loaded": "↳", "unloaded": "↰", "read": "·", "ran": "▸", "refused": "✗", "stale": "!"}
@@ -25,7 +28,8 @@ class Telling:
 
     def take(self, event: Event) -> None:
         """Show an event."""
-        if self._is_silent:
+        # What waits for an answer is told at the end, with how to go on.
+        if self._is_silent or event.code == "approval-pending":
             return
         if event.kind == "text":
             self._text(event)
@@ -39,6 +43,18 @@ class Telling:
         if self._is_line_open:
             print(flush=True)
             self._is_line_open = False
+
+    def suspended(self, questions: Iterable[Question], way_on: str) -> None:
+        """Say what has to be answered first, and how it goes on then."""
+        style, requests = self._beside, []
+        self.end()
+        for question in questions:
+            print(f"{style.warn('waits')}: {harmless(question.text)}", file=sys.stderr)
+            requests += [question.request] if question.request else []
+        for request in dict.fromkeys(requests):
+            print(f"  Request {request}: `metier approve show {request}` shows what it is about.", file=sys.stderr)
+        after = "Once it is granted" if requests else "At a terminal, where you are asked"
+        print(f"{style.dim('hint')}: {after}, `{way_on}` goes on.", file=sys.stderr, flush=True)
 
     def _text(self, event: Event) -> None:
         turn = event.data.get("turn")

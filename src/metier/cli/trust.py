@@ -29,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
     path = Path(os.path.realpath(options.path)) if options.path else project_root(Path.cwd())
     shown = Style.text(str(path), 4_096)
     if options.command == "trust":
+        _require_person()
         store.trust(path)
         covered = _skills_of(path)
         print(f"{style.good('✓')} The skills of {shown} are trusted; `metier untrust` undoes it.")
@@ -50,6 +51,12 @@ def run(options: argparse.Namespace) -> int:
         print(f"{shown} was not trusted. `metier trust --list` shows what is.", file=sys.stderr)
         return 1
     return 0
+
+
+def _require_person() -> None:
+    from metier.cli.identity import require_person  # not for a list, which is shown at once
+
+    require_person()
 
 
 def _skills_of(project: Path) -> list[str]:

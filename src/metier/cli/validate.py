@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metier.cli.known_tools import about_tools
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import ArchiveRefused, SourceUnavailable
 from metier.library.reading import Unreadable, read_file
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]:
     try:
-        source, keys, findings = _look(path)
+        source, keys, findings = skills_at(path)
     except ArchiveRefused as error:
         said = (error.message.rstrip("."), error.hint.rstrip("."))
         yield Verdict(path, None, [Diagnostic("archive-refused", None, said)], False)
@@ -96,22 +97,22 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
         document, found = check(
             data,
             source.package(key),
-            folder=_folder_of(source, key),
+            folder=folder_of(source, key),
             file=key.rpartition("/")[2],
             strict=strict,
             portable=portable,
         )
-        yield Verdict(location, document.skill.name, found)
+        yield Verdict(location, document.skill.name, [*found, *about_tools(document.skill)])
     progress.end()
 
 
-def _folder_of(source: Source, key: str) -> str:
+def folder_of(source: Source, key: str) -> str:
     """The folder that a name must match; a skill at the root of an archive has none, whatever the archive is called."""
     return "" if isinstance(source, ArchiveSource) and "/" not in key else source.folder(key)
 
 
-def _look(path: str) -> tuple[Source, list[str], tuple[Finding, ...]]:
-    """The source of a path, the skills in it, and what there is to say about the place."""
+def skills_at(path: str) -> tuple[Source, list[str], tuple[Finding, ...]]:
+    """The source of a path, the keys of the skills in it, and what there is to say about the place."""
     path = expanded(path)
     if os.path.basename(path).lower() == "skill.md":
         return FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()

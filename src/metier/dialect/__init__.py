@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from metier.dialect.context import ContextProvider, SkillContext, enriched_prompt, joined_context
     from metier.dialect.dialects import CONTROL_TOOLS, Dialect, DialectName, dialect
     from metier.dialect.operations import Spawn
+    from metier.dialect.proposing import proposal_tools
     from metier.dialect.providers import PROVIDERS, Provider, answer, as_text, definitions
     from metier.dialect.registry import RegistryDialect
     from metier.dialect.runtime import RuntimeDialect
@@ -42,6 +43,7 @@ _NAMES = {
     "dialect": "metier.dialect.dialects",
     "enriched_prompt": "metier.dialect.context",
     "joined_context": "metier.dialect.context",
+    "proposal_tools": "metier.dialect.proposing",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
@@ -67,4 +69,5 @@ __all__ = [
     "dialect",
     "enriched_prompt",
     "joined_context",
+    "proposal_tools",
 ]

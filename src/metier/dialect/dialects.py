@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 DialectName: TypeAlias = Literal["registry", "tool", "runtime", "sandbox"]
 
+PROPOSAL_TOOLS = frozenset({"propose_skill", "propose_skill_update"})
+"""The tools by which a model proposes changes to skills."""
 CONTROL_TOOLS = frozenset(
     [
         *("skills_load", "skills_unload", "skills_read", "skills_run", "skills_search"),
         *("list_skills", "read_skill", "read_skill_resource", "skill", "get_skill"),
+        *PROPOSAL_TOOLS,
     ]
 )
 """The tools of all dialects that control skills themselves: no skill can forbid them."""

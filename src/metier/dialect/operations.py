@@ -131,6 +131,10 @@ class Operations:
             return function(*args, **options)
         return await self.session.guard.in_thread(function, *args, **options)
 
+    def described(self, entry: Entry) -> str:
+        """What a list says of a skill: its description on one line, no longer than in a catalog."""
+        return contained(shortened(one_line(self.session.description(entry)), MAX_DESCRIPTION, len))
+
 
 class Loaded:
     """What a load gave: the receipt, and for each skill the text that a model is to read."""
@@ -160,11 +164,6 @@ class Loaded:
             tokens_used=estimate_tokens(value if isinstance(value, str) else self.content or self.output or ""),
             data={"receipt": self.receipt.as_dict()},
         )
-
-
-def described(entry: Entry) -> str:
-    """What a list says of a skill: its description on one line, no longer than in a catalog."""
-    return contained(shortened(one_line(entry.description), MAX_DESCRIPTION, len))
 
 
 def resource_result(resource: Resource, value: str | None = None) -> ToolResult:

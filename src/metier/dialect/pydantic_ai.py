@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from metier.dialect.models import Switch
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
+    from metier.dialect.suspending import Suspension
     from metier.session import ActiveSkill, Session
 
 __all__ = ["Models", "Skills"]
@@ -89,9 +90,12 @@ class Skills(AbstractCapability[Any]):
         kit = await self.seam.guard.in_thread(self.seam.kit, ctx.conversation_id, spawn=spawn)
         return self.in_run(kit, may_defer=self._defer)
 
-    def in_run(self, kit: Kit, *, may_defer: bool = False) -> AbstractCapability[Any]:
-        """The capability of one run, with a kit that the caller has."""
-        return _Run(kit, self._switch, self._asked.setdefault(kit.session, {}) if may_defer else None)
+    def in_run(
+        self, kit: Kit, *, may_defer: bool = False, suspension: Suspension | None = None
+    ) -> AbstractCapability[Any]:
+        """The capability of one run, with a kit that the caller has; with a `suspension`, its calls may wait there."""
+        asked = self._asked.setdefault(kit.session, {}) if may_defer else None
+        return _Run(kit, self._switch, asked, suspension)
 
 
 class _Asked(NamedTuple):
@@ -104,9 +108,12 @@ class _Asked(NamedTuple):
 class _Run(AbstractCapability[Any]):
     """Skills in one run."""
 
-    def __init__(self, kit: Kit, switch: Switch[Model], asked: dict[str, _Asked] | None) -> None:
+    def __init__(
+        self, kit: Kit, switch: Switch[Model], asked: dict[str, _Asked] | None, suspension: Suspension | None = None
+    ) -> None:
         """`asked` keeps what somebody is asked, by the id of the call; None where nobody is."""
         self._kit = kit
+        self._suspension = suspension
         self._switch = switch
         self._asked = asked
         self._own_model: Model | None = None
@@ -280,6 +287,11 @@ class _Run(AbstractCapability[Any]):
     async def _settled(self, ctx: RunContext[Any], make: Callable[..., Awaitable[Any]]) -> Any:
         """What a call gave, in the way of pydantic-ai; where somebody must agree first, the call is deferred."""
         call_id = ctx.tool_call_id or ""
+        if self._suspension is not None:
+            found = await self._suspension.made(call_id, make)
+            if self._suspension.open:
+                raise ApprovalRequired
+            return _in_its_way(found)
         answers: Answers | None = None
         agreed: tuple[str, ...] = ()
         if self._asked is not None:
@@ -295,11 +307,7 @@ class _Run(AbstractCapability[Any]):
             asked = _Asked(secrets.token_hex(8), (*agreed, *(one.id for one in answers.open)))
             self._asked[call_id] = asked
             raise ApprovalRequired({"asked": asked.time, "text": [one.text for one in answers.open]})
-        if not isinstance(made, ToolResult):
-            return made
-        if not made.success:
-            raise ToolFailed(as_text(made))
-        return as_text(made)
+        return _in_its_way(made)
 
 
 class _Toolset(AbstractToolset[Any]):
@@ -336,6 +344,15 @@ class _Toolset(AbstractToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         return await self._settled(ctx, partial(self._kit.execute, name, tool_args))
+
+
+def _in_its_way(made: Any) -> Any:
+    """What a call gave, as pydantic-ai has it."""
+    if not isinstance(made, ToolResult):
+        return made
+    if not made.success:
+        raise ToolFailed(as_text(made))
+    return as_text(made)
 
 
 async def _nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import has_skills
-from metier.dialect.operations import Operations, described, resource_result
+from metier.dialect.operations import Operations, resource_result
 from metier.dialect.skill_tool import SkillTool, schema, text
 from metier.errors import InvalidArgument
 from metier.find.render import MARKDOWN_HEADING
@@ -81,7 +81,7 @@ class _Calls:
 
     async def list_skills(self, arguments: Mapping[str, Any]) -> ToolResult:
         entries = self._do.listed(arguments.get("query", ""))
-        listed = [{"id": entry.name, "description": described(entry)} for entry in entries[:MAX_LISTED]]
+        listed = [{"id": entry.name, "description": self._do.described(entry)} for entry in entries[:MAX_LISTED]]
         found: dict[str, Any] = {"skills": listed, "total": len(entries)}
         more = len(entries) - len(listed)
         if more:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import has_skills
-from metier.dialect.operations import Operations, described, outcome_result, resource_result
+from metier.dialect.operations import Operations, outcome_result, resource_result
 from metier.dialect.skill_tool import SkillTool, choice, flag, number, schema, text, texts
 from metier.errors import InvalidArgument
 from metier.session import RUNTIME, contained
@@ -115,7 +115,7 @@ class _Calls:
 
     async def search(self, arguments: Mapping[str, Any]) -> ToolResult:
         results = self._do.search(arguments["query"], min(arguments.get("k", 10), 50))
-        found = [{"name": result.name, "description": described(result.entry)} for result in results]
+        found = [{"name": result.name, "description": self._do.described(result.entry)} for result in results]
         return ToolResult(success=True, result=json.dumps(found, ensure_ascii=False))
 
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from metier.dialect.dialects import PROPOSAL_TOOLS
 from metier.dialect.ending import ended_with_its_threads
 from metier.dialect.order import Order
 from metier.errors import InvalidArgument, SessionNotFound
@@ -75,7 +76,7 @@ class Skills:
                 "A guard has a policy, a log and somebody to ask of its own.", hint="Give a guard, or what makes one."
             )
         self.library = library_of(library)
-        self.guard = guard or Guard(policy, audit=audit, approve=approve)
+        self.guard = guard or Guard(policy, audit=audit, approve=approve, project=options.get("workspace"))
         self.dialect = _dialect(dialect)
         self._builtin = tuple(builtin)
         options.setdefault("lineage", Lineage(max_depth=MAX_FORKS))
@@ -171,7 +172,8 @@ class Kit:
     def executor(self) -> Executor:
         """What calls its tools."""
         # Made again while there are no skills, so that the first one that is added finds its tools.
-        if self._made is None or len(self._made.registry) <= len(self._builtin) + len(self._own):
+        others = len(self._builtin) + len(self._own) + (len(PROPOSAL_TOOLS) if self.session.options.proposals else 0)
+        if self._made is None or len(self._made.registry) <= others:
             self._made = self.session.executor(
                 self._own, dialect=self._dialect, builtin=self._builtin, spawn=self._spawn
             )

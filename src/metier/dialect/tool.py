@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.operations import Operations, described, outcome_result, resource_result
+from metier.dialect.operations import Operations, outcome_result, resource_result
 from metier.dialect.skill_tool import SkillTool, choice, schema, text
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
 from metier.session import Vocabulary, contained, contained_in
@@ -97,7 +97,10 @@ class _Calls:
             receipt = await self._do.unload([name], False)
             return ToolResult(success=True, result={"skill_name": name, "unloaded": name in receipt.changed})
         if action == "search":
-            found = [{"name": result.name, "description": described(result.entry)} for result in self._do.search(name)]
+            found = [
+                {"name": result.name, "description": self._do.described(result.entry)}
+                for result in self._do.search(name)
+            ]
             return ToolResult(success=True, result={"skills": found})
         if action == "read":
             resource = await self._do.read(args, name)

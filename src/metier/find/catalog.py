@@ -151,8 +151,10 @@ class Card:
     """The folder that its files are in."""
 
     @classmethod
-    def of(cls, entry: Entry) -> Card:
+    def of(cls, entry: Entry, listed: Listed) -> Card:
         """The card of a skill."""
+        if entry.name in listed.bare:
+            return cls(entry.name, "", location=one_line(os.path.dirname(entry.location)))
         skill = entry.skill
         text = one_line(entry.description)
         if skill.when_to_use and skill.when_to_use not in entry.description:
@@ -176,7 +178,7 @@ def everything(entries: Iterable[Entry], listed: Listed, writer: Writer, least: 
     for entry in entries:
         if not listed(entry):
             continue
-        card = Card.of(entry)
+        card = Card.of(entry, listed)
         cards.append(card)
         smallest += writer.size(writer.record(card, least))
         if smallest > writer.budget + 1:
@@ -304,5 +306,5 @@ def pinned(
         elif not listed(entry):
             unplaced[name] = listed.withheld.get(entry.name, "not among those to show")
         else:
-            cards[entry.name] = Card.of(entry)
+            cards[entry.name] = Card.of(entry, listed)
     return list(cards.values()), unplaced

@@ -77,18 +77,20 @@ class Library(room.Library):
         search_tool: str | None = "skills_search",
         machine: Machine | None = None,
         locations: bool = False,
+        bare: Collection[str] = (),
     ) -> Catalog:
         """What a model is shown of the library, in at most `budget` bytes.
 
         All skills in full if they fit, else with shortened descriptions; else `pins`, a digest of what there is with
         the tool that finds it, and the skills most relevant to `query`, which is usually the user's prompt. The same
         input gives the same text, and what depends on the query comes last. `names` restricts it to an agent's own;
-        `search_tool=None` mentions no tool; with `locations` each skill's folder is shown too.
+        `search_tool=None` mentions no tool; with `locations` each skill's folder is shown too; those in `bare` are
+        shown by their name alone.
         """
         from metier.find.listed import require_several
         from metier.find.offer import offer
 
-        require_several(pins=pins, names=names)
+        require_several(pins=pins, names=names, bare=bare)
         me = self._for(agent)
         return offer(
             me._finder,
@@ -102,6 +104,7 @@ class Library(room.Library):
             search_tool=search_tool,
             machine=machine,
             locations=locations,
+            bare=bare,
         )
 
     def select(

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 class Listed:
     """Decides for one catalog or search, and remembers why a skill was withheld."""
 
-    def __init__(self, machine: Machine | None, only: Collection[str] | None = None) -> None:
+    def __init__(
+        self, machine: Machine | None, only: Collection[str] | None = None, bare: Collection[str] = ()
+    ) -> None:
         self._machine = machine or Machine()
+        self.bare = frozenset(bare)
+        """The names that are shown without a description."""
         self.only = None if only is None else frozenset(only)
         """The names that may be shown at all; None for every one."""
         self._needs: dict[str, str] = {"": ""}

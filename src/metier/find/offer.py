@@ -34,11 +34,12 @@ def offer(
     search_tool: str | None,
     machine: Machine | None,
     locations: bool = False,
+    bare: Collection[str] = (),
 ) -> Catalog:
     """The catalog of a library for a caller."""
     view = snapshot.view(caller)
     writer = Writer(format, budget, search_tool, locations=locations)
-    listed = Listed(machine, names)
+    listed = Listed(machine, names, bare)
     allowed = None if names is None else frozenset(names)
     entries = (entry for name, entry in view.active.items() if allowed is None or name in allowed)
     asked = None if query is None else Query.of_prompt(searchable(query))
@@ -48,13 +49,13 @@ def offer(
     if complete is not None:
         _, unplaced = pinned(pins, lambda name: _get(view, name), listed)
         return replace(complete, unplaced_pins=unplaced)
-    listed = Listed(machine, names)
+    listed = Listed(machine, names, bare)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     total, groups = finder().overview(snapshot, caller, listed)
     most = writer.most_cards + len(cards)
     best = [result.entry for result in finder().search(snapshot, caller, asked, most, listed)] if asked else []
     others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
-    relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others))]
+    relevant = [Card.of(entry, listed) for entry in dict.fromkeys((*best, *others))]
     return chosen(
         writer,
         pins=cards,

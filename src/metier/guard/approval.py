@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
@@ -53,6 +53,10 @@ class Question:
     """The same for the same action on the same content under the same rule, and for no other."""
     text: str
     """What would happen, and why it is asked, for a person."""
+    lasts: bool = False
+    """Whether a yes approves of a content, and is kept until that changes; else it is for this one time."""
+    request: str = ""
+    """The request for an approval that waits meanwhile; an approver may answer that, wherever they are."""
 
     @classmethod
     def about(cls, action: Action, decision: Decision) -> Question:
@@ -68,7 +72,10 @@ class Question:
         if len(told) > MAX_QUESTION:
             raise TooLong
         # Long enough for every character to be shown by its escape.
-        return cls(id=id_, text=f"{shown(told, 12 * MAX_QUESTION)} {shown(decision.reason, MAX_QUESTION)}")
+        text = f"{shown(told, 12 * MAX_QUESTION)} {shown(decision.reason, MAX_QUESTION)}"
+        if decision.needs_grant and subject is not None:
+            text = f"{text} A yes approves of this content and is kept until it changes: {shown(subject.digest)}."
+        return cls(id=id_, text=text, lasts=decision.needs_grant)
 
 
 class Answers:
@@ -90,16 +97,31 @@ class Answers:
         self._given = dict(given or {})
         self.open: list[Question] = []
         """What has no answer yet."""
+        self.waiting: list[Question] = []
+        """What nobody here may answer: an approver has to, by the request that is named."""
 
     def __call__(self, action: Action, decision: Decision) -> bool:
         """The answer that was given; raises `AnswerPending` where there is none."""
         question = Question.about(action, decision)
         answer = self._given.get(question.id)
         if answer is None:
-            if question not in self.open:
+            if all(one.id != question.id for one in self.open):
                 self.open.append(question)
             raise AnswerPending
         return answer
+
+    def wait_for(self, action: Action, decision: Decision, request: str) -> None:
+        """Note the request for an approval that would settle a question, whoever was asked that."""
+        try:
+            question = replace(Question.about(action, decision), request=request)
+        except TooLong:
+            return
+        for noted in (self.open, self.waiting):
+            for place, one in enumerate(noted):
+                if one.id == question.id:
+                    noted[place] = question
+                    return
+        self.waiting.append(question)
 
 
 @contextlib.contextmanager
@@ -253,7 +275,7 @@ def _failed(decision: Decision, error: Exception) -> Decision:
     if isinstance(error, TooLong):
         return _no(decision, "It is too long to be shown to whoever would have to agree.", "approval-failed")
     if isinstance(error, AnswerPending):
-        return _no(decision, "Somebody is being asked.", "approval-pending")
+        return replace(_no(decision, "Somebody is being asked.", "approval-pending"), outcome="ask")
     log.warning("asking failed: %s: %s", type(error).__name__, error)
     return _no(decision, f"Asking failed: {shown(type(error).__name__)}.", "approval-failed")
 

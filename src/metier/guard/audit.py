@@ -1,21 +1,36 @@
-"""The audit trail: one record for everything that was decided, as a line of JSON."""
+"""The audit trail: one record for everything that was decided or changed, and the simplest places to keep it."""
 
 from __future__ import annotations
 
 import errno
 import json
+import operator
 import os
-import sys
 import threading
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier.errors import AuditUnavailable
+from metier.guard.redaction import redact, redact_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from metier.guard.decision import Actor
+
+_FAMILIES = {
+    "load": ("skill", "activated"),
+    "unload": ("skill", "deactivated"),
+    "call": ("tool", "called"),
+    "read": ("resource", "read"),
+    "run": ("script", "run"),
+    "hook": ("hook", "run"),
+    "inject": ("inject", "run"),
+}
+"""What a decision point is about, and what it is called when it happened."""
+_REFUSING = (".denied", ".refused", ".rejected", ".failed")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -26,24 +41,39 @@ class AuditRecord:
     timestamp: str
     """In UTC, ISO 8601."""
     event: str
-    """`load`, `unload`, `call`, `read`, `run`, `hook` or `inject`."""
+    """`load`, `unload`, `call`, `read`, `run`, `hook` or `inject`; for what people do, the subject of its type."""
     decision: str
     """`allow`, `ask` (nobody was there to agree) or `deny`."""
     reason: str
+    type: str = ""
+    """What happened, such as `skill.activated` or `approval.granted`; told by the rest unless it is given."""
     rule: str = ""
     code: str = ""
     """What went wrong, when something did."""
+    would: str = ""
+    """What would have been decided if policy did more than watch: `ask` or `deny`."""
+    policy: str = ""
+    """The digest of the policy that was in force."""
     skill: str = ""
+    source: str = ""
+    """Where the skill comes from: with its name, `name@source` says which one it is."""
     digest: str = ""
+    new_digest: str = ""
+    """The digest of the content that took its place, where that is what happened."""
     layer: str = ""
     active: tuple[str, ...] = ()
     """The skills that were active, for a tool call."""
+    skills: tuple[str, ...] = ()
+    """Which ones these were: `name@source#` and the beginning of the digest of each."""
     tool: str = ""
     path: str = ""
     command: str = ""
     arguments: str = ""
     """The arguments of a tool call as JSON, secrets redacted, shortened."""
     by: str = ""
+    trigger: str = ""
+    """What set it off: `user`, `model`, `nested` (another skill) or `host` (the program around them)."""
+    environment: str = ""
     agent: str | None = None
     task: str | None = None
     tenant: str | None = None
@@ -56,6 +86,10 @@ class AuditRecord:
     """The model whose answer asked for it, where that is known."""
     success: bool | None = None
     exit_code: int | None = None
+    output: str = ""
+    """What it wrote, without secrets and shortened, as far as policy wants it kept."""
+    output_digest: str = ""
+    """The digest of all that it wrote."""
     duration_ms: float = 0.0
     runner: str = ""
     """What ran it."""
@@ -67,11 +101,23 @@ class AuditRecord:
     """Whom it asked for where its network was restricted, each with what came of it."""
     notes: tuple[str, ...] = ()
     """What it asked for and did not get, and what else people should know of it."""
+    request: str = ""
+    """The request for an approval that it led to, or that was decided about."""
+    approval: str = ""
+    """The approval that was given, that fell or that was taken back."""
+    proposal: str = ""
+    """The proposal that it is about."""
+
+    def __post_init__(self) -> None:
+        if not self.type:
+            object.__setattr__(self, "type", type_of(self.event, self.decision, self.success))
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as JSON holds it; what is not known is left out."""
-        found = {name: getattr(self, name) for name in _NAMES}
-        return {name: value for name, value in found.items() if value not in (None, "", ())}
+        """The record as JSON holds it, without secrets; what is not known is left out."""
+        known = {name: value for name, value in zip(_NAMES, _VALUES(self), strict=True) if value not in _NOTHING}
+        # Once over all of it: most records hold no secret, and looking at each value costs ten times as much.
+        text = "\n".join(_texts(known.values()))
+        return known if redact(text) == text else redact_value(known)
 
     def as_line(self) -> bytes:
         """The record as one line of JSON."""
@@ -79,6 +125,64 @@ class AuditRecord:
 
 
 _NAMES = tuple(field.name for field in fields(AuditRecord))
+_VALUES = operator.attrgetter(*_NAMES)
+_NOTHING = (None, "", ())
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from map(str, value)
+
+
+def type_of(event: str, decision: str, success: bool | None = None) -> str:
+    """What a record of a decision is called.
+
+    >>> type_of("load", "allow"), type_of("call", "deny"), type_of("run", "ask")
+    ('skill.activated', 'tool.denied', 'script.asked')
+    >>> type_of("load", "allow", success=False)
+    'skill.failed'
+    """
+    subject, happened = _FAMILIES.get(event, (event, "done"))
+    if decision != "allow":
+        return f"{subject}.{'asked' if decision == 'ask' else 'denied'}"
+    # A tool or a script that failed was still called; a skill that could not be loaded was never active.
+    return "skill.failed" if event == "load" and success is False else f"{subject}.{happened}"
+
+
+def governance_record(
+    type: str,  # noqa: A002
+    *,
+    actor: Actor,
+    skill: str = "",
+    digest: str = "",
+    reason: str = "",
+    **more: Any,
+) -> AuditRecord:
+    """A record of what people did about skills, such as `approval.granted`; `more` are other fields of the record.
+
+    >>> from metier.guard import Actor
+    >>> record = governance_record("approval.denied", actor=Actor(user="sam"), skill="pdf@acme", reason="Not yet.")
+    >>> record.decision, record.user, record.event
+    ('deny', 'sam', 'approval')
+    """
+    given: dict[str, Any] = {
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "event": type.partition(".")[0],
+        "decision": "deny" if type.endswith(_REFUSING) else "allow",
+        "agent": actor.agent,
+        "task": actor.task,
+        "tenant": actor.tenant,
+        "environment": actor.environment or "",
+        "user": actor.user,
+        "session": actor.session,
+        "correlation_id": actor.correlation_id,
+        "parent": actor.parent,
+        "model": actor.model,
+    }
+    return AuditRecord(type=type, skill=skill, digest=digest, reason=reason, **{**given, **more})
 
 
 class AuditLog(Protocol):
@@ -178,16 +282,3 @@ class FileLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def default_audit_file(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Where the trail is kept: `$METIER_AUDIT`, else the user's state folder; nowhere when that is `off`."""
-    chosen = environ.get("METIER_AUDIT")
-    if chosen:
-        return None if chosen.lower() == "off" else chosen
-    home = os.path.expanduser("~")
-    if sys.platform == "win32":
-        return os.path.join(environ.get("LOCALAPPDATA") or home, "metier", "audit.jsonl")
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Logs", "metier", "audit.jsonl")
-    return os.path.join(environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"), "metier", "audit.jsonl")

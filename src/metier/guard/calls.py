@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
+from metier.guard.for_people import for_people, has_code
 from metier.guard.matching import PATH_ARGUMENTS, forbids, permits
 from metier.guard.names import canonical_tool, is_patch
 from metier.guard.rules import parse_rules
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.guard.ceiling import Ceiling
-    from metier.guard.decision import Action
+    from metier.guard.decision import Action, Outcome
     from metier.guard.matching import Match
     from metier.guard.policy import Policy
     from metier.guard.rules import Rule
@@ -29,12 +30,28 @@ _MAX_KEPT_COMMAND = 1_000
 class Calls:
     """The rules for tool calls that a policy gives, ready to be matched."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._allow = None if policy.allow is None else parse_rules(policy.allow)
-        self._ask = parse_rules(policy.ask)
-        self._deny = parse_rules(policy.deny)
-        self._script_reads = policy.script_reads
+    def __init__(
+        self,
+        allow: tuple[Rule, ...] | None = None,
+        ask: tuple[Rule, ...] = (),
+        deny: tuple[Rule, ...] = (),
+        *,
+        script_reads: Outcome = "allow",
+        whose: str = "policy",
+    ) -> None:
+        """`whose` rules they are is said with each of them."""
+        self._allow = allow
+        self._ask = ask
+        self._deny = deny
+        self._script_reads = script_reads
+        self._whose = whose
         self._kept: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
+
+    @classmethod
+    def of(cls, policy: Policy) -> Calls:
+        """The rules of a policy."""
+        allow = None if policy.allow is None else parse_rules(policy.allow)
+        return cls(allow, parse_rules(policy.ask), parse_rules(policy.deny), script_reads=policy.script_reads)
 
     def decide(self, action: Action) -> Decision:
         """Allowed only inside every ceiling and inside the policy."""
@@ -42,6 +59,8 @@ class Calls:
             # No skill can forbid these, nor what is said of all tools; a policy that names them can.
             return self._denied(action) or self._to_ask(action) or _CONTROL
         command = _lasting(action)
+        if command is None and has_code(action.arguments):
+            return self._decide(action)  # which looks at the code, whatever was decided about its tool before
         key = (action.tool, command, *map(id, action.ceilings))
         kept = self._kept.get(key)
         if kept is None:
@@ -82,15 +101,17 @@ class Calls:
             match = permits(self._allow, action.tool, action.arguments, workspace=action.workspace)
             if not match.allowed:
                 reason = f"Policy does not allow this use of tool {action.tool!r}. {_outside(self._allow, match)}"
-                return _denied(reason, "policy: allow")
-            granted = _granted("policy: allow", match) if granted is _FREE else granted
+                return _denied(reason, f"{self._whose}: allow")
+            granted = _granted(f"{self._whose}: allow", match) if granted is _FREE else granted
         return asking or self._to_ask(action) or granted
 
     def _denied(self, action: Action) -> Decision | None:
         found = _forbidden(_meant(self._deny, action), action)
         if found is None:
-            return None
-        return _denied(f"Policy forbids this use of tool {action.tool!r}. {found.reason}", "policy: deny", found)
+            return _decides_about_skills(action)
+        return _denied(
+            f"Policy forbids this use of tool {action.tool!r}. {found.reason}", f"{self._whose}: deny", found
+        )
 
     def _to_ask(self, action: Action) -> Decision | None:
         found = _forbidden(_meant(self._ask, action), action)
@@ -99,7 +120,7 @@ class Calls:
         return Decision(
             outcome="ask",
             reason=f"Policy says to ask before tool {action.tool!r} is used so.",
-            rule=_rule("policy: ask", found),
+            rule=_rule(f"{self._whose}: ask", found),
             code="approval-needed",
             hint="Ask the user, or do it another way.",
         )
@@ -139,6 +160,20 @@ def _lasting(action: Action) -> str | None:
     if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or "<" in command or ">" in command:
         return None
     return command
+
+
+def _decides_about_skills(action: Action) -> Decision | None:
+    """Against a command by which people decide about skills: no agent decides about itself by calling it."""
+    found = for_people(action)
+    if found is None:
+        return None
+    return Decision(
+        outcome="deny",
+        reason=f"Deciding about skills is for people. {found.reason}",
+        rule=_rule("built in: deny", found),
+        code="tool-not-allowed",
+        hint="Ask the user to do it.",
+    )
 
 
 def _meant(rules: tuple[Rule, ...], action: Action) -> tuple[Rule, ...]:

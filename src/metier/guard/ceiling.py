@@ -20,6 +20,10 @@ class Ceiling:
 
     owner: str
     """The name of the skill; empty for rules that are nobody's."""
+    digest: str = ""
+    """The content of the skill that declares them."""
+    layer: str = ""
+    """Who put the skill there."""
     allowed: tuple[Rule, ...] | None = None
     """None: the skill restricts nothing. Empty: it allows nothing."""
     disallowed: tuple[Rule, ...] = ()

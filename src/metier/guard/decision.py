@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -10,8 +11,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.guard.ceiling import Ceiling
+    from metier.library import Entry
 
-Point: TypeAlias = Literal["discover", "load", "unload", "call", "read", "run", "hook", "inject", "install", "write"]
+Point: TypeAlias = Literal[
+    "discover",
+    "load",
+    "unload",
+    "call",
+    "read",
+    "run",
+    "hook",
+    "inject",
+    "install",
+    "update",
+    "publish",
+    "propose",
+    "apply",
+    "deploy",
+    "write",
+]
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -24,6 +42,7 @@ class Actor:
     agent: str | None = None
     task: str | None = None
     tenant: str | None = None
+    environment: str | None = None
     user: str | None = None
     session: str | None = None
     correlation_id: str | None = None
@@ -46,6 +65,18 @@ class Subject:
     """False: only people may load it (`disable-model-invocation`)."""
     for_people: bool = True
     """False: only models may load it (`user-invocable: false`)."""
+    entry: Entry | None = field(default=None, compare=False, repr=False)
+    """Where its files are, for whoever has to look into them."""
+
+    @property
+    def location(self) -> str:
+        """The folder that it is in, where that is known."""
+        return os.path.dirname(self.entry.location) if self.entry is not None else ""
+
+    @property
+    def ref(self) -> str:
+        """What it is called everywhere: `name@source`."""
+        return f"{self.name}@{self.source}" if self.source else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +96,16 @@ class Action:
     """What the active skills declare for tool calls; a call must be inside each of them."""
     by: Literal["model", "user", "host"] = "model"
     """Who asked for it: a model, a person, or the program around both."""
+    nested: bool = False
+    """Whether it was asked for inside of another skill's activation."""
+    rivals: frozenset[str] = frozenset()
+    """The layers that have another skill of the same name, where policy wants to know."""
+    source: str = ""
+    """Where a skill would come from, for an installation: `git+https://example.com/skills`."""
+    pinned: bool = False
+    """Whether an installation names an exact version or commit."""
+    signature: str = "none"
+    """What signature that is valid it has: `oms`, `sigstore` or `none`."""
     workspace: str = ""
     """The folder that relative paths in the arguments start from."""
     command: str = ""
@@ -93,6 +134,14 @@ class Decision:
     code: str = ""
     """A stable code for what is not allowed."""
     hint: str = ""
+    would: Outcome | None = None
+    """What a policy in audit mode would have decided."""
+    needs_grant: bool = False
+    """Whether an approval of the skill's content would settle it, which then counts until the content changes."""
+    is_automatic: bool = False
+    """Whether policy approves of the content by itself, which is recorded as an approval."""
+    request: str = ""
+    """The request for an approval that waits for an answer."""
 
     @property
     def is_allowed(self) -> bool:

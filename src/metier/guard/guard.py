@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import threading
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from metier._log import logger
-from metier.errors import InvalidArgument, MetierError
-from metier.guard.approval import asked, asked_blocking, asked_meanwhile
-from metier.guard.audit import FileLog, default_audit_file
+from metier.errors import InvalidArgument
+from metier.guard.approval import Answers, asked, asked_blocking, asked_meanwhile
 from metier.guard.calls import Calls
 from metier.guard.decision import Actor, Decision
-from metier.guard.measuring import tell
+from metier.guard.keeping import Keeping
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy import Policy
 from metier.guard.redaction import redact
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from metier.guard.approval import Approve
     from metier.guard.audit import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
+    from metier.guard.governance import Governance
 
 log = logger("metier.guard")
 
@@ -34,7 +33,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
-_MAX_UNKEPT = 1_000
 _NOBODY = Actor()
 
 
@@ -54,12 +52,16 @@ class Guard:
         *,
         audit: AuditLog | str | None = None,
         approve: Approve | None = None,
+        governance: Governance | None = None,
+        project: str | os.PathLike[str] | None = None,
     ) -> None:
         """Decide by `policy`; record in `audit`, a log or the path of one; ask `approve` where policy says to ask.
 
-        Without `audit`, records go to the user's own log where that can be written. `approve` gets the action and the
-        decision, may be async, and returns True or False; without it, whatever has to be asked is refused, unless the
-        caller is `asking` somebody.
+        Without `audit`, records go to the store where that can be written. `approve` gets the action and the decision,
+        may be async, and returns True or False; without it, whatever has to be asked is refused, unless the caller is
+        `asking` somebody. The policy files of this machine, user and project always count, and so do approvals and
+        quarantines in the store; `governance` is another set of them. `project` is a folder whose project's policy
+        counts too, where that is not the working folder.
         """
         if policy is not None and not isinstance(policy, Policy):
             raise InvalidArgument(f"policy is {type(policy).__name__}.", hint="Write policy=Policy(...).")
@@ -67,40 +69,48 @@ class Guard:
             raise InvalidArgument(
                 f"approve is {type(approve).__name__}.", hint="Give a function of an action and a decision."
             )
-        self._policy = policy or Policy()
-        self._calls = Calls(self._policy)
+        self._policy = policy
+        self._calls = Calls.of(policy or Policy())
+        self._governance = governance or default_governance(project)
         self._blocks: frozenset[str] = frozenset()
-        self._blocked = frozenset(self._policy.blocked)
+        self._blocked = frozenset(policy.blocked if policy is not None else ())
         self.approve = approve
         self._version = 0
         self._changing = threading.Lock()
-        self._audit, self._must_record = _log_of(audit)
-        self._unkept: list[AuditRecord] = []
-        self._is_ready = False
-        self._keeping = threading.Lock()
+        self._keeping = Keeping(audit, self._governance)
 
     @property
     def policy(self) -> Policy:
-        """What is allowed; a new one counts from the next decision on, in every session."""
-        return self._policy
+        """What is allowed, with what policy files take from it; a new one counts from the next decision on."""
+        return self._governance.narrowed(self._policy)
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        calls = Calls(policy)
+        calls = Calls.of(policy)
         with self._changing:
             self._calls, self._policy = calls, policy
             self._blocked = self._blocks | frozenset(policy.blocked)
             self._version += 1
 
     @property
-    def audit_file(self) -> str | None:
-        """Where records go, if that is a file."""
-        return os.path.abspath(self._audit.path) if isinstance(self._audit, FileLog) else None
+    def governance(self) -> Governance:
+        """The policy files, approvals and quarantines that count."""
+        return self._governance
+
+    @property
+    def kept_paths(self) -> tuple[str, ...]:
+        """The files and folders that decide or record what happens: nothing that runs may change them."""
+        file = self._keeping.file
+        return self._governance.paths if file is None else (file, *self._governance.paths)
 
     @property
     def version(self) -> int:
-        """Changes whenever what is allowed may have changed."""
-        return self._version
+        """Changes whenever what is allowed may have changed, for whoever belongs to no tenant."""
+        return self.version_for(_NOBODY)
+
+    def version_for(self, actor: Actor) -> int:
+        """Changes whenever what is allowed for whoever acts may have changed."""
+        return self._version + self._governance.version_for(actor)
 
     def block(self, *skills: str) -> None:
         """Block skills, by name or digest, from the next decision on, in every session."""
@@ -113,24 +123,59 @@ class Guard:
     def _set_blocks(self, change: Callable[[frozenset[str]], frozenset[str]]) -> None:
         with self._changing:
             self._blocks = change(self._blocks)
-            self._blocked = self._blocks | frozenset(self._policy.blocked)
+            by_policy = self._policy.blocked if self._policy is not None else ()
+            self._blocked = self._blocks | frozenset(by_policy)
             self._version += 1
 
     @property
     def blocked(self) -> frozenset[str]:
-        """The names and digests that are blocked."""
+        """The names and digests that this program has blocked."""
         return self._blocked
 
-    def is_blocked(self, name: str, digest: str = "") -> bool:
-        """Whether a skill is blocked, by its name or by its content."""
-        return bool(self._blocked) and (name in self._blocked or (bool(digest) and digest in self._blocked))
+    def barring(
+        self, actor: Actor = _NOBODY, *, by: Literal["model", "host"] = "model"
+    ) -> tuple[Callable[[Subject], bool], bool] | None:
+        """What tells of each skill whether models must not know of it, and whether that takes its digest.
+
+        None where every skill may be known of. For the `host`, what is only kept from models is not barred.
+        """
+        governing = self._governance.barring(actor, by=by)
+        if not self._blocked:
+            return None if governing is None else (governing, governing.looks_inside)
+        takes_digest = any(one.startswith("sha256:") for one in self._blocked)
+        if governing is None:
+            return self._is_blocked, takes_digest
+        return (lambda subject: self._is_blocked(subject) or governing(subject)), takes_digest or governing.looks_inside
+
+    def bars(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
+        """Whether a skill must not be used here at all: blocked, in quarantine, or denied by a policy file."""
+        if self._is_blocked(subject):
+            return True
+        governing = self._governance.barring(actor, by="host")
+        return governing is not None and governing(subject)
+
+    def may_reach(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
+        """Whether what a skill runs may reach as much of the network as policy grants: where that takes an approval."""
+        return self._governance.may_reach(subject, actor)
+
+    def binds(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
+        """Whether a skill is used because its very content was approved or recorded: nothing else of it is read."""
+        return self._governance.binds(subject, actor)
+
+    def _is_blocked(self, subject: Subject) -> bool:
+        blocked = self._blocked
+        return bool(blocked) and (subject.name in blocked or (bool(subject.digest) and subject.digest in blocked))
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
-    def decide(self, action: Action) -> Decision:
+    def decide(self, action: Action, actor: Actor = _NOBODY) -> Decision:
         """What policy, trust and rules say to an action. Asks nobody and records nothing."""
+        own = self._decide(action)
+        return own if own.outcome == "deny" else self._governance.tightened(own, action, actor)
+
+    def _decide(self, action: Action) -> Decision:
         subject = action.skill
-        if subject is not None and action.point != "unload" and self.is_blocked(subject.name, subject.digest):
+        if subject is not None and action.point != "unload" and self._is_blocked(subject):
             return Decision(
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is blocked.",
@@ -172,7 +217,7 @@ class Guard:
         return _ALLOWED
 
     def _untrusted(self, subject: Subject) -> Decision:
-        outcome = self._policy.untrusted
+        outcome = self.policy.untrusted
         if outcome == "allow":
             return _ALLOWED
         return Decision(
@@ -184,7 +229,7 @@ class Guard:
         )
 
     def _read(self, action: Action, subject: Subject | None) -> Decision:
-        outcome = self._policy.script_reads
+        outcome = self.policy.script_reads
         if not action.command or outcome == "allow":
             return _ALLOWED
         owner = subject.name if subject is not None else "the skill"
@@ -197,7 +242,7 @@ class Guard:
         )
 
     def _run(self, action: Action, subject: Subject | None) -> Decision:
-        policy = self._policy
+        policy = self.policy
         setting = {"run": "scripts", "hook": "hooks", "inject": "injection"}[action.point]
         found: list[Decision] = []
         if subject is not None and not subject.trusted:
@@ -220,28 +265,34 @@ class Guard:
 
     def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
         """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
-        first = decision = self._decided(action)
-        approve = self._who_to_ask(first)
+        first = decision = self._decided(action, actor)
+        approve = self._who_to_ask(first, action, actor)
         if approve is not None:
             with self._asking(action, actor, active):
                 decision = asked_blocking(approve, action, first)
+        if _has_consequences(first, decision):
+            decision = self._governance.settled(action, actor, first, decision, self.keep)
+            _note_request(action, first, decision)
         return self._begun(action, actor, active, first, decision)
 
     async def entered(
         self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
     ) -> Passage:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
-        first = decision = self._decided(action)
-        approve = self._who_to_ask(first) if asks else None
+        first = decision = self._decided(action, actor)
+        approve = self._who_to_ask(first, action, actor) if asks else None
         if approve is not None:
             with self._asking(action, actor, active):
                 decision = await asked(approve, action, first)
+        if _has_consequences(first, decision):
+            decision = await self.in_thread(self._governance.settled, action, actor, first, decision, self.keep)
+            _note_request(action, first, decision)
         return self._begun(action, actor, active, first, decision)
 
-    def settle(self, action: Action) -> Decision:
+    def settle(self, action: Action, actor: Actor = _NOBODY) -> Decision:
         """Decide, and ask where policy says to and there is somebody to ask; records nothing."""
-        decision = self.decide(action)
-        approve = self._who_to_ask(decision)
+        decision = self.decide(action, actor)
+        approve = self._who_to_ask(decision, action, actor)
         return decision if approve is None else asked_blocking(approve, action, decision)
 
     @property
@@ -262,9 +313,9 @@ class Guard:
 
         return await anyio.to_thread.run_sync(functools.partial(function, *args, **options))
 
-    def _decided(self, action: Action) -> Decision:
+    def _decided(self, action: Action, actor: Actor) -> Decision:
         try:
-            return self._unrecorded() or self.decide(action)
+            return self._keeping.unrecorded() or self.decide(action, actor)
         except Exception as error:
             log.exception("nothing could be decided")
             return Decision(
@@ -275,8 +326,14 @@ class Guard:
                 hint="It did not happen; tell the user.",
             )
 
-    def _who_to_ask(self, decision: Decision) -> Approve | None:
-        return (self.approve or asked_meanwhile()) if decision.outcome == "ask" else None
+    def _who_to_ask(self, decision: Decision, action: Action, actor: Actor) -> Approve | None:
+        if decision.outcome != "ask":
+            return None
+        approve = self.approve or asked_meanwhile()
+        if approve is not None and decision.needs_grant and not self._governance.may_grant(action, actor):
+            # Whoever sits here is not whom policy lets decide: the request waits for somebody else.
+            return None
+        return approve
 
     @contextlib.contextmanager
     def _asking(self, action: Action, actor: Actor, active: tuple[str, ...]) -> Iterator[None]:
@@ -296,43 +353,41 @@ class Guard:
             said = redact(f"{shown(what)}: {decision.reason}")
             log.warning("%s %s (%s)", action.point, said, decision.rule)
         agreed_to = first if first.outcome == "ask" and decision.is_allowed else None
-        return Passage(self.keep, action, actor, decision, active, agreed_to=agreed_to)
+        effective = self._governance.effective
+        self._governance.note_policy(actor, self.keep)
+        return Passage(
+            self.keep,
+            action,
+            actor,
+            decision,
+            active,
+            agreed_to=agreed_to,
+            policy=effective.digest,
+            max_output=effective.audit.max_output,
+        )
 
     def keep(self, record: AuditRecord) -> None:
         """Add a record to the trail."""
-        tell(record)
-        if self._audit is None:
-            return
-        try:
-            self._audit.append(record)
-        except Exception as error:
-            with self._keeping:
-                if not self._unkept:
-                    hint = error.hint if isinstance(error, MetierError) else "Nothing is recorded until it works again."
-                    log.warning("A record could not be kept. %s %s", error, hint)
-                # A refusal for want of a log is not worth keeping without end.
-                if not self._unkept or (self._must_record and len(self._unkept) < _MAX_UNKEPT):
-                    self._unkept.append(record)
+        self._keeping.keep(record)
 
-    def _unrecorded(self) -> Decision | None:
-        """Nothing more happens while the log that somebody asked for cannot be written."""
-        if self._audit is None or not self._must_record or (self._is_ready and not self._unkept):
-            return None
-        with self._keeping, contextlib.suppress(Exception):
-            if not self._is_ready and isinstance(self._audit, FileLog):
-                self._audit.prepare()
-            self._is_ready = True
-            while self._unkept:
-                self._audit.append(self._unkept[0])
-                del self._unkept[0]
-            return None
-        return Decision(
-            outcome="deny",
-            reason="The audit log cannot be written, and nothing may happen unrecorded.",
-            rule="audit",
-            code="audit-unavailable",
-            hint="Check the disk and the permissions of the audit log.",
-        )
+
+def default_governance(project: str | os.PathLike[str] | None) -> Governance:
+    """The policy files of this machine, user and project, and the store; one for all guards that begin here."""
+    from metier.guard.governance import Governance
+
+    return Governance.default(project)
+
+
+def _has_consequences(first: Decision, decision: Decision) -> bool:
+    """Whether something is to be written down beyond the record: a request, an approval, a quarantine."""
+    return first.needs_grant or first.is_automatic or decision.code == "integrity-failed"
+
+
+def _note_request(action: Action, first: Decision, decision: Decision) -> None:
+    """Tell whoever keeps questions which request waits for an answer; a no is an answer."""
+    answers = asked_meanwhile()
+    if isinstance(answers, Answers) and decision.request and decision.outcome == "ask":
+        answers.wait_for(action, first, decision.request)
 
 
 _ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
@@ -359,23 +414,16 @@ def _by_policy(setting: str, outcome: Outcome, reason: str, code: str = "", hint
     )
 
 
-def _log_of(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
-    """The log, and whether it was asked for: a record that cannot be kept there must not be lost in silence."""
-    if audit is None:
-        chosen = default_audit_file()
-        return (None, False) if chosen is None else (FileLog(chosen), bool(os.environ.get("METIER_AUDIT")))
-    if isinstance(audit, str | os.PathLike):
-        return FileLog(audit), True
-    if not callable(getattr(audit, "append", None)):
-        raise InvalidArgument(
-            f"audit is {type(audit).__name__}.", hint="Give the path of a file, or a log such as MemoryLog()."
-        )
-    return audit, True
-
-
 def current_user() -> str | None:
-    """The name of the user that this process runs as."""
+    """The user that this process runs as, whatever its environment variables say."""
+    if hasattr(os, "getuid"):
+        import pwd
+
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            return f"uid-{os.getuid()}"  # a number that has no name, as in many containers
     try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
+        return os.getlogin()
+    except OSError:
         return None

@@ -27,8 +27,28 @@ _SAME = {
     "todowrite": "todo_write update_todos write_todos",
 }
 
+_OTHERS = (
+    "ask_user ask_user_question askuserquestion bashoutput code_execution computer enterplanmode execute_code "
+    "exitplanmode killbash killshell listmcpresources lsp memory monitor readmcpresource sendmessage skill "
+    "slashcommand task_output taskcreate taskget tasklist taskoutput taskstop taskupdate think todoread toolsearch "
+    "get_skill list_skills propose_skill propose_skill_update read_skill read_skill_resource skills_load skills_read "
+    "skills_run skills_search skills_unload"
+)
+"""Tools that agents have under one name, and at the end those that control skills."""
+
 ALIASES: Mapping[str, str] = MappingProxyType({alias: name for name, same in _SAME.items() for alias in same.split()})
 """Another name of a tool -> the name that rules are compared by."""
+
+_KNOWN = frozenset((*_SAME, *_OTHERS.split()))
+
+
+def is_known_tool(tool: str) -> bool:
+    """Whether a tool, by its canonical name, is one that agents have, or one of an MCP server.
+
+    >>> is_known_tool("bash"), is_known_tool("mcp__files__read"), is_known_tool("frobnicate")
+    (True, True, False)
+    """
+    return tool in _KNOWN or tool == "*" or tool.startswith("mcp__")
 
 
 def is_patch(tool: str) -> bool:

@@ -30,6 +30,8 @@ class Passage:
         "_actor",
         "_is_closed",
         "_keep",
+        "_max_output",
+        "_policy",
         "_started",
         "_terms",
         "agreed_to",
@@ -46,6 +48,8 @@ class Passage:
         active: tuple[str, ...] = (),
         *,
         agreed_to: Decision | None = None,
+        policy: str = "",
+        max_output: int = 0,
     ) -> None:
         self.decision = decision
         self.agreed_to = agreed_to
@@ -53,6 +57,9 @@ class Passage:
         self._keep = keep
         self._action = action
         self._actor = actor
+        self._policy = policy
+        self._max_output = max_output
+        # Each as `name@source#digest`; whoever knows no more than a name gives that.
         self._active = active
         self._is_closed = False
         self._started = time.perf_counter()
@@ -78,6 +85,8 @@ class Passage:
         duration_ms: float | None = None,
         runner: str = "",
         contacts: Sequence[str] = (),
+        output: str = "",
+        output_digest: str = "",
     ) -> None:
         """Write the record; a second time does nothing. The duration is that of the passage unless given."""
         if self._is_closed:
@@ -92,12 +101,21 @@ class Passage:
                 event=action.point,
                 decision=decision.outcome,
                 reason=_shortened(self.hide(decision.reason)),
-                rule=decision.rule,
+                rule=_shortened(decision.rule),
+                would=decision.would or "",
+                policy=self._policy,
                 code=code or decision.code,
                 skill=subject.name if subject is not None else "",
                 digest=subject.digest if subject is not None else "",
                 layer=subject.layer if subject is not None else "",
-                active=self._active,
+                source=subject.source if subject is not None else action.source,
+                trigger="nested" if action.nested else action.by,
+                environment=actor.environment or "",
+                output=_shortened(self.hide(output), self._max_output) if output else "",
+                output_digest=output_digest,
+                request=decision.request,
+                active=tuple(one.partition("@")[0] for one in self._active),
+                skills=self._active,
                 tool=_shortened(action.tool),
                 path=_shortened(action.path),
                 command=_shortened(self.hide(action.command)) if action.command else "",
@@ -155,5 +173,7 @@ def _told(value: Any) -> str:
     return f"({type(value).__name__})"
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_ARGUMENTS else f"{text[:_MAX_ARGUMENTS]}… ({len(text):,} characters)"
+def _shortened(text: str, most: int = _MAX_ARGUMENTS) -> str:
+    if len(text) <= most or not most:
+        return text if most else ""
+    return f"{text[:most]}… ({len(text):,} characters)"

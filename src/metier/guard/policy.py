@@ -60,8 +60,9 @@ class Policy:
     """Reading a script instead of running it: it costs context and gains nothing."""
     advisory: Sequence[str] = ()
     """Layers whose `allowed-tools` were written as suggestions and restrict nothing."""
-    network: Literal["none", "restricted", "host"] = "none"
-    """The most that anything reaches: nothing, the `hosts`, or all that this machine reaches."""
+    network: Literal["none", "restricted", "host"] | None = None
+    """The most that anything reaches: nothing, the `hosts`, or all that this machine reaches. None leaves it to the
+    policy files, and where they say nothing, it is nothing."""
     hosts: Sequence[str] = ()
     """The most hosts: `api.example.com`, `*.example.com`, `example.com:8443`. Where the network is restricted, an empty
     list is nobody."""
@@ -106,7 +107,7 @@ class Policy:
         self._check_what_runs()
 
     def _check_what_runs(self) -> None:
-        if self.network not in _NETWORKS:
+        if self.network is not None and self.network not in _NETWORKS:
             raise InvalidArgument(
                 f"network is {self.network!r:.80} in a policy.", hint=f"It is one of {', '.join(_NETWORKS)}."
             )

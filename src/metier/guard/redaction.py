@@ -23,7 +23,7 @@ _SECRET_NAMES = (
 _HINTS = (
     "key", "secret", "pass", "token", "credential", "pwd", "authorization", "cookie", "bearer", "://", "connection",
     "sk-", "_live_", "_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "xox",
-    "aiza", "npm_", "hf_", "pypi-", "eyj", "-----begin",
+    "aiza", "npm_", "hf_", "mtr_", "pypi-", "eyj", "-----begin",
 )  # fmt: skip
 """One of these is in every secret that is known; most texts have none, and looking for them is fast."""
 
@@ -63,6 +63,7 @@ _SECRET = re.compile(
       | AIza[A-Za-z0-9_-]{35}
       | npm_[A-Za-z0-9]{30,}
       | hf_[A-Za-z0-9]{30,}
+      | mtr_[A-Za-z0-9_-]{40,}
       | pypi-[A-Za-z0-9_-]{40,}
       | (?<![_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
     )

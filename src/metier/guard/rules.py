@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from metier.guard.names import canonical_tool
+from metier.guard.names import canonical_tool, is_known_tool
 from metier.skill.fields import split_tools
 
 if TYPE_CHECKING:
@@ -81,6 +81,15 @@ def parse_rules(value: str | Iterable[str] | None) -> tuple[Rule, ...]:
             found[-1] = replace(found[-1], pattern="", is_malformed=True)
         found += _rules_of(text)
     return tuple(dict.fromkeys(found))
+
+
+def unknown_tools(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The rules that name tools which no agent is known to have, as written.
+
+    >>> unknown_tools("Bash(git:*), Frobnicate, mcp__files__read")
+    ('Frobnicate',)
+    """
+    return tuple(rule.text for rule in parse_rules(value) if not is_known_tool(rule.tool))
 
 
 def _joined(text: str) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import posixpath
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
@@ -14,16 +15,17 @@ from metier.guard import Action, Actor, Guard, Subject, current_user
 from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
 from metier.library.copied import copied_into
-from metier.session.active import subject_of
+from metier.session.active import is_same, subject_of
 from metier.skill import FolderPackage, shown
 from metier.skill.files import DigestEntry, digest_of
 from metier.skill.folder import is_inside
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from metier.find.library import Library
+    from metier.guard import Decision
     from metier.library import Entry
     from metier.skill import Package
     from metier.skill.files import PackageFile
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
 Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "conflict", "failed"]
 
 _MAX_LINKS = 16
+_LOADERS: tuple[Literal["model", "user"], ...] = ("model", "user")
 _CHANGED = "It was changed here since it was written, and stays as it is."
 _THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
 _MOVE = "Move it away, or take it into the library, and sync again."
 _TRUST = "`metier trust` trusts the skills of this project."
+_NAMED = "Policy lets models know no more than its name, and other clients would tell them all of it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +81,10 @@ def sync_to(
     """Write the skills of a library into a folder, each as a folder of its own, and keep them as the library has them.
 
     Only what sync itself wrote is changed or removed, and only while nobody changed it since; that is on record in the
-    user's configuration folder. What the policy of
-    `guard` blocks is not written, nor are skills that nobody vouches for. With `only`, other skills stay as they are.
-    Raises `InvalidArgument` for a folder that is part of a skill.
+    user's configuration folder. Where the copies are, nothing of ours decides any more: what `guard` would not let
+    models and people load is not written, nor are skills that nobody vouches for, or of which policy tells models the
+    name alone. With `only`, other skills stay as they are. Raises `InvalidArgument` for a folder that is part of a
+    skill.
 
     >>> import tempfile
     >>> from metier import Library
@@ -134,17 +139,22 @@ def _originals(library: Library) -> Iterator[tuple[str, Entry]]:
     A copy lies where the library looks for skills too, and may well outrank what it was made from.
     """
     seen: set[str] = set()
-    written: dict[str, frozenset[str]] = {}
-    for entry in library.snapshot.entries:
+    for entry in _uncopied(library.snapshot.entries):
         if entry.name in seen or entry.is_broken or entry.is_skipped or not entry.is_visible_to(library.caller):
-            continue
-        folder, name = os.path.split(os.path.dirname(entry.location))
-        if os.path.isabs(folder) and folder not in written:
-            written[folder] = copied_into(folder)
-        if name in written.get(folder, ()):
             continue
         seen.add(entry.name)
         yield entry.name, entry
+
+
+def _uncopied(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The skills that are no copies written by sync."""
+    written: dict[str, frozenset[str]] = {}
+    for entry in entries:
+        folder, name = os.path.split(os.path.dirname(entry.location))
+        if os.path.isabs(folder) and folder not in written:
+            written[folder] = copied_into(folder)
+        if name not in written.get(folder, ()):
+            yield entry
 
 
 class _Run:
@@ -163,7 +173,10 @@ class _Run:
         self._library, self._target, self._guard, self._wanted = library, target, guard, wanted
         self._is_partial, self._dry_run = is_partial, dry_run
         self._copies: Mapping[str, Copy] = target.record.copies
-        self._actor = Actor(user=current_user())
+        caller = library.caller
+        self._actor = Actor(
+            agent=caller.agent, tenant=caller.tenant, environment=caller.environment, user=current_user()
+        )
 
     def steps(self) -> tuple[Step, ...]:
         names = {*self._wanted} if self._is_partial else {*self._wanted, *self._copies}
@@ -196,17 +209,51 @@ class _Run:
             return Step(skill=name, done="left out", reason="Its file cannot be read now.", hint="`metier doctor`")
         digest = self._library.digest(entry)
         subject = subject_of(entry, digest)
-        against = self._against(name, subject)
+        against = self._against(name, entry, subject)
         return self._removed(name, against) if against is not None else self._written(name, entry, subject)
 
-    def _against(self, name: str, subject: Subject) -> Step | None:
-        decision = self._guard.decide(Action(point="install", skill=subject, by="user"))
+    def _against(self, name: str, entry: Entry, subject: Subject) -> Step | None:
+        decision = self._guard.decide(Action(point="install", skill=subject, by="user"), self._actor)
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
         if not subject.trusted and self._guard.policy.untrusted != "allow":
             reason = "It comes from a place that nobody vouches for."
             return Step(skill=name, done="left out", reason=reason, hint=_TRUST)
+        naming_only = self._guard.governance.naming_only()
+        if naming_only is not None and naming_only(subject.name, subject.source):
+            return Step(skill=name, done="left out", reason=_NAMED, hint="Ask an administrator.")
+        decision = self._loading(entry, subject)
+        if not decision.is_allowed:
+            return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
         return None
+
+    def _loading(self, entry: Entry, subject: Subject) -> Decision:
+        """What would be said to loading a skill where its copy is: by a model, and by a user."""
+        # For whom a skill says itself that it is, its copy says too.
+        subject = replace(subject, for_models=True, for_people=True)
+        rivals = self._rivals(entry)
+        for by in _LOADERS:
+            action = Action(point="load", skill=subject, by=by, rivals=rivals)
+            decision = self._guard.decide(action, self._actor)
+            if not self._dry_run:
+                # What has to be approved is asked for, as in a session.
+                decision = self._guard.governance.settled(action, self._actor, decision, decision, self._guard.keep)
+            if not decision.is_allowed:
+                break
+        return decision
+
+    def _rivals(self, entry: Entry) -> frozenset[str]:
+        """The layers that have another skill of the same name, where policy wants to know; copies are none."""
+        if not self._guard.governance.looks_at_rivals:
+            return frozenset()
+        return frozenset(one.layer for one in self._named.get(entry.name, ()) if not is_same(one, entry))
+
+    @cached_property
+    def _named(self) -> dict[str, list[Entry]]:
+        found: dict[str, list[Entry]] = {}
+        for entry in _uncopied(self._library.snapshot.entries):
+            found.setdefault(entry.name, []).append(entry)
+        return found
 
     def _removed(self, name: str, step: Step) -> Step:
         """Take away what was written of a skill that must not be there any more."""

@@ -1,9 +1,7 @@
 """A folder that skills are written into, each as a folder of its own that is replaced as a whole.
 
-Every step goes down from a folder that is open, and follows no link on the way: whatever a repository put there,
-nothing is written or removed outside of the folder that was named. What was written is on record elsewhere, by its
-digest, so that what somebody else put there or changed is told apart; a small file beside the skills only tells others
-which of them are copies.
+What was written is on record elsewhere, by its digest, so that what somebody else put there or changed is told apart; a
+small file beside the skills only tells others which of them are copies.
 """
 
 from __future__ import annotations
@@ -16,15 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
+from metier.hub.ground import Ground
 from metier.hub.record import Copy, Record, beside
 from metier.library.copied import COPIES_FILE, copied_into
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
 from metier.skill.files import EXCLUDED, checked_path
-from metier.skill.folder import is_inside
-from metier.source.path import expanded
-from metier.source.source import absolute
-from metier.tools.descent import CREATE, descend
+from metier.tools.descent import CREATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,8 +55,8 @@ class Target:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """The folder of a path, there or not; raises `FileRefused` later where a link is on the way to it."""
-        self._anchor, self._segments = _anchored(absolute(expanded(os.fspath(path))))
-        self.path = os.path.join(self._anchor, *self._segments)
+        self._ground = Ground(path)
+        self.path = self._ground.path
         self.stranded: dict[str, str] = {}
         """What a run that was cut short put aside and somebody had changed, where its name is taken by now."""
         self._record: Record | None = None
@@ -74,18 +70,13 @@ class Target:
 
     def check(self) -> None:
         """Raise `FileRefused` where a link is on the way to the folder."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._spot(COPIES_FILE):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._ground.spot(COPIES_FILE):
             pass
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Make the folder if need be, and have it for oneself; what a run that was cut short left is put right."""
-        with self._spot(COPIES_FILE, create=True) as spot:
-            if spot.parent is not None:
-                import fcntl
-
-                with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(spot.parent, fcntl.LOCK_EX)
+        with self._ground.locked(COPIES_FILE):
             self._record = None
             self._recover()
             try:
@@ -112,7 +103,7 @@ class Target:
             self.stranded[change.name] = change.aside
             return False
         # Somebody changed it at the last moment, so it is theirs.
-        with self._spot(change.name) as spot:
+        with self._ground.spot(change.name) as spot:
             os.rename(spot.at(change.aside), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
         return True
 
@@ -126,7 +117,7 @@ class Target:
             return
         skills = {name: {"digest": copies[name].digest} if name in copies else {} for name in sorted(names)}
         text = json.dumps({"version": 1, "skills": skills}, indent=2)
-        with self._spot(COPIES_FILE, create=True) as spot:
+        with self._ground.spot(COPIES_FILE, create=True) as spot:
             temporary = spot.at(beside())
             try:
                 with os.fdopen(os.open(temporary, CREATE, 0o666, dir_fd=spot.parent), "w", encoding="utf-8") as file:
@@ -146,14 +137,14 @@ class Target:
     def digest(self, name: str) -> str | None:
         """The digest of the folder of a name; None if there is nothing, `SOMETHING` for what sync never writes."""
         try:
-            with self._spot(name) as spot:
+            with self._ground.spot(name) as spot:
                 status = os.stat(spot.at(), dir_fd=spot.parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except FileRefused:
             return SOMETHING  # a link
         folder = os.path.join(self.path, name)
-        if not stat.S_ISDIR(status.st_mode) or _holds_more(folder):
+        if not stat.S_ISDIR(status.st_mode) or holds_more(folder):
             return SOMETHING
         try:
             return FolderPackage(folder, contain=self.path).digest()
@@ -185,7 +176,7 @@ class Target:
         self.record.settle(name, None)
 
     def _write(self, segments: tuple[str, ...], file: File) -> None:
-        with self._spot(*segments, create=True) as spot:
+        with self._ground.spot(*segments, create=True) as spot:
             descriptor = os.open(spot.at(), CREATE, 0o777 if file.executable else 0o666, dir_fd=spot.parent)
             with os.fdopen(descriptor, "wb") as out:
                 out.write(file.data)
@@ -197,7 +188,7 @@ class Target:
         It is looked at only where nobody expects it, so that nothing is lost that somebody wrote at the last moment.
         """
         name, aside = change.name, change.aside
-        with self._spot(name) as spot:
+        with self._ground.spot(name) as spot:
 
             def moved(source: str, to: str) -> None:
                 os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
@@ -226,29 +217,6 @@ class Target:
             remove_tree(os.path.join(self.path, aside))
         self.record.end(change)
 
-    @contextlib.contextmanager
-    def _spot(self, *below: str, create: bool = False) -> Iterator[Spot]:
-        """A place in the folder, reached without a link on the way."""
-        wanted = os.path.join(self.path, *below)
-        with contextlib.ExitStack() as opened:
-            try:
-                spot = opened.enter_context(descend(self._anchor, [*self._segments, *below], create=create))
-            except FileRefused:
-                raise _linked(wanted) from None
-            except (FileNotFoundError, NotADirectoryError):
-                if create:
-                    raise SourceUnavailable(
-                        f"{self.path} cannot be made: something on the way is no folder.", hint="Name another folder."
-                    ) from None
-                raise
-            except OSError as error:
-                raise SourceUnavailable(
-                    f"{self.path} cannot be used: {error.strerror}.", hint="Check its permissions.", path=self.path
-                ) from None
-            if spot.path != wanted:
-                raise _linked(wanted)
-            yield spot
-
 
 def is_folder_name(name: object) -> bool:
     """Whether a skill's folder may have this name: one plain segment that is not hidden.
@@ -264,24 +232,7 @@ def is_folder_name(name: object) -> bool:
         return False
 
 
-def _anchored(path: str) -> tuple[str, list[str]]:
-    """A folder that the user stands in or owns, and the way from there, on which no link is followed."""
-    for anchor in (os.getcwd(), os.path.expanduser("~")):
-        for known in (os.path.abspath(anchor), os.path.realpath(anchor)):
-            if is_inside(path, known) and path != known:
-                return os.path.realpath(anchor), _segments(path[len(known) :])
-    drive, rest = os.path.splitdrive(path)
-    segments = _segments(rest)
-    if not segments:
-        raise FileRefused(f"{path} is no folder for skills.", hint="Name one, such as .claude/skills.")
-    return drive + os.sep, segments
-
-
-def _segments(path: str) -> list[str]:
-    return [segment for segment in path.split(os.sep) if segment]
-
-
-def _holds_more(folder: str) -> bool:
+def holds_more(folder: str) -> bool:
     """Whether a folder has in it what no copy has: version control, installed modules."""
     more = EXCLUDED - _LEFT_BEHIND
     return any(not more.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
@@ -297,12 +248,4 @@ def stranded(name: str, path: str) -> SkillChanged:
         f"{shown(name)!r} was changed while it was replaced, and what it was lies in {path} now.",
         hint="Take what you need of it, and move it away.",
         name=name,
-    )
-
-
-def _linked(path: str) -> FileRefused:
-    return FileRefused(
-        f"{path} leads through a link, and nothing is written through one.",
-        hint=f"Name the folder that it leads to: {os.path.realpath(path)}.",
-        path=path,
     )

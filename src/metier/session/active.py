@@ -52,6 +52,11 @@ class ActiveSkill:
         """What the guard is told of it."""
         return subject_of(self.entry, self.digest)
 
+    @property
+    def label(self) -> str:
+        """What records call it: its name, where it comes from, and the beginning of its digest."""
+        return f"{self.entry.name}@{self.entry.source}#{self.digest.removeprefix('sha256:')[:12]}"
+
     def with_body(self, body: str) -> ActiveSkill:
         """The same skill, with its instructions."""
         return replace(self, body=body)
@@ -120,6 +125,7 @@ def subject_of(entry: Entry, digest: str = "") -> Subject:
         trusted=entry.trusted,
         for_models=not entry.is_hidden_from_models,
         for_people=entry.skill.user_invocable,
+        entry=entry,
     )
 
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
-from metier.guard import Action, redact, refused
+from metier.guard import Action, Passage, redact, refused
+from metier.guard.verdict import STRICTNESS
 from metier.run.job import Place
+from metier.session.concerned import concerned, folders_of
 from metier.session.granting import limits_under, reach_of
 from metier.session.places import asked_places, kept_folders, skill_places, workspace_notes, workspace_places
 from metier.session.secrets import secrets_for
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from metier.guard import Passage
+    from metier.guard import Decision
     from metier.run import Capabilities, Job, Outcome, Runner
     from metier.run.job import OutputLine
     from metier.session.active import ActiveSkill
     from metier.session.secrets import SecretProvider
-    from metier.session.state import State
+    from metier.session.state import By, State
 
 
 _MOST_NOTES = 16
+_MAX_COMMAND = 2_000
 
 
 class Cage:
@@ -72,6 +76,8 @@ class Cage:
         kept = kept_folders(session.library, session.guard, (active, *session.live()))
         asked = execution.allowed_paths if execution is not None else ()
         places, withheld = asked_places(asked, policy, workspace=session.workspace, kept=kept)
+        if not session.guard.may_reach(active.subject, session.actor):
+            policy = replace(policy, network="none")
         reach = reach_of(policy, [execution])
         job = replace(
             job,
@@ -82,23 +88,56 @@ class Cage:
         about = workspace_notes(session.workspace)
         return CagedJob(session, job, secrets, (*about, *withheld, *reach.notes, *notes))
 
-    def for_command(self, job: Job, *, isolated: bool, has_places: bool = False) -> CagedJob:
+    def for_command(
+        self, job: Job, *, isolated: bool, has_places: bool = False, agreed: Collection[str] = ()
+    ) -> CagedJob:
         """A job that belongs to no skill: it sees the active ones, and reaches what each of them leaves it.
 
-        One that `has_places` of its own sees nothing else.
+        One that `has_places` of its own sees nothing else. Skills whose scripts may not run are not there for it,
+        unless somebody `agreed` to those of that name.
         """
         session, policy = self._session, self._session.guard.policy
         job = replace(job, limits=limits_under(policy, job.limits), sandbox=isolated)
         if not isolated:
             return CagedJob(session, replace(job, network="host"), {}, ())
         active = session.live()
+        if not all(session.guard.may_reach(one.subject, session.actor) for one in active):
+            policy = replace(policy, network="none")
         reach = reach_of(policy, [one.skill.execution for one in active])
-        places = job.places
+        with_scripts = (one for one in active if one.listing.scripts() and one.name not in agreed)
+        barred = [one for one in with_scripts if not self._decided(one, job, isolated=isolated).is_allowed]
+        hidden = {path for one in barred for path in folders_of(session, one)}
+        places = tuple(place for place in job.places if place.path not in hidden)
         if not has_places:
             kept = kept_folders(session.library, session.guard, active)
-            skills = skill_places((*(one.root for one in active), *session.copies.roots))
+            roots = (*(one.root for one in active), *session.copies.roots)
+            skills = skill_places(root for root in roots if root not in hidden)
             places = tuple(dict.fromkeys((*workspace_places(session.workspace, kept), *skills)))
-        return CagedJob(session, replace(job, places=places, network=reach.network, hosts=reach.hosts), {}, ())
+        notes = tuple(f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred)
+        return CagedJob(session, replace(job, places=places, network=reach.network, hosts=reach.hosts), {}, notes)
+
+    def strictest(self, job: Job, *, isolated: bool, by: By = "host") -> ActiveSkill | None:
+        """The skill that a command runs something of; of several, the one that most is against."""
+        found = [(one, self._decided(one, job, isolated=isolated, by=by)) for one in self._concerned(job)]
+        return max(found, key=lambda pair: STRICTNESS[pair[1].outcome])[0] if found else None
+
+    def require_scripts(self, job: Job, *, isolated: bool, by: By = "host", agreed: Collection[str] = ()) -> None:
+        """Raise `Refused`, with a record, where a command runs something of a skill whose scripts may not run."""
+        session = self._session
+        for one in self._concerned(job):
+            decision = self._decided(one, job, isolated=isolated, by=by)
+            if one.name in agreed or decision.is_allowed:
+                continue
+            if decision.outcome == "ask":
+                decision = replace(decision, hint=f"Run the script as a script of skill {one.name!r}: that asks.")
+            Passage(session.guard.keep, _run_of(one, job, isolated=isolated, by=by), session.actor, decision).close()
+            raise refused(decision)
+
+    def _concerned(self, job: Job) -> Iterable[ActiveSkill]:
+        return concerned(self._session, job.argv, job.folder)
+
+    def _decided(self, one: ActiveSkill, job: Job, *, isolated: bool, by: By = "host") -> Decision:
+        return self._session.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._session.actor)
 
     def for_shell(self, job: Job, shell: Runner) -> CagedJob:
         """A command line for the virtual shell, which reaches nothing."""
@@ -114,10 +153,11 @@ class Cage:
 
         def caged(job: Job) -> CagedJob:
             isolated = self.isolates()
-            command = " ".join(job.argv)[:2_000]
-            decision = self._session.guard.decide(Action(point="run", command=command, by="host", isolated=isolated))
+            action = Action(point="run", command=_command(job), by="host", isolated=isolated)
+            decision = self._session.guard.decide(action, self._session.actor)
             if not decision.is_allowed:
                 raise refused(decision)
+            self.require_scripts(job, isolated=isolated)
             return self.for_command(job, isolated=isolated, has_places=have_places)
 
         return CagedRunner(self._session, caged)
@@ -131,9 +171,24 @@ class Cage:
 
 def close_with(passage: Passage, outcome: Outcome) -> None:
     """Write the record of something that ran."""
+    written = hashlib.sha256(outcome.stdout.encode(errors="surrogatepass") + b"\0")
+    written.update(outcome.stderr.encode(errors="surrogatepass"))
     passage.close(
-        success=outcome.is_success, exit_code=outcome.exit_code, runner=outcome.runner, contacts=outcome.contacts
+        success=outcome.is_success,
+        exit_code=outcome.exit_code,
+        runner=outcome.runner,
+        contacts=outcome.contacts,
+        output=f"{outcome.stdout}{outcome.stderr}",
+        output_digest=f"sha256:{written.hexdigest()}",
     )
+
+
+def _command(job: Job) -> str:
+    return " ".join(job.argv)[:_MAX_COMMAND]
+
+
+def _run_of(one: ActiveSkill, job: Job, *, isolated: bool, by: By) -> Action:
+    return Action(point="run", skill=one.subject, command=_command(job), by=by, isolated=isolated)
 
 
 def _moved(job: Job, before: str, now: str) -> Job:

@@ -58,6 +58,12 @@ class Copies:
         with self._lock:
             return tuple(copy.root for copy in self._kept.values())
 
+    def root_of(self, digest: str) -> str:
+        """The folder of the copy of a content; empty if there is none."""
+        with self._lock:
+            copy = self._kept.get(digest)
+            return copy.root if copy is not None else ""
+
     def forget(self, digest: str) -> None:
         """Remove the copy of a content, as soon as nothing runs from it."""
         with self._lock:

@@ -30,6 +30,7 @@ Kind: TypeAlias = Literal[
     "text",
     "action",
     "observation",
+    "suspended",
     "answer",
 ]
 View: TypeAlias = Literal["summary", "full"]

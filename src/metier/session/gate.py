@@ -47,7 +47,7 @@ class CallAdmission:
         session.require_open()
         active = await session.current()
         again = session.call_of(action.tool, action.arguments, active, is_control=action.is_control)
-        now = session.guard.decide(again)
+        now = session.guard.decide(again, session.actor)
         # A yes counts for the question that was put, for the same reason and by the same rule, and for no other.
         return None if now.is_allowed or now == agreed_to else now
 

@@ -42,7 +42,8 @@ def reach_of(policy: Policy, executions: Iterable[Execution | None]) -> Reach:
     """
     # An empty list beside an open network restricts nothing: it is there for skills that want less.
     is_open = policy.network == "host" and not policy.hosts
-    reach = Reach(network=policy.network, hosts=() if policy.network == "none" else _checked(policy.hosts))
+    network = policy.network or "none"
+    reach = Reach(network=network, hosts=() if network == "none" else _checked(policy.hosts))
     for execution in executions:
         if execution is not None:
             reach = _narrowed(reach, execution, is_open)

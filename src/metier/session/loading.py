@@ -7,8 +7,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, SkillChanged
 from metier.guard import Action, Ceiling, Decision, Passage, Subject, failure_code, parse_rules, refused
+from metier.guard.rules import unknown_tools
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from metier.session.state import By, State
     from metier.session.substitution import Segment
     from metier.skill import Document, Listing, Skill
+log = logger("metier.session")
 
 _ATTEMPTS = 3
 
@@ -38,6 +41,7 @@ class Loading:
         self._by = by
         self._arguments = arguments
         self._wanted: dict[str, Subject] = {}
+        self._bare: set[str] = set()
         self._entered: set[str] = set()
         self._passages: list[tuple[Passage, Subject]] = []
         self._hooked: list[ActiveSkill] = []
@@ -80,9 +84,8 @@ class Loading:
             if self._session.options.dependencies == "load":
                 entries = self._with_dependencies(entries)
             self._require_few(entries, is_bound=is_bound)
-            for entry in entries:
-                self._enter(entry)
-            return [self._prepared(entry) for entry in entries]
+            decided = [(entry, self._enter(entry)) for entry in entries]
+            return [self._prepared(entry, digest) for entry, digest in decided]
         except BaseException as error:
             self._abandon(error)
             raise
@@ -106,12 +109,13 @@ class Loading:
                 raise SkillChanged(
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
-            if session.guard.is_blocked(one.name, one.digest):
-                raise refused(session.guard.decide(Action(point="load", skill=one.subject, by=self._by)))
+            if session.guard.bars(one.subject, session.actor):
+                action = session.load_action(one.entry, one.digest, self._by)
+                raise refused(session.guard.decide(action, session.actor))
 
-    def render(self, entry: Entry) -> str:
-        """The text of a skill that is a message of the user's."""
-        active, document = self._begun(entry)
+    def render(self, entry: Entry, digest: str) -> str:
+        """The text of a skill that is a message of the user's, with the content that was decided about."""
+        active, document = self._begun(entry, digest)
         values = named_values(document.skill.arguments, split_arguments(self._arguments))
         try:
             rendered = render(
@@ -127,6 +131,8 @@ class Loading:
     def _found(self, name: str) -> Entry:
         entry = self._session.find(name)
         self._wanted[name] = subject_of(entry)
+        if "@" not in name:
+            self._bare.add(entry.name)
         return entry
 
     def _require_few(self, entries: Sequence[Entry], *, is_bound: bool) -> None:
@@ -139,14 +145,20 @@ class Loading:
         if others > most:
             raise too_many(others, most)
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: Entry) -> str:
+        """The digest of what was decided about."""
         session = self._session
         session.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
-        subject = subject_of(entry, session.library.digest(entry))
+        digest = session.library.digest(entry)
         # From here on the guard records what becomes of it.
-        self._entered.add(subject.name)
-        passage = session.guard.enter(Action(point="load", skill=subject, by=self._by), session.actor)
-        self._passages.append((passage, subject))
+        self._entered.add(entry.name)
+        action = session.load_action(entry, digest, self._by)
+        passage = session.guard.enter(action, session.actor)
+        self._passages.append((passage, subject_of(entry, digest)))
+        notes = self._notes(entry)
+        if notes:
+            passage.runs_with(notes=notes)
+            log.warning("loading %s: %s", entry.name, " ".join(notes))
         passage.require()
         if entry.skill.insert == "user-message":
             raise ActivationFailed(
@@ -154,15 +166,33 @@ class Loading:
                 hint=f"The user types /{entry.name}.",
                 name=entry.name,
             )
+        return digest
 
-    def again(self, entry: Entry) -> ActiveSkill:
+    def _notes(self, entry: Entry) -> list[str]:
+        """What people should know of a load: that the name has others, and that it names tools that nobody has."""
+        library = self._session.library
+        found: list[str] = []
+        if entry.layer == "plugin" and entry.name in self._bare:
+            rest = library.snapshot.view(library.caller).rest
+            others = [one for one in rest if one.name == entry.name and one.layer == "plugin" and one.shadowed_by]
+            if others:
+                named = ", ".join(f"{one.name}@{one.source}" for one in others)
+                found.append(
+                    f"Several packages define {entry.name!r}: this is {entry.name}@{entry.source}, not {named}."
+                )
+        unknown = unknown_tools(entry.skill.allowed_tools)
+        if unknown:
+            found.append(f"Its allowed-tools name tools that are not known: {shown(', '.join(unknown), 300)}.")
+        return found
+
+    def again(self, entry: Entry, digest: str) -> ActiveSkill:
         """A skill that was loaded before, in a session that goes on: it has been prepared, and its hooks have run."""
-        active, document = self._begun(entry)
+        active, document = self._begun(entry, digest)
         return self._with_body(active, document)
 
-    def _prepared(self, entry: Entry) -> ActiveSkill:
+    def _prepared(self, entry: Entry, digest: str) -> ActiveSkill:
         session = self._session
-        active, document = self._begun(entry)
+        active, document = self._begun(entry, digest)
         for one in session.active:
             same = (one.digest, one.arguments) == (active.digest, self._arguments)
             if same and is_same(one.entry, entry) and not one.is_stale:
@@ -172,9 +202,16 @@ class Loading:
             session.hook_runner.before_load(active, session.actor)
         return self._with_body(active, document)
 
-    def _begun(self, entry: Entry) -> tuple[ActiveSkill, Document]:
+    def _begun(self, entry: Entry, decided: str) -> tuple[ActiveSkill, Document]:
         session = self._session
         document, digest, listing = self._read(entry)
+        if digest != decided:
+            # Whoever allowed it, and whatever was approved, was about other content: asking takes as long as it takes.
+            raise SkillChanged(
+                f"Skill {entry.name!r} was changed after it was decided whether it may be loaded.",
+                hint="Load it again.",
+                name=entry.name,
+            )
         active = ActiveSkill(
             skill=document.skill,
             entry=entry,
@@ -182,7 +219,7 @@ class Loading:
             body="",
             arguments=self._arguments,
             by=self._by,
-            ceiling=ceiling_of(session, document.skill, entry, listing),
+            ceiling=ceiling_of(session, document.skill, entry, digest, listing),
             listing=listing,
             hooks_run=session.guard.policy.hooks != "deny",
         )
@@ -234,7 +271,7 @@ class Loading:
             isolated=session.cage.isolates(active),
         )
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
-        decision = session.guard.settle(action)
+        decision = session.guard.settle(action, session.actor)
         if not isinstance(active.entry.package, FolderPackage):
             decision = _NOT_HERE
         if decision.code == "approval-pending":
@@ -288,7 +325,8 @@ class Loading:
                 if subject.name not in self._entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)
-                    passage = Passage(session.guard.keep, action, session.actor, session.guard.decide(action))
+                    decision = session.guard.decide(action, session.actor)
+                    passage = Passage(session.guard.keep, action, session.actor, decision)
                     self._passages.append((passage, subject))
             for passage, subject in self._passages:
                 passage.close(success=False, code=code)
@@ -303,7 +341,7 @@ _NOT_HERE = Decision(
 )
 
 
-def ceiling_of(session: State, skill: Skill, entry: Entry, listing: Listing) -> Ceiling:
+def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, listing: Listing) -> Ceiling:
     """What a skill declares about tool calls."""
     is_advisory = entry.layer in session.guard.policy.advisory
     root = os.path.dirname(entry.location)
@@ -313,6 +351,8 @@ def ceiling_of(session: State, skill: Skill, entry: Entry, listing: Listing) -> 
         allowed = parse_rules([_filled(rule, values) for rule in skill.allowed_tools])
     return Ceiling(
         owner=entry.name,
+        digest=digest,
+        layer=entry.layer,
         allowed=allowed,
         disallowed=parse_rules([_filled(rule, values) for rule in skill.disallowed_tools]),
         scripts=script_paths(entry, listing),

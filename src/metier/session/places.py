@@ -47,7 +47,7 @@ def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] =
     """What decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
     found = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
     found += [path for one in active for path in (one.root, *(os.path.join(one.root, name) for name in _OF_A_SKILL))]
-    found += [path for path in (guard.audit_file, default_cache_folder()) if path is not None]
+    found += [path for path in (*guard.kept_paths, default_cache_folder()) if path is not None]
     found.append(os.fspath(default_config_folder()))
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import MetierError
 from metier.session.instructions import active_block, compose, rules
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Prompting:
         def make() -> str:
             names = self.names(session, shown)
             asked: dict[str, Any] = {"budget": session.options.budget, "pins": session.options.pins}
-            asked |= {"search_tool": words.search, **options}
+            asked |= {"search_tool": words.search, "bare": _bare(session), **options}
             catalog = session.library.catalog(query=prompt, names=names, **asked)
             return str(catalog)
 
@@ -66,11 +65,12 @@ class Prompting:
 
     def names(self, session: State, without: tuple[ActiveSkill, ...]) -> frozenset[str] | None:
         """The only names that may be shown; None when nothing restricts them."""
-        hidden = session.guard.blocked | {one.name for one in without}
-        if not hidden:
+        is_hidden = session.hiding()
+        if is_hidden is None and not without:
             return session.options.names
-        key = ("names", hidden, session.epoch)
-        found: frozenset[str] = self._kept(key, (), lambda: _visible(session) - hidden)
+        left_out = frozenset(one.name for one in without)
+        key = ("names", left_out, session.epoch)
+        found: frozenset[str] = self._kept(key, (), lambda: _visible(session, is_hidden) - left_out)
         return found
 
     def _instructions(
@@ -97,16 +97,14 @@ class Prompting:
         return found[1]
 
 
-def _visible(session: State) -> frozenset[str]:
-    names = frozenset(entry.name for entry in session.library if not _is_blocked(session, entry))
+def _visible(session: State, is_hidden: Callable[[Entry], bool] | None) -> frozenset[str]:
+    names = frozenset(entry.name for entry in session.library if is_hidden is None or not is_hidden(entry))
     return names if session.options.names is None else names & session.options.names
 
 
-def _is_blocked(session: State, entry: Entry) -> bool:
-    """Whether a skill is blocked by its content; to know that costs a look at all its files."""
-    if not any(blocked.startswith("sha256:") for blocked in session.guard.blocked):
-        return False
-    try:
-        return session.guard.is_blocked(entry.name, session.library.digest(entry))
-    except MetierError:
-        return False
+def _bare(session: State) -> frozenset[str]:
+    """The skills that policy shows by their name alone."""
+    naming_only = session.guard.governance.naming_only()
+    if naming_only is None:
+        return frozenset()
+    return frozenset(entry.name for entry in session.library if naming_only(entry.name, entry.source))

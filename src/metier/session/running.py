@@ -158,13 +158,18 @@ class CommandLine:
         self._session = session
         self._shell = shell
         isolated = session.cage.isolates() if shell is None else True
-        self.action = Action(point="run", command=command, by=by, isolated=isolated)
+        owner = session.cage.strictest(self._job, isolated=isolated, by=by)
+        subject = owner.subject if owner is not None else None
+        self._agreed = () if owner is None else (owner.name,)
+        self.action = Action(point="run", skill=subject, command=command, by=by, isolated=isolated)
 
     async def run(self, passage: Passage, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run it without holding up the event loop."""
-        cage = self._session.cage
+        cage, isolated = self._session.cage, self.action.isolated
+        # The guard was asked about one skill; a command may run something of several.
+        cage.require_scripts(self._job, isolated=isolated, by=self.action.by, agreed=self._agreed)
         if self._shell is None:
-            caged = cage.for_command(self._job, isolated=self.action.isolated)
+            caged = cage.for_command(self._job, isolated=isolated, agreed=self._agreed)
         else:
             from anyio.to_thread import run_sync
 

@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument, MetierError
-from metier.guard import Action
-from metier.session.active import subject_of
 from metier.session.events import Event
 from metier.session.loading import Loading
 from metier.session.stack import MAX_NESTING
@@ -98,31 +96,33 @@ class Saved:
     def active_in(self, session: Session) -> tuple[ActiveSkill, ...]:
         """The skills that are still there and still allowed, as they were."""
         found = []
+        inner = {name for name, _ in self.frames[1:]}
         for item in self.skills:
             # What is part of the agent is there already, as it is now.
-            one = None if item["name"] in session.bound else _resumed(session, item)
+            nested = item["name"] in inner
+            one = None if item["name"] in session.bound else _resumed(session, item, nested=nested)
             if one is not None:
                 found.append(one)
         return tuple(found[-session.options.max_active :])
 
 
-def _resumed(session: Session, item: Mapping[str, Any]) -> ActiveSkill | None:
+def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:
     try:
         entry = _found(session, item)
         if entry is None:
             return None
-        subject = subject_of(entry, session.library.digest(entry))
+        digest = session.library.digest(entry)
     except MetierError:
         return None
     by = _by(item) if entry.trusted else "model"
-    passage = session.guard.enter(Action(point="load", skill=subject, by=by), session.actor)
+    passage = session.guard.enter(session.load_action(entry, digest, by, nested=nested), session.actor)
     with passage:
         if not passage.decision.is_allowed:
             decision = passage.decision
             session.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
             return None
         try:
-            one = Loading(session, by, item["arguments"]).again(entry)
+            one = Loading(session, by, item["arguments"]).again(entry, digest)
         except MetierError as error:
             passage.close(success=False, code=error.code)
             return None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
 from metier.errors import InvalidArgument
-from metier.guard import Action, Guard
-from metier.session.active import is_same_load, subject_of
+from metier.guard import Guard
+from metier.library.places import SKILL_FOLDERS
+from metier.session.active import is_same_load
 from metier.session.events import Event
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
 from metier.session.loading import Loading, too_many
@@ -20,6 +21,7 @@ from metier.session.state import Options
 from metier.session.use import Use
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
+from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +84,7 @@ class Session(Use):
         """
         super().__init__(
             library,
-            _guard(guard, policy),
+            _guard(guard, policy, workspace if workspace is not None else _project_of(library)),
             _options(options),
             id=id,
             runner=runner,
@@ -92,7 +94,6 @@ class Session(Use):
             correlation_id=correlation_id,
             lineage=lineage,
         )
-        self._stack = Stack()
         if isinstance(bound, str) or bound:
             self.bind(bound)
         if isinstance(skills, str) or skills:
@@ -110,6 +111,7 @@ class Session(Use):
         missing = [name for name in wanted if name not in active]
         loaded = loading.prepare(missing, is_bound=True) if missing else []
         with loading.committed(), self._lock:
+            loading.require_unchanged(loaded)
             # Before the others: what was loaded for a task is what was loaded last.
             self._set(tuple({one.name: one for one in (*loaded, *self._active)}.values()))
         bound = [*loaded, *(active[name] for name in wanted if name in active)]
@@ -224,8 +226,9 @@ class Session(Use):
         name, arguments = found[0], checked_arguments(found[1])
         entry = self.find(name)
         if entry.skill.insert == "user-message":
-            with self.passing(Action(point="load", skill=subject_of(entry, self.library.digest(entry)), by="user")):
-                message = Loading(self, "user", arguments).render(entry)
+            digest = self.library.digest(entry)
+            with self.passing(self.load_action(entry, digest, "user")):
+                message = Loading(self, "user", arguments).render(entry, digest)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
         receipt = self.load([self.handle(entry)], "add", args=arguments, by="user", make_room=make_room)
         content = self.content(entry.name, words=words)
@@ -363,14 +366,25 @@ class Session(Use):
         return session
 
 
-def _guard(guard: Guard | None, policy: Policy | None) -> Guard:
+def _project_of(library: Library) -> str | None:
+    """The folder of the project that a library was discovered in, which may not be the working folder."""
+    for place in library.places:
+        if place.layer == "project" and isinstance(place.source, FolderSource):
+            root = os.fspath(place.source.root).replace(os.sep, "/")
+            found = next((name for name in SKILL_FOLDERS if root.endswith(f"/{name}")), None)
+            if found is not None:
+                return root.removesuffix(f"/{found}")
+    return None
+
+
+def _guard(guard: Guard | None, policy: Policy | None, workspace: str | os.PathLike[str] | None) -> Guard:
     if guard is not None and policy is not None:
         raise InvalidArgument("A guard has a policy of its own.", hint="Give a guard or a policy.")
     if guard is not None and not isinstance(guard, Guard):
         raise InvalidArgument(
             f"guard is {type(guard).__name__}.", hint="Write guard=Guard(...), or policy=Policy(...)."
         )
-    return guard or Guard(policy)
+    return guard or Guard(policy, project=workspace)
 
 
 def _options(given: Mapping[str, Any]) -> Options:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
-from metier.guard import Action, Actor, Decision, Passage, current_user, refused
-from metier.session.active import Receipt, is_same, is_same_load, receipt_item
+from metier.guard import Action, Actor, Decision, Passage, Subject, current_user, refused
+from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.cage import Cage
 from metier.session.copies import Copies
 from metier.session.events import Event, Listeners
@@ -23,6 +23,7 @@ from metier.session.lineage import Lineage
 from metier.session.measuring import Spending, describe
 from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
+from metier.session.stack import Stack
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Options:
     """The folders of a skill whose files may be run."""
     mount: str = "/.sandbox/skills"
     """Where the virtual shell has the files of skills, each in a folder of its name."""
+    proposals: bool = False
+    """Whether a model gets the tools by which it proposes changed and new skills, for others to decide about."""
 
     def __post_init__(self) -> None:
         if self.max_active < 1:
@@ -113,15 +116,17 @@ class State:
         self._actor = Actor(
             agent=library.caller.agent,
             tenant=library.caller.tenant,
+            environment=library.caller.environment,
             user=user or current_user(),
             session=self.id,
             correlation_id=correlation_id,
         )
         self._lock = threading.RLock()
         self._active: tuple[ActiveSkill, ...] = ()
+        self._stack = Stack()
         self._version = 0
         self._epoch = 0
-        self._seen: tuple[object, int] = (library.snapshot, guard.version)
+        self._seen: tuple[object, int] = (library.snapshot, guard.version_for(self._actor))
         self._is_closed = False
         self._is_released = False
         self._listeners = Listeners()
@@ -147,6 +152,11 @@ class State:
     def actor(self) -> Actor:
         """On whose behalf it acts."""
         return self._actor
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether what is loaded now is loaded inside of another skill's activation."""
+        return len(self._stack.frames) > 1
 
     @property
     def runner(self) -> Runner:
@@ -226,7 +236,59 @@ class State:
 
     def _may_be_named(self, name: str) -> bool:
         names = self.options.names
-        return (names is None or name in names) and not self.guard.is_blocked(name)
+        return (names is None or name in names) and not self.is_hidden(self.library.get(name))
+
+    def is_hidden(self, entry: Entry) -> bool:
+        """Whether models must not be told of a skill."""
+        is_hidden = self.hiding()
+        return is_hidden is not None and is_hidden(entry)
+
+    def hiding(self, *, by: Literal["model", "host"] = "model") -> Callable[[Entry], bool] | None:
+        """What tells of each skill whether models must not be told of it; None where they may be told of all.
+
+        For the `host`: whether people must not be, either.
+        """
+        barring = self.guard.barring(self._actor, by=by)
+        if barring is None:
+            return None
+        is_barred, takes_digest = barring
+        library = self.library
+
+        def is_hidden(entry: Entry) -> bool:
+            try:
+                digest = library.digest(entry) if takes_digest else ""
+            except MetierError:
+                return True  # what cannot be read might be what is barred
+            # No more of the skill than that has to be read: there may be thousands.
+            named = Subject(name=entry.name, digest=digest, layer=entry.layer, source=entry.source, entry=entry)
+            return is_barred(named if entry.trusted else replace(named, trusted=False))
+
+        return is_hidden
+
+    def rivals(self, entry: Entry) -> frozenset[str]:
+        """The layers that have another skill of the same name, where policy wants to know."""
+        if not self.guard.governance.looks_at_rivals:
+            return frozenset()
+        entries = self.library.snapshot.entries
+        return frozenset(one.layer for one in entries if one.name == entry.name and not is_same(one, entry))
+
+    def load_action(self, entry: Entry, digest: str, by: By, *, nested: bool | None = None) -> Action:
+        """A load as the guard is asked about it, by whatever way it comes: what is then read must have this digest.
+
+        Whether it is `nested` is told by the stack, unless that is still to be restored.
+        """
+        return Action(
+            point="load",
+            skill=subject_of(entry, digest),
+            by=by,
+            nested=self.is_nested if nested is None else nested,
+            rivals=self.rivals(entry),
+        )
+
+    def description(self, entry: Entry) -> str:
+        """What models are told of a skill; empty where policy shows them its name alone."""
+        naming_only = self.guard.governance.naming_only()
+        return "" if naming_only is not None and naming_only(entry.name, entry.source) else entry.description
 
     def handle(self, entry: Entry) -> str:
         """What the library finds exactly this skill by: its name, or name and folder where another answers to it."""
@@ -282,13 +344,13 @@ class State:
 
     def decide_call(self, tool: str, arguments: Mapping[str, Any], *more: Ceiling) -> Decision:
         """What would be decided about a tool call now; nobody is asked and nothing is recorded."""
-        return self.guard.decide(self.call_of(tool, arguments, self.active, *more))
+        return self.guard.decide(self.call_of(tool, arguments, self.active, *more), self._actor)
 
     # --- what is active ---------------------------------------------------------------------------------------------
 
     def live(self) -> tuple[ActiveSkill, ...]:
         """The active skills, after a look at whether the library or the guard has changed under them."""
-        snapshot, version = self.library.snapshot, self.guard.version
+        snapshot, version = self.library.snapshot, self.guard.version_for(self._actor)
         if snapshot is self._seen[0] and version == self._seen[1]:
             return self._active
         with self._lock:
@@ -299,8 +361,8 @@ class State:
             self._seen = (snapshot, version)
         for one, now in pairs:
             if now is None:
-                is_blocked = self.guard.is_blocked(one.name, one.digest)
-                self._ended([one], "host", "blocked" if is_blocked else "no longer available")
+                is_barred = self.guard.bars(one.subject, self._actor)
+                self._ended([one], "host", "blocked" if is_barred else "no longer available")
         for one, now in pairs:
             if now is not None and now.is_stale and not one.is_stale:
                 self._tell_stale(now)
@@ -308,7 +370,7 @@ class State:
 
     async def current(self) -> tuple[ActiveSkill, ...]:
         """`live`, without holding up the event loop: hooks of a skill that is gone are run, and may be asked about."""
-        if self.library.snapshot is self._seen[0] and self.guard.version == self._seen[1]:
+        if self.library.snapshot is self._seen[0] and self.guard.version_for(self._actor) == self._seen[1]:
             return self._active
         return await self.guard.in_thread(self.live)
 
@@ -332,7 +394,7 @@ class State:
         return changed
 
     def _as_it_is_now(self, one: ActiveSkill) -> ActiveSkill | None:
-        if self.guard.is_blocked(one.name, one.digest):
+        if self.guard.bars(one.subject, self._actor):
             return None
         try:
             entry = self.library.get(self.handle(one.entry))

@@ -76,7 +76,8 @@ class Use(State):
         where = path if isinstance(path, str) else ""
         instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
         with self.passing(Action(point="read", skill=one.subject, path=where, command=instead, by=by)):
-            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
+            bound = self.guard.binds(one.subject, self._actor)
+            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit, as_loaded=bound)
         self._files_read.add((one.name, resource.path))
         self.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
         return replace(resource, is_stale=True) if self.is_stale(one) else resource
@@ -175,9 +176,10 @@ class Use(State):
 
     @property
     def may_take_long(self) -> bool:
-        """Whether loading or unloading a skill may take a while: hooks, commands, or somebody to be asked."""
-        policy = self.guard.policy
-        return policy.hooks != "deny" or policy.injection != "deny" or self.guard.may_ask
+        """Whether loading or unloading may take a while: hooks, commands, skills to look into, somebody to be asked."""
+        guard = self.guard
+        policy = guard.policy
+        return policy.hooks != "deny" or policy.injection != "deny" or guard.may_ask or guard.governance.may_take_long
 
     # --- what a model is told -----------------------------------------------------------------------------------
 
@@ -251,8 +253,8 @@ class Use(State):
         decided_under = self.rules_version
         active = self.live()
         action = self.call_of(tool, arguments, active, is_control=is_control)
-        names = tuple(one.name for one in active)
-        passage = self._too_late(action, names) or self.guard.enter(action, self._actor, names)
+        labels = tuple(one.label for one in active)
+        passage = self._too_late(action, labels) or self.guard.enter(action, self._actor, labels)
         self._tell_refused(action, passage.decision)
         return CallAdmission(self, passage, action, active, decided_under)
 
@@ -267,15 +269,15 @@ class Use(State):
             self._undecided(tool, arguments, error)
             raise
         action = self.call_of(tool, arguments, active, is_control=is_control)
-        names = tuple(one.name for one in active)
-        passage = self._too_late(action, names) or await self.guard.entered(action, self._actor, names, asks=asks)
+        labels = tuple(one.label for one in active)
+        passage = self._too_late(action, labels) or await self.guard.entered(action, self._actor, labels, asks=asks)
         if asks or passage.decision.outcome == "deny":
             self._tell_refused(action, passage.decision)
         return CallAdmission(self, passage, action, active, decided_under)
 
-    def _too_late(self, action: Action, names: tuple[str, ...]) -> Passage | None:
+    def _too_late(self, action: Action, labels: tuple[str, ...]) -> Passage | None:
         # Also what comes too late was asked for.
-        return Passage(self.guard.keep, action, self._actor, _CLOSED, names) if self._is_closed else None
+        return Passage(self.guard.keep, action, self._actor, _CLOSED, labels) if self._is_closed else None
 
     def _tell_refused(self, action: Action, decision: Decision) -> None:
         if not decision.is_allowed:
@@ -296,7 +298,7 @@ class Use(State):
     @property
     def rules_version(self) -> tuple[int, int]:
         """Changes with everything that decisions about tool calls depend on."""
-        return (self.version, self.guard.version)
+        return (self.version, self.guard.version_for(self._actor))
 
     def may_call(self, tool: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a tool call would be allowed now, without asking anybody; nothing is recorded."""

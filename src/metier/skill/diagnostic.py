@@ -98,6 +98,7 @@ KINDS: dict[str, Kind] = {
     "unknown-fields": Kind("info", "Fields outside the specification, kept: {0}.", "Every client accepts `metadata:`; this one reads its own fields below `metadata: metier:` too."),
     "description-placeholder": Kind("warning", "The description is still the one of the template.", "Say what the skill does and when to use it."),
     "tools-form": Kind("info", "`allowed-tools` is not the specification's form, a space-separated string.", "Write `allowed-tools: {0}`."),
+    "tools-unknown": Kind("warning", "`allowed-tools` names tools that no agent is known to have: {0}.", "Correct the spelling; a tool of an MCP server is `mcp__server__tool`. One that your own program has is fine."),
     "reference-missing": Kind("warning", "`{0}` is mentioned but is not among the skill's files.", "Add the file, or correct the path."),
     "reference-outside": Kind("info", "`{0}` leads outside the skill.", "Bundle the file with the skill."),
     "file-link-outside": Kind("warning", "`{0}` is a link that leaves the skill; it is never followed.", "Replace it by a copy."),

@@ -16,7 +16,9 @@ from metier.errors import FileMissing, FileRefused
 
 Kind: TypeAlias = Literal["skill", "script", "reference", "asset", "link", "other"]
 
-EXCLUDED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".DS_Store"})
+STAGING = ".metier-staging"
+"""The folder beside skills in which one is made that is to take another's place."""
+EXCLUDED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".DS_Store", STAGING})
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_PACKAGE_BYTES = 256 * 1024 * 1024

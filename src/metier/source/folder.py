@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
+from metier.skill.files import STAGING
 from metier.skill.folder import is_inside
 from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 6
 MAX_FOLDERS = 2_000
 
-_NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+_NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", STAGING})
 # A skill may well be called "build"; a folder of build products is not searched for skills.
 _NOT_SEARCHED = frozenset({"dist", "build"})
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logger("metier.tools")
 
 _MAX_LISTED = 20
+_NOT_THERE = "tool-not-found"
 
 T = TypeVar("T")
 
@@ -160,7 +161,8 @@ class Executor:
             return self._timed(_undecided(named, error), started)
         if decision.outcome == "deny":
             return self._recorded(admission, _refused(named, decision), started)
-        self._recorded(admission, problem or ToolResult(success=True), started)
+        against = None if problem is None else _unmakable(problem, decision)
+        self._recorded(admission, problem or ToolResult(success=True), started, against)
         return None
 
     async def _passed(
@@ -174,7 +176,7 @@ class Executor:
         started: float,
     ) -> ToolResult:
         """Admit a call, make it, and record what became of it; with a `problem` it is recorded and not made."""
-        is_unknown = problem is not None and problem.code == "tool-not-found"
+        is_unknown = problem is not None and problem.code == _NOT_THERE
         with tool_call("" if is_unknown else name) as telemetry:
             result = await self._decided(name, values, call, is_control=is_control, problem=problem, started=started)
             telemetry.ended(None if result.success else result.code or "failed")
@@ -199,7 +201,7 @@ class Executor:
         if problem is None and not decision.is_allowed:
             problem = _refused(name, decision)
         if problem is not None:
-            return self._recorded(admission, problem, started)
+            return self._recorded(admission, problem, started, _unmakable(problem, decision))
         try:
             against = await _before(admission)
             if against is not None:
@@ -243,7 +245,7 @@ class Executor:
             hint = f"The tools are {', '.join(names[:_MAX_LISTED])}{more}."
         else:
             hint = "There are no tools."
-        return ToolResult.failure("tool-not-found", f"There is no tool {name!r}.", hint=hint)
+        return ToolResult.failure(_NOT_THERE, f"There is no tool {name!r}.", hint=hint)
 
     def _timed(self, result: ToolResult, started: float) -> ToolResult:
         return dataclasses.replace(result, duration_ms=max(0.0, (self._clock() - started) * 1000))
@@ -311,6 +313,15 @@ def _undecided(name: str, error: Exception) -> ToolResult:
         "not-decided",
         f"Nothing could be decided about the call of '{name}': {type(error).__name__}.",
         hint="The call was not made; tell the user.",
+    )
+
+
+def _unmakable(problem: ToolResult, decision: Decision) -> Decision | None:
+    """What is against a call of a tool that is not there, whatever the rules would say to it; None for others."""
+    if problem.code != _NOT_THERE or not decision.is_allowed:
+        return None
+    return Decision(
+        outcome="deny", reason=problem.error or "There is no such tool.", rule="no such tool", code=_NOT_THERE
     )
 
 

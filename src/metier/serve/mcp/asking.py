@@ -37,11 +37,8 @@ log = logger("metier.serve")
 
 T = TypeVar("T")
 
-FORM: dict[str, Any] = {
-    "type": "object",
-    "properties": {"approve": {"type": "boolean", "title": "Allow it", "description": "Whether this may happen now."}},
-    "required": ["approve"],
-}
+_ONCE = {"title": "Allow it", "description": "Whether this may happen now."}
+_LASTING = {"title": "Approve of it", "description": "Whether this content is approved of, until it changes."}
 MAX_ROUNDS = 8
 """How often one request may ask; a call that has more to ask is refused."""
 MAX_ANSWERED = 100_000
@@ -161,7 +158,7 @@ def _can_ask(ctx: Context) -> bool:
 async def _answer(ctx: Context, question: Question) -> bool:
     try:
         with anyio.move_on_after(SECONDS):
-            return _is_yes(await ctx.session.elicit_form(_message(question), FORM, ctx.request_id))
+            return _is_yes(await ctx.session.elicit_form(_message(question), _schema(question), ctx.request_id))
         return False
     except (MCPError, ValueError) as error:
         log.warning("asking the client failed: %s", type(error).__name__)
@@ -179,7 +176,12 @@ def _is_yes(response: object) -> bool:
 
 
 def _form(question: Question) -> ElicitRequestFormParams:
-    return ElicitRequestFormParams(message=_message(question), requested_schema=FORM)
+    return ElicitRequestFormParams(message=_message(question), requested_schema=_schema(question))
+
+
+def _schema(question: Question) -> dict[str, Any]:
+    asked = {"type": "boolean", **(_LASTING if question.lasts else _ONCE)}
+    return {"type": "object", "properties": {"approve": asked}, "required": ["approve"]}
 
 
 def _message(question: Question) -> str:

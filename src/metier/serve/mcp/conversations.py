@@ -9,13 +9,13 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
 
 from metier.dialect import Kit
-from metier.errors import InvalidArgument, MetierError, SessionNotFound
+from metier.errors import InvalidArgument, SessionNotFound
 from metier.tools.handover import Handover
 
 if TYPE_CHECKING:
@@ -141,10 +141,16 @@ class Conversations:
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
-    def entries(self, after: str = "") -> Iterator[Entry]:
-        """The skills that may be known of here, by name, behind the one that is called `after`."""
+    def entries(self, after: str = "", *, by: Literal["model", "host"] = "model") -> Iterator[Entry]:
+        """The skills that may be known of here, by name, behind the one that is called `after`.
+
+        For the `host`, those that people may know of: policy may keep some from models alone.
+        """
+        names, is_hidden = self.window.session.options.names, self.window.session.hiding(by=by)
         for entry in self.library.entries():
-            if entry.name > after and self.may_know(entry):
+            if entry.name <= after or (names is not None and entry.name not in names):
+                continue
+            if is_hidden is None or not is_hidden(entry):
                 yield entry
 
     def may_know(self, entry: Entry) -> bool:
@@ -152,16 +158,7 @@ class Conversations:
         names = self.window.session.options.names
         if names is not None and entry.name not in names:
             return False
-        return not self.guard.is_blocked(entry.name) and not self._is_blocked_by_content(entry)
-
-    def _is_blocked_by_content(self, entry: Entry) -> bool:
-        # To know the content costs a look at all its files.
-        if not any(blocked.startswith("sha256:") for blocked in self.guard.blocked):
-            return False
-        try:
-            return self.guard.is_blocked(entry.name, self.library.digest(entry))
-        except MetierError:
-            return True  # what cannot be read might be what is blocked
+        return not self.window.session.is_hidden(entry)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class Prompts:
         return await anyio.to_thread.run_sync(listed)
 
     def _for_people(self, after: str) -> Iterator[Entry]:
-        for entry in self._conversations.entries(after):
+        for entry in self._conversations.entries(after, by="host"):
             if entry.skill.user_invocable:
                 yield entry
 

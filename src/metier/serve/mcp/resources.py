@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from metier import Session
     from metier.dialect import Kit
-    from metier.guard import Subject
     from metier.guard.approval import Answers
     from metier.library import Entry
     from metier.serve.mcp.asking import Questions
@@ -142,7 +141,7 @@ class Resources:
 
         def listed() -> ListResourcesResult:
             after = place_of(params.cursor if params is not None else None)
-            resources, cursor = page_of((entry.name, _resource(entry)) for entry in self._shown(after))
+            resources, cursor = page_of((entry.name, self._resource(entry)) for entry in self._shown(after))
             return ListResourcesResult(resources=resources, next_cursor=cursor)
 
         return await anyio.to_thread.run_sync(listed)
@@ -180,8 +179,9 @@ class Resources:
         content = self._contents.read(entry, path, limit=MAX_BYTES)
         subject = subject_of(entry, content.digest)
         self._require_tool(session, entry, path)
-        if not entry.trusted:
-            self._require_trust(session, subject, is_conversation=kit is not None)
+        wanted = session.load_action(entry, content.digest, "model")
+        if not self._conversations.guard.decide(wanted, session.actor).is_allowed:
+            self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
         with session.passing(Action(point="read", skill=subject, path=path, by="host")):
             if content.problem is not None:
                 raise content.problem
@@ -195,19 +195,19 @@ class Resources:
         else:
             given = {"skill": entry.name, "path": path}
             call = Action(point="call", tool=words.read or words.load, arguments=given, by="host", is_control=True)
-        if not self._conversations.guard.decide(call).is_allowed:
+        if not self._conversations.guard.decide(call, session.actor).is_allowed:
             with session.passing(call):
                 pass  # somebody agreed
 
-    def _require_trust(self, session: Session, subject: Subject, *, is_conversation: bool) -> None:
-        """Ask about a skill that nobody vouches for, as where a model loads it: some hosts let models read resources.
+    def _require_agreement(self, session: Session, wanted: Action, digest: str, *, is_conversation: bool) -> None:
+        """Ask about a skill as where a model loads it: some hosts let models read resources.
 
         Once for its content in a conversation; where there is none, each time.
         """
-        agreed = (session.id, subject.digest)
+        agreed = (session.id, digest)
         if agreed in self._agreed:
             return
-        with session.passing(Action(point="load", skill=subject, by="model")):
+        with session.passing(wanted):
             if is_conversation:
                 if len(self._agreed) >= _MAX_AGREED:
                     self._agreed.clear()
@@ -241,17 +241,15 @@ class Resources:
             raise SkillNotFound(f"Skill {shown(name)!r} was not found.", hint="resources/list has all that there are.")
         return entry
 
+    def _resource(self, entry: Entry) -> Resource:
+        file = entry.key.rpartition("/")[2]  # some are written skill.md
+        told = self._conversations.window.session.description(entry)
+        return Resource(uri=uri_of(entry.name, file), name=entry.name, description=told, mime_type="text/markdown")
+
 
 def _weight(skill: dict[str, Any]) -> int:
     """How much of a page a skill takes, by its files."""
     return 1 + len(skill["resources"]) // 20
-
-
-def _resource(entry: Entry) -> Resource:
-    file = entry.key.rpartition("/")[2]  # some are written skill.md
-    return Resource(
-        uri=uri_of(entry.name, file), name=entry.name, description=entry.description, mime_type="text/markdown"
-    )
 
 
 def _children(entry: Entry, folder: str) -> dict[str, Resource]:

@@ -1,0 +1,189 @@
+"""What the audit trail costs: to add a record, to search many, to export and to verify them.
+
+    python benchmarks/audit.py [--records 10000] [--store URL] [--json] [--check]
+
+Adding is CPU time, the median of many; the others are time on the clock, as a person waits for them. A store at --store
+is added to, under a tenant of its own; without, it is a new SQLite file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import os
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from metier.guard import AuditRecord
+from metier.guard.chain import ChainLog
+from metier.guard.checkpoints import checkpoints_of, make_checkpoint
+from metier.guard.exporting import exported
+from metier.guard.signing import known_keys
+from metier.guard.verifying import Verdict, verify, verify_export
+from metier.store import Scope
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    us: float
+    limit: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        return None if self.limit is None else self.us <= self.limit
+
+
+def records(tenant: str) -> Callable[[], AuditRecord]:
+    """Makes records as a session leaves them: mostly calls, some loads, script runs and refusals."""
+    numbers = itertools.count()
+
+    def made() -> AuditRecord:
+        number = next(numbers)
+        kind = ("load", "run", "call", "call", "call")[number % 5]
+        skill = f"skill-{number % 300}"
+        return AuditRecord(
+            timestamp=f"2026-01-{number % 28 + 1:02}T10:{number % 60:02}:00.000+00:00",
+            event=kind,
+            decision="deny" if number % 17 == 0 else "allow",
+            reason="Nothing is against it.",
+            rule="default",
+            policy="sha256:" + "b" * 64,
+            skill="" if kind == "call" else skill,
+            source="" if kind == "call" else "acme",
+            digest="" if kind == "call" else "sha256:" + "a" * 64,
+            layer="" if kind == "call" else "personal",
+            active=(skill,) if kind == "call" else (),
+            tool="Bash" if kind == "call" else "",
+            path="scripts/fill.py" if kind == "run" else "",
+            command=f"scripts/fill.py form-{number}.pdf" if kind == "run" else "",
+            arguments=json.dumps({"command": f"git log -n {number}"}) if kind == "call" else "",
+            by="model",
+            trigger="model",
+            environment="production",
+            tenant=tenant,
+            agent="orchestrator",
+            user=f"user-{number % 20}",
+            session=f"session-{number % 100}",
+            success=True,
+            duration_ms=number % 977 / 7,
+        )
+
+    return made
+
+
+def clock_us(work: Callable[[], object]) -> float:
+    """The least time that a piece of work took, of three."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter_ns()
+        work()
+        times.append(time.perf_counter_ns() - start)
+    return min(times) / 1_000
+
+
+def bare_us(folder: Path, count: int) -> float:
+    """The median CPU time of the least that anybody must do: look at the last row, add one, have it on the disk."""
+    connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    for statement in (
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",
+        "CREATE TABLE t (seq INTEGER, data TEXT)",
+    ):
+        connection.execute(statement)
+    times = []
+    for number in range(count):
+        start = time.process_time_ns()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("SELECT seq FROM t ORDER BY rowid DESC LIMIT 1").fetchone()
+        connection.execute("INSERT INTO t VALUES (?, ?)", (number, "x" * 1_200))
+        connection.execute("COMMIT")
+        times.append(time.process_time_ns() - start)
+    connection.close()
+    return statistics.median(times) / 1_000
+
+
+def searches(scope: Scope, count: int) -> list[Row]:
+    """What people look for, each over all records."""
+    asked: dict[str, dict[str, Any]] = {
+        "a session": {"session": "session-7"},
+        "a skill": {"skill": "skill-7"},
+        "a user's refusals": {"user": "user-7", "outcome": "deny"},
+        "a text that is nowhere": {"text": "no such text"},
+    }
+    rows = []
+    for what, given in asked.items():
+        took = clock_us(functools.partial(scope.audit.search, **given))
+        rows.append(Row(f"search {count:,}: {what}", took, 1_000_000.0))
+    return rows
+
+
+def measure(log: ChainLog, tenant: str, count: int, key: Path, folder: Path) -> list[Row]:
+    """All of it."""
+    made, times = records(tenant), []
+    for _ in range(count):
+        record = made()
+        start = time.process_time_ns()
+        log.append(record)
+        times.append(time.process_time_ns() - start)
+    limit = 300.0 if log.store.kind == "sqlite" else None
+    rows = [
+        Row("append, CPU, median", statistics.median(times) / 1_000, limit),
+        Row("the same bytes in bare SQLite (baseline)", bare_us(folder, count)),
+    ]
+    scope = log.store.of(tenant)
+    make_checkpoint(log.store, tenant, key)
+    rows.extend(searches(scope, count))
+    path, keys, signed = folder / "export.jsonl", known_keys(key), checkpoints_of(scope)
+
+    def export() -> None:
+        path.write_text("".join(f"{line}\n" for line in exported(scope.audit.walk(), signed, "jsonl")))
+
+    rows.append(Row(f"export {count:,} as JSON lines", clock_us(export)))
+    checks: dict[str, Callable[[], Verdict]] = {
+        "the export": lambda: verify_export(path, keys),
+        "the store": lambda: verify(tenant, scope.audit.walk(), signed, keys),
+    }
+    for what, work in checks.items():
+        verdict = work()
+        if not verdict.is_ok or verdict.records != count or not verdict.checkpoints:
+            raise SystemExit(f"{what} does not verify: {verdict}")
+        rows.append(Row(f"verify {what}", clock_us(work)))
+    return rows
+
+
+def main() -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--store", metavar="URL")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        key, tenant = root / "keys" / "audit.ed25519", f"benchmark-{os.urandom(4).hex()}"
+        log = ChainLog(options.store or f"sqlite:///{root}/metier.db", key=key)
+        rows = measure(log, tenant, options.records, key, root)
+        log.close()
+    if options.json:
+        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
+    else:
+        print(f"{options.records:,} records; microseconds")
+        for row in rows:
+            limit = "" if row.limit is None else f"  limit {row.limit:,.0f}{'' if row.holds else '  NOT MET'}"
+            print(f"  {row.what:<48} {row.us:>13,.1f}{limit}")
+    return 1 if options.check and any(row.holds is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

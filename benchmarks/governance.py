@@ -1,0 +1,160 @@
+"""What governance costs: a decision under policy files and approvals, and the list of skills under a policy.
+
+    python benchmarks/governance.py [--skills 1000] [--approvals 1000] [--json] [--check]
+
+Decisions are CPU time in microseconds, the median over many; the list of skills is time on the clock. Each decision is
+compared with the same one by a guard that knows no policy file and no store, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from metier import Guard, Library
+from metier.guard import Action, Actor, MemoryLog
+from metier.guard.governance import Governance
+from metier.guard.policies import Policies
+from metier.library import Place
+from metier.session.active import subject_of
+from metier.source import FolderSource
+from metier.store import Approval, Store
+
+POLICY = """\
+version: 1
+mode: enforce
+skill-policy:
+  require-approval-for: [scripts, network-tools, file-write, hooks, inline-exec, new-capability]
+  approval: {approvers: ["role:skill-admin"], self-approval: deny, quorum: 1, expires: 180d}
+skills:
+  deny: ["crypto-*@*", "*@clawhub/*"]
+  visibility: {legacy-*: name-only, old-skill: off}
+  reserved: [data-handling]
+tools:
+  ask: ["Bash(git push:*)", WebFetch]
+  deny: ["Bash(curl:*)", "Bash(wget:*)"]
+rules:
+  - {id: R1, point: script-run, layer: plugin, effect: ask}
+  - {id: R2, point: activate, when: {scan: ">=high"}, effect: ask}
+"""
+ACTOR = Actor(user="ada", session="benchmark")
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    us: float
+    baseline: float | None = None
+    limit: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        return None if self.limit is None else self.us <= self.limit
+
+
+def median_us(work: Callable[[], object], calls: int = 2_000) -> float:
+    """The median CPU time of one call."""
+    times = []
+    for _ in range(calls):
+        start = time.process_time_ns()
+        work()
+        times.append(time.process_time_ns() - start)
+    return statistics.median(times) / 1_000
+
+
+def made_skills(folder: Path, count: int) -> Library:
+    """So many skills of the project, each with a script."""
+    for number in range(count):
+        skill = folder / f"skill-{number:05}"
+        (skill / "scripts").mkdir(parents=True)
+        text = f"---\nname: skill-{number:05}\ndescription: Does number {number}.\n---\nRun scripts/run.py.\n"
+        (skill / "SKILL.md").write_text(text)
+        (skill / "scripts" / "run.py").write_text(f"print({number})\n")
+    return Library([Place(layer="project", source=FolderSource(folder, name="project"))], cache=False)
+
+
+def measured(folder: Path, skills: int, approvals: int) -> list[Row]:
+    """All figures."""
+    library = made_skills(folder / "skills", skills)
+    (folder / "policy.yaml").write_text(POLICY)
+    url = f"sqlite:///{folder}/metier.db"
+    policies = Policies([("enterprise", folder / "policy.yaml")])
+    while time.time_ns() - (folder / "policy.yaml").stat().st_mtime_ns < 200_000_000:
+        pass  # until a change of the file would have another time stamp, as for any file that is older than that
+    governance = Governance(policies, store=url)
+    guard = Guard(audit=MemoryLog(), governance=governance)
+    bare = Guard(audit=MemoryLog(), governance=Governance(Policies(), store=None))
+    entry = library.get("skill-00000")
+    subject = subject_of(entry, library.digest(entry))
+    capabilities = ("scripts", "network-tools", "file-write", "shell-instructions")
+    with Store.open(url) as store:
+        scope = store.of()
+        with scope.transaction():
+            for number in range(approvals):
+                digest = subject.digest if number == 0 else f"sha256:{number:064x}"
+                scope.approvals.add(
+                    Approval(digest=digest, skill=f"skill-{number:05}@project", grants=capabilities, decided_by="grace")
+                )
+    actions = {
+        "load an approved skill": Action(point="load", skill=subject, by="model"),
+        "run a script of it": Action(point="run", skill=subject, path="scripts/run.py", command="python run.py"),
+        "read a file of it": Action(point="read", skill=subject, path="references/a.md"),
+        "call a tool": Action(point="call", tool="Bash", arguments={"command": "git status"}),
+        "call a tool that is denied": Action(point="call", tool="Bash", arguments={"command": "curl example.com"}),
+    }
+    rows = []
+    for what, action in actions.items():
+        expected = "deny" if "denied" in what else "allow"
+        found = guard.decide(action, ACTOR)
+        if found.outcome != expected:
+            raise SystemExit(f"{what}: {found}")
+        ours = median_us(lambda action=action: guard.decide(action, ACTOR))  # type: ignore[misc]
+        rows.append(Row(what, ours, median_us(lambda action=action: bare.decide(action, ACTOR)), 100.0))  # type: ignore[misc]
+    with library.session(guard=guard, workspace=folder) as session:
+        session.instructions()
+        start = time.perf_counter()
+        text = session.instructions()
+        warm = (time.perf_counter() - start) * 1e6
+        rows.append(Row(f"list {skills:,} skills, warm (clock)", warm, None, 100_000.0))
+        with Store.open(url) as store:
+            store.of().blocks.add("name", "skill-00001", reason="It is measured.", by="grace")
+        start = time.perf_counter()
+        again = session.instructions()
+        rows.append(Row("the same after a quarantine (clock)", (time.perf_counter() - start) * 1e6))
+        if not text or text == again:
+            raise SystemExit("The quarantine was not seen.")
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--skills", type=int, default=1_000)
+    parser.add_argument("--approvals", type=int, default=1_000)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["METIER_DATA"] = folder
+        rows = measured(Path(folder), options.skills, options.approvals)
+    if options.json:
+        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
+    else:
+        print(f"{options.skills:,} skills, {options.approvals:,} approvals; microseconds")
+        for row in rows:
+            beside = f"  {row.us / row.baseline:5.1f}x of {row.baseline:.1f}" if row.baseline else ""
+            limit = f"  limit {row.limit:,.0f}{'' if row.holds else '  EXCEEDED'}" if row.limit is not None else ""
+            print(f"  {row.what:44}{row.us:14,.1f}{beside}{limit}")
+    return int(options.check and any(row.holds is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""`metier approve`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.dossier import approval_shape, dossier_of, print_dossier, request_shape
+from metier.cli.identity import acting
+from metier.cli.output import Style, plural, print_json, table
+from metier.errors import InvalidArgument, RequestNotFound
+from metier.guard.approving import deny, grant, may_decide, revoke
+from metier.guard.durations import seconds_of
+from metier.guard.policies import Policies
+from metier.guard.roles import demand
+from metier.guard.standing import is_over, moment, standing
+from metier.skill import shown
+from metier.store import Request
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.guard.effective import Effective
+    from metier.store import Approval, Person, Scope
+
+
+def run(options: argparse.Namespace) -> int:
+    verb = {"list": _list, "show": _show, "grant": _grant, "deny": _deny, "revoke": _revoke}[options.verb]
+    with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
+        return verb(options, scope, person, Policies.discover().current())
+
+
+def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+    demand(person, "viewer", "see approvals")
+    now = moment(time.time())
+    requests = scope.approvals.requests(None if options.all else "pending")
+    given = scope.approvals.all()
+    counting = [one for one in given if _state(one, now) in ("counts", "denied")]
+    listed = given if options.all else counting
+    if options.json:
+        approvals = [{**approval_shape(one), "state": _state(one, now)} for one in listed]
+        print_json({"requests": [request_shape(one) for one in requests], "approvals": approvals})
+        return 0
+    style = Style(sys.stdout)
+    if requests:
+        known = {one.skill for one in given if one.decision == "approved"}
+        rows = [_request_row(scope, one, effective, now, is_known=one.skill in known) for one in requests]
+        print(table(style, ("REQUEST", "SKILL", "CONTENT", "WHERE", "STATUS", "BY", "ASKS FOR"), rows))
+    else:
+        print("Nobody waits for an answer.")
+    if options.all and listed:
+        print()
+        print(
+            table(
+                style,
+                ("APPROVAL", "SKILL", "CONTENT", "WHERE", "STATE", "BY", "UNTIL", "GRANTS"),
+                [_row(one, now) for one in listed],
+            )
+        )
+    waiting = next((one for one in requests if one.status == "pending"), None)
+    if waiting is not None:
+        print(style.dim(f"`metier approve show {waiting.id}` shows what somebody who decides should see."))
+    elif counting and not options.all:
+        print(style.dim(f"{plural(len(counting), 'decision')} held; `metier approve list --all` shows them."))
+    return 0
+
+
+def _request_row(scope: Scope, one: Request, effective: Effective, now: str, *, is_known: bool) -> tuple[str, ...]:
+    status: str = one.status
+    quorum = effective.approval.quorum
+    if status == "pending" and quorum > 1:
+        agreed = _agreed(scope, one, quorum, now)
+        status = f"{len(agreed)} of {quorum} agreed"
+    new = one.new if is_known else ()  # of a skill that was never approved, all of it is
+    asked = ", ".join(f"{name} (new)" if name in new else name for name in one.capabilities)
+    return one.id, one.skill, _short(one.digest), _where(one), status, one.requested_by, asked or one.reason
+
+
+def _row(one: Approval, now: str) -> tuple[str, ...]:
+    granted = ", ".join((*one.grants, *one.tools)) or one.reason
+    until = one.expires_at[:16] or "never"
+    return one.id, one.skill, _short(one.digest), _where(one), _state(one, now), one.decided_by, until, granted
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:8]
+
+
+def _where(about: Request | Approval) -> str:
+    return ", ".join(part for part in (about.layer, about.environment) if part) or "anywhere"
+
+
+def _state(one: Approval, now: str) -> str:
+    if one.revoked_at:
+        return "revoked"
+    if one.decision == "denied":
+        return "denied"
+    return "expired" if is_over(one, now) else "counts"
+
+
+def _agreed(scope: Scope, one: Request, quorum: int, now: str) -> list[str]:
+    given = [approval for approval in scope.approvals.of(one.digest) if approval.request == one.id]
+    found = standing(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
+    return sorted(found.approvers)
+
+
+def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+    demand(person, "viewer", "see approvals")
+    asked = _found(scope, options.id)
+    dossier = dossier_of(scope, asked)
+    now = moment(time.time())
+    terms = effective.approval
+    agreed = _agreed(scope, asked, terms.quorum, now)
+    why_not = may_decide(effective, person, asked)
+    if options.json:
+        who = {"approvers": list(terms.approvers), "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
+        print_json({**dossier.as_dict(), "decides": who})
+        return 0
+    print_dossier(dossier, full=options.full)
+    style = Style(sys.stdout)
+    print()
+    for one in dossier.approvals:
+        print(f"{one.id}  {_state(one, now)}  {Style.text(one.decided_by)}  {one.decided_at}  {Style.text(one.reason)}")
+    if asked.status == "pending" and asked.id:
+        if terms.quorum > 1:
+            print(f"{len(agreed)} of {terms.quorum} agreed: {Style.text(', '.join(agreed)) or 'nobody yet'}")
+        if why_not is None:
+            said = f"Decide: `metier approve grant {asked.id}` or `metier approve deny {asked.id} --reason TEXT`"
+            print(style.strong(said))
+        else:
+            print(style.dim(Style.text(why_not, 1_000)))
+    return 0
+
+
+def _found(scope: Scope, wanted: str) -> Request:
+    """The request that an id of it, of an approval or of its content means."""
+    found = scope.approvals.get_request(wanted)
+    if found is not None:
+        return found
+    approval = scope.approvals.get(wanted)
+    if approval is not None:
+        of_it = scope.approvals.get_request(approval.request)
+        return of_it or Request(
+            digest=approval.digest, skill=approval.skill, capabilities=approval.grants, status="approved"
+        )
+    of_content = [one for one in scope.approvals.requests() if one.digest == wanted]
+    if of_content:
+        return next((one for one in of_content if one.status == "pending"), of_content[-1])
+    named = [
+        one.id for one in scope.approvals.requests("pending") if wanted in (one.skill, one.skill.partition("@")[0])
+    ]
+    raise RequestNotFound(
+        f"There is no request or approval {shown(wanted)!r}.",
+        hint=f"{', '.join(named)} is about a skill of that name." if named else "`metier approve list` shows them.",
+    )
+
+
+def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+    given = grant(
+        scope,
+        effective,
+        person,
+        options.id,
+        grants=options.only,
+        tools=options.tool,
+        expires=seconds(options.expires),
+        reason=options.reason,
+    )
+    asked = scope.approvals.get_request(given.request)
+    if options.json:
+        print_json({"approval": approval_shape(given), "request": request_shape(asked) if asked is not None else None})
+        return 0
+    style = Style(sys.stdout)
+    until = f" until {given.expires_at}" if given.expires_at else ""
+    granted = Style.text(", ".join((*given.grants, *given.tools)), 1_000) or "what was asked about"
+    print(f"{style.good('✓')} {given.id}: {Style.text(given.skill)} may do {granted}{until}, as long as its content is")
+    print(f"  {given.digest}. `metier approve revoke {given.id} --reason TEXT` takes it back.")
+    if asked is not None and asked.status == "pending":
+        quorum = effective.approval.quorum
+        agreed = _agreed(scope, asked, quorum, moment(time.time()))
+        rest = ", ".join(name for name in asked.capabilities if name not in given.grants)
+        if len(agreed) < quorum:
+            print(style.warn(f"  Not yet: {len(agreed)} of {quorum} people agreed."))
+        elif rest:
+            print(f"  {asked.id} still waits for the rest: {Style.text(rest, 1_000)}.")
+    return 0
+
+
+def _deny(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+    given = deny(scope, effective, person, options.id, reason=options.reason)
+    return _told(options, given, f"{Style.text(given.skill)} may not be used with this content")
+
+
+def _revoke(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+    given = revoke(scope, effective, person, options.id, reason=options.reason)
+    what = "the refusal is taken back" if given.decision == "denied" else "the approval is taken back"
+    return _told(options, given, f"{what} for {Style.text(given.skill)}")
+
+
+def _told(options: argparse.Namespace, given: Approval, what: str) -> int:
+    if options.json:
+        print_json({"approval": approval_shape(given)})
+        return 0
+    print(f"{Style(sys.stdout).good('✓')} {given.id}: {what}, from the next decision on.\n  {given.digest}")
+    return 0
+
+
+def seconds(text: str | None) -> float | None:
+    """The seconds of a time such as `30d`; raises `InvalidArgument` for what is none."""
+    if text is None:
+        return None
+    found: Any = seconds_of(text)
+    if found is None:
+        raise InvalidArgument(f"{shown(text)!r} is no time.", hint="Write 12h, 30d or 26w.")
+    return float(found)

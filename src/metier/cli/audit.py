@@ -1,0 +1,259 @@
+"""`metier audit`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.identity import TOKEN, acting, peek_store, store_url
+from metier.cli.output import Style, plural, print_json, table
+from metier.errors import InvalidArgument
+from metier.guard.durations import seconds_of
+from metier.store import Store
+from metier.store.link import skill_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from metier.guard.verifying import Verdict
+    from metier.store import Scope
+
+_HEAD = ("SEQ", "TIME", "TYPE", "SKILL", "WHO", "WHAT")
+_EXACT = ("skill", "type", "outcome", "session", "user", "agent", "digest", "text")
+_POLL_SECONDS = 0.5
+
+
+def run(options: argparse.Namespace) -> int:
+    verb = {"tail": _tail, "search": _search, "verify": _verify, "export": _export, "checkpoint": _checkpoint}
+    _say_if_elsewhere(options)
+    return verb[options.verb](options)
+
+
+def _say_if_elsewhere(options: argparse.Namespace) -> None:
+    chosen = os.environ.get("METIER_AUDIT")
+    if chosen and not getattr(options, "file", None):
+        where = "nowhere" if chosen.lower() == "off" else f"to {Style.text(chosen, 4_096)}"
+        print(f"METIER_AUDIT sends records {where}, and not to the store that is read here.", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _reading(options: argparse.Namespace, *, create: bool = False) -> Iterator[Scope | None]:
+    """What the store keeps for the tenant of whoever asks, if it knows them; None where there is no store yet."""
+    if not create:
+        found = peek_store()
+        if found is None:
+            yield None
+            return
+        found.close()
+    with acting(options, create=create) as (scope, _):
+        yield scope
+
+
+def _tail(options: argparse.Namespace) -> int:
+    with _reading(options, create=options.follow) as scope:
+        if scope is None:
+            return _shown([], options)
+        trail = scope.audit
+        records = trail.tail(options.n)
+        if not options.follow:
+            return _shown(records, options)
+        style = Style(sys.stdout)
+        place = 1
+        while True:
+            for record in records:
+                # A program that reads along gets a line for each, as they come.
+                print(json.dumps(record) if options.json else _line(style, record), flush=True)
+                place = record["seq"] + 1
+            time.sleep(_POLL_SECONDS)
+            records = [link.record for link in trail.walk(start=place) if link.record is not None]
+
+
+def _search(options: argparse.Namespace) -> int:
+    filters = {name: getattr(options, name) for name in _EXACT}
+    since, until = _moment(options.since), _moment(options.until)
+    with _reading(options) as scope:
+        found = scope.audit.search(**filters, since=since, until=until, limit=options.n) if scope is not None else []
+    return _shown(found, options)
+
+
+def _moment(text: str | None) -> str | None:
+    """A time as records have it."""
+    if text is None:
+        return None
+    seconds = seconds_of(text)
+    try:
+        moment = datetime.now(UTC) - timedelta(seconds=seconds) if seconds else datetime.fromisoformat(text)
+        return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        raise InvalidArgument(
+            f"{text!r:.100} is no time.", hint="Write 2026-01-31, 2026-01-31T12:00+00:00, or how long ago: 90m, 2h, 7d."
+        ) from None
+
+
+def _shown(records: list[dict[str, Any]], options: argparse.Namespace) -> int:
+    if options.json:
+        print_json({"records": records})
+    elif records:
+        style = Style(sys.stdout)
+        print(table(style, _HEAD, [_row(record) for record in records]))
+    else:
+        print("No record fits.", file=sys.stderr)
+    return 0
+
+
+def _row(record: Mapping[str, Any]) -> list[str]:
+    who = record.get("user") or record.get("agent") or record.get("by") or ""
+    what = next((record[name] for name in ("tool", "path", "command") if record.get(name)), "")
+    is_news = record.get("decision") != "allow" or not (what or record.get("rule") == "default")
+    reason = record.get("reason", "") if is_news else ""
+    cells = [record.get("seq"), str(record.get("timestamp", ""))[:23], record.get("type", ""), skill_ref(record), who]
+    return [*map(str, cells), ": ".join(str(part) for part in (what, reason) if part)]
+
+
+def _line(style: Style, record: Mapping[str, Any]) -> str:
+    seq, moment, kind, *rest = (Style.text(cell, 4_096) for cell in _row(record))
+    paint = style.bad if record.get("decision") == "deny" else str
+    return "  ".join([seq, style.dim(moment), paint(kind), *(cell for cell in rest if cell)])
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from metier.guard.signing import known_keys
+    from metier.guard.verifying import Report, verify_export, verify_store
+
+    signing = key_file()
+    keys = known_keys(signing, *options.key)
+    if options.file:
+        report = Report(chains=(verify_export(Path(options.file), keys),))
+    else:
+        tenant = _tenant_of_token(options)
+        report = verify_store(keys, store_url(), key_file=signing)
+        if tenant:
+            report = replace(report, chains=tuple(chain for chain in report.chains if chain.tenant == tenant))
+    if options.json:
+        chains = [_verdict_shape(chain) for chain in report.chains]
+        damaged = {"damaged_checkpoints": list(report.damaged), "damaged_marks": list(report.damaged_marks)}
+        print_json({"ok": report.is_ok, "chains": chains, **damaged})
+    else:
+        style = Style(sys.stdout)
+        for chain in report.chains:
+            _print_verdict(style, chain)
+        if options.file and report.is_ok and not report.chains[0].checkpoints:
+            print(f"  {style.warn('!')} Nothing in it is signed: that its end is missing could not be told.")
+        for line in report.damaged:
+            print(f"{style.bad('✗')} Line {line:,} of audit/checkpoints.jsonl is not a checkpoint.")
+        for path in report.damaged_marks:
+            print(f"{style.bad('✗')} {Style.text(path, 4_096)} does not hold the last checkpoint.")
+        if not report.chains:
+            print("Nothing was recorded here yet.")
+    return 0 if report.is_ok else 1
+
+
+def _tenant_of_token(options: argparse.Namespace) -> str:
+    """The tenant whose trail alone is verified; "" for all of them: whoever has no token has the files themselves."""
+    store = Store.peek(store_url()) if os.environ.get(TOKEN) else None
+    if store is None:
+        return ""
+    store.close()
+    with acting(argparse.Namespace(**vars(options), tenant=None), create=False) as (scope, _):
+        return scope.audit.tenant
+
+
+def _verdict_shape(verdict: Verdict) -> dict[str, Any]:
+    fault = verdict.fault
+    return {
+        "tenant": verdict.tenant,
+        "ok": verdict.is_ok,
+        "records": verdict.records,
+        "checkpoints": verdict.checkpoints,
+        "unsigned": verdict.unsigned,
+        "unknown_keys": list(verdict.unknown_keys),
+        "fault": None if fault is None else {"seq": fault.seq, "kind": fault.kind, "message": fault.message},
+    }
+
+
+def _print_verdict(style: Style, verdict: Verdict) -> None:
+    whose = f"{Style.text(verdict.tenant)}: " if verdict.tenant else ""
+    if verdict.fault is not None:
+        said = Style.text(verdict.fault.message, 1_000)
+        print(f"{style.bad('✗')} {whose}record {verdict.fault.seq:,} {style.bad(verdict.fault.kind)}. {said}")
+        print(f"  {style.dim('→ ' + _ADVICE)}")
+        return
+    signed = f"{plural(verdict.checkpoints, 'checkpoint')} signed, {plural(verdict.unsigned, 'record')} since the last"
+    print(f"{style.good('✓')} {whose}{plural(verdict.records, 'record')}, all as they were written; {signed}.")
+    for key in verdict.unknown_keys:
+        said = f"Some checkpoints are signed by the key {Style.text(key)}, which is not known here (--key)."
+        print(f"  {style.warn('!')} {said}")
+
+
+_ADVICE = (
+    "Keep a copy of the store and of its folder as they are, and find out who could write there. To begin anew, move "
+    "audit/checkpoints.jsonl and the mark beside the key (keys/*.last) to where you keep evidence."
+)
+
+
+def _export(options: argparse.Namespace) -> int:
+    if options.endpoint and options.format != "otlp":
+        raise InvalidArgument("Only OTLP can be sent.", hint="Add --format otlp, or write to a file with -o.")
+    from metier.guard.checkpoints import checkpoints_of
+    from metier.guard.exporting import exported
+
+    with _reading(options) as scope:
+        if scope is None:
+            return _written([], options)
+        lines = exported(scope.audit.walk(), checkpoints_of(scope), options.format)
+        if options.endpoint:
+            from metier.guard.sending import send
+
+            sent = send(lines, options.endpoint)
+            print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
+            return 0
+        return _written(lines, options)
+
+
+def _written(lines: Iterable[str], options: argparse.Namespace) -> int:
+    if not options.output:
+        for line in lines:
+            print(line)
+        return 0
+    path = os.path.abspath(options.output)
+    beside = f"{path}.{os.urandom(4).hex()}"
+    try:
+        # For its owner alone, and never a half of it under its name.
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return 0
+
+
+def _checkpoint(options: argparse.Namespace) -> int:
+    from metier.guard.checkpoints import make_checkpoint
+
+    with _reading(options) as scope:
+        made = make_checkpoint(scope.store, scope.tenant, key_file()) if scope is not None else None
+    if options.json:
+        print_json({"checkpoint": None if made is None else made.as_dict()})
+    elif made is None:
+        print("Nothing is new since the last checkpoint.")
+    else:
+        print(f"{Style(sys.stdout).good('✓')} Record {made.seq:,} and all before it are signed by key {made.key_id}.")
+    return 0
+
+
+def key_file() -> Path:
+    """The key that policy names, else the user's own."""
+    from metier.guard.policies import Policies
+    from metier.guard.signing import default_key_file
+
+    chosen = Policies.discover().current().audit.key
+    return Path(chosen) if chosen else default_key_file()

@@ -1,0 +1,50 @@
+"""`metier deploy`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from metier.cli.identity import acting
+from metier.cli.output import Style, print_json
+from metier.guard import Guard
+from metier.hub.deploying import deploy
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def run(options: argparse.Namespace) -> int:
+    with acting(options, decides=True) as (scope, person):
+        done = deploy(
+            scope,
+            person,
+            options.path,
+            to=options.to,
+            reason=options.reason,
+            accept_findings=options.accept_findings,
+            environment=options.environment or "",
+            guard=Guard(),
+        )
+    if options.json:
+        print_json(
+            {
+                "skill": done.home.ref,
+                "location": done.home.location,
+                "layer": done.home.layer,
+                "version": asdict(done.version),
+                "findings": [found.as_dict() for found in done.report.findings],
+                "approved": not done.not_approved,
+                "changed": not done.is_unchanged,
+            }
+        )
+        return 0
+    style = Style(sys.stdout)
+    where = Style.text(done.home.location, 4_096)
+    how = "was deployed already" if done.is_unchanged else "is deployed"
+    print(f"{style.good('✓')} {Style.text(done.home.ref)} {how} as version {done.version.number}: {where}")
+    print(style.dim(f"  {done.version.digest}, {done.home.layer} layer"))
+    if done.not_approved:
+        print(style.warn(f"  Its content is not approved by that. {Style.text(done.not_approved, 1_000)}"))
+    return 0

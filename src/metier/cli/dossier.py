@@ -1,0 +1,245 @@
+"""All that somebody should see who decides about a request: gathered from the store, for people and for programs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.output import Style, fit, plural
+from metier.cli.screen import harmless
+from metier.guard.scan.finding import rank
+from metier.hub.comparing import difference
+from metier.hub.contents import package_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from metier.hub.contents import Files
+    from metier.store import Approval, Request, RevisionFile, Scope
+
+_FEW = 10
+_FEW_PLACES = 3
+_FEW_LINES = 40
+_LONG = 400
+"""Characters of a line that are shown of each, unless all is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dossier:
+    """A request with what its content can do, what scanners say to it, and what is new in it."""
+
+    request: Request
+    evidence: Mapping[str, Sequence[Mapping[str, Any]]]
+    """For each capability the places that show it."""
+    findings: Sequence[Mapping[str, Any]]
+    """The worst first, without those that somebody answers for."""
+    scan_problem: str = ""
+    """Why the findings are not all there is to find; empty when they are."""
+    files: Sequence[RevisionFile] = ()
+    before: Approval | None = None
+    """The last approval of other content of the skill."""
+    base: str = ""
+    """The digest of that content, where it was kept."""
+    changed: Sequence[tuple[str, str]] = ()
+    """`added`, `changed` or `removed`, and the path, for every file that is not as it was."""
+    changes: str | None = None
+    """The difference from that content, or from nothing; None where the content itself was not kept."""
+    approvals: Sequence[Approval] = field(default=())
+    """What was decided about exactly this content."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `--json` prints, but for who may decide."""
+        return {
+            "request": request_shape(self.request),
+            "evidence": {name: [dict(place) for place in places] for name, places in self.evidence.items()},
+            "findings": [dict(found) for found in self.findings],
+            "scan_problem": self.scan_problem,
+            "files": [asdict(file) for file in self.files],
+            "before": approval_shape(self.before) if self.before is not None else None,
+            "base": self.base or None,
+            "changed": [{"how": how, "path": path} for how, path in self.changed],
+            "diff": self.changes,
+            "approvals": [approval_shape(one) for one in self.approvals],
+        }
+
+
+def request_shape(request: Request) -> dict[str, Any]:
+    """A request as `--json` prints it."""
+    return {**asdict(request), "capabilities": list(request.capabilities), "new": list(request.new)}
+
+
+def approval_shape(approval: Approval) -> dict[str, Any]:
+    """An approval, or a refusal, as `--json` prints it."""
+    return {**asdict(approval), "grants": list(approval.grants), "tools": list(approval.tools)}
+
+
+def dossier_of(scope: Scope, request: Request) -> Dossier:
+    """Gather it; raises `IntegrityFailed` where the store has not kept what it says."""
+    revision = scope.revisions.get(request.digest)
+    content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
+    rows = scope.scans.latest(request.digest)
+    findings = [dict(found) for row in rows for found in row.findings]
+    problem = next((f"The scanner {row.engine} failed." for row in rows if row.status != "ok"), "")
+    if not any(row.engine == "core" for row in rows):
+        if content is None:
+            problem = problem or "No scanner has looked at it, and its content was not kept."
+        else:
+            from metier.guard.scan import scan
+
+            report = scan(package_of(content))
+            findings += [found.as_dict() for found in report.findings]
+            problem = problem or ("" if report.status == "ok" else f"The scanner failed: {report.error}")
+    before = _before(scope, request)
+    base = before.digest if before is not None and scope.revisions.has(before.digest) else ""
+    old = scope.revisions.files(base) if base else {}
+    return Dossier(
+        request=request,
+        evidence=revision.capabilities.get("evidence", {}) if revision is not None else {},
+        findings=sorted(
+            (found for found in findings if not found.get("suppressed_by")),
+            key=lambda found: -rank(str(found.get("severity", ""))),
+        ),
+        scan_problem=problem,
+        files=revision.files if revision is not None else (),
+        before=before,
+        base=base,
+        changed=_changed(old, content) if content is not None else (),
+        changes=difference(old, content) if content is not None else None,
+        approvals=scope.approvals.of(request.digest),
+    )
+
+
+def _before(scope: Scope, request: Request) -> Approval | None:
+    """The last approval of other content of the same skill."""
+    given = [one for one in scope.approvals.all() if one.skill == request.skill and one.decision == "approved"]
+    return max((one for one in given if one.digest != request.digest), key=lambda one: one.decided_at, default=None)
+
+
+def _changed(old: Files, new: Files) -> list[tuple[str, str]]:
+    how = {path: "added" if path not in old else "removed" if path not in new else "changed" for path in {*old, *new}}
+    return sorted((how[path], path) for path in how if old.get(path) != new.get(path))
+
+
+def print_dossier(found: Dossier, *, full: bool) -> None:
+    """Print it, the most important first; without `full`, so much as fits on a screen."""
+    _Page(found, full=full).show()
+
+
+class _Page:
+    def __init__(self, found: Dossier, *, full: bool) -> None:
+        self._found = found
+        self._full = full
+        self._style = Style(sys.stdout)
+
+    def show(self) -> None:
+        style, asked = self._style, self._found.request
+        where = ", ".join(part for part in (asked.layer, asked.environment or "any environment") if part)
+        name = f"{style.strong(Style.text(asked.skill))}  {style.dim(Style.text(where))}  {asked.status}"
+        print(f"{asked.id}  {name}" if asked.id else name)
+        print(style.dim(asked.digest))
+        if asked.requested_by or asked.reason:
+            by = Style.text(asked.requested_by) or "nobody"
+            print(f"Asked for by {by} at {asked.created_at}. {Style.text(asked.reason, 1_000)}".rstrip())
+        self._capabilities()
+        self._scripts()
+        self._findings()
+        self._changes()
+
+    def _capabilities(self) -> None:
+        asked = self._found.request
+        has_before = self._found.before is not None
+        if asked.new and has_before:
+            self._head("NEW CAPABILITIES", self._style.bad)
+            for name in asked.new:
+                self._capability(name, self._style.bad)
+        rest = [name for name in asked.capabilities if not (has_before and name in asked.new)]
+        if rest:
+            self._head("CAPABILITIES")
+            for name in rest:
+                self._capability(name, self._style.warn)
+        if not asked.capabilities:
+            self._head("CAPABILITIES")
+            print("  none")
+
+    def _capability(self, name: str, paint: Callable[[str], str]) -> None:
+        places = self._found.evidence.get(name, ())
+        shown = places if self._full else places[:_FEW_PLACES]
+        print(f"  {paint(Style.text(name))}")
+        for place in shown:
+            self._say(f"    {place.get('path')}:{place.get('line')}  {place.get('text')}", self._style.dim)
+        self._more(len(places) - len(shown), "place", "    ")
+
+    def _scripts(self) -> None:
+        scripts = list(self._found.request.scripts.items())
+        if not scripts:
+            return
+        self._head("SCRIPTS")
+        shown = scripts if self._full else scripts[:_FEW]
+        for path, digest in shown:
+            self._say(f"  {digest}  {path}")
+        self._more(len(scripts) - len(shown), "script", "  ")
+
+    def _findings(self) -> None:
+        found = self._found
+        self._head("FINDINGS")
+        if found.scan_problem:
+            self._say(f"  {found.scan_problem}", self._style.bad)
+        elif not found.findings:
+            print("  none")
+        shown = found.findings if self._full else found.findings[:_FEW]
+        for one in shown:
+            is_bad = rank(str(one.get("severity", ""))) >= rank("high")
+            paint = self._style.bad if is_bad else self._style.warn
+            place = f"{one.get('path')}:{one.get('line')}"
+            self._say(f"  {one.get('severity')}  {one.get('rule')}  {place}  {one.get('message')}", paint)
+            if one.get("text"):
+                self._say(f"    │ {one['text']}", self._style.dim)
+        self._more(len(found.findings) - len(shown), "finding", "  ")
+
+    def _changes(self) -> None:
+        found = self._found
+        if found.changes is None:
+            self._head("CONTENT")
+            self._say("  It was not kept: whoever decides has to look at it where it lies.", self._style.bad)
+            return
+        if not found.base and not self._full:
+            self._head("FILES")
+            for file in found.files[:_FEW]:
+                self._say(f"  {file.path}  {file.size:,} bytes, {file.kind}")
+            self._more(len(found.files) - _FEW, "file", "  ")
+            no_base = (
+                "Nothing of this skill was approved before"
+                if found.before is None
+                else "What was approved before is gone"
+            )
+            print(self._style.dim(f"  {no_base}; --full shows all of it."))
+            return
+        if found.before is None or not found.base:
+            self._head("CONTENT")
+        else:
+            by, at = Style.text(found.before.decided_by), found.before.decided_at
+            self._head(f"CHANGES since {found.base}, approved by {by} at {at}")
+        shown_files = found.changed if self._full else found.changed[:_FEW]
+        for how, path in shown_files:
+            self._say(f"  {how}  {path}")
+        self._more(len(found.changed) - len(shown_files), "file", "  ")
+        lines = found.changes.split("\n")[:-1]
+        shown = lines if self._full else lines[:_FEW_LINES]
+        for line in shown:
+            mark = line[:1]
+            paint = {"+": self._style.good, "-": self._style.bad, "@": self._style.dim}.get(mark, str)
+            self._say(f"  {line}", paint)
+        self._more(len(lines) - len(shown), "line", "  ")
+
+    def _head(self, text: str, paint: Callable[[str], str] | None = None) -> None:
+        print(f"\n{(paint or self._style.strong)(text)}")
+
+    def _say(self, text: str, paint: Callable[[str], str] = str) -> None:
+        """A line with words of strangers in it, which stays one line."""
+        whole = harmless(text.replace("\n", "\\n"))
+        print(paint(whole if self._full else fit(whole[:_LONG], self._style.width)))
+
+    def _more(self, count: int, noun: str, indent: str) -> None:
+        if count > 0:
+            print(self._style.dim(f"{indent}and {plural(count, noun)} more; --full shows all"))

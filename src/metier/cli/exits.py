@@ -1,0 +1,40 @@
+"""What the exit code of the command says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.errors import (
+    IntegrityFailed,
+    InvalidArgument,
+    ModelMissing,
+    PartMissing,
+    SourceUnavailable,
+    StoreUnavailable,
+)
+
+if TYPE_CHECKING:
+    from metier.errors import MetierError
+
+FINE, PROBLEMS, USAGE, INTEGRITY, APPROVAL = 0, 1, 2, 3, 4
+"""All is fine; problems were found; wrong usage; content is not what was recorded; somebody has to approve first."""
+
+_BY_CODE = {"integrity-failed": INTEGRITY, "approval-needed": APPROVAL, "approval-pending": APPROVAL}
+
+
+def exit_code_of(error: MetierError) -> int:
+    """The exit code for an error.
+
+    >>> exit_code_of(InvalidArgument("There is no layer 'x'."))
+    2
+    """
+    if isinstance(error, IntegrityFailed):
+        return INTEGRITY
+    if isinstance(error, InvalidArgument | SourceUnavailable | ModelMissing | PartMissing | StoreUnavailable):
+        return USAGE
+    return exit_code_for(error.code)
+
+
+def exit_code_for(code: str) -> int:
+    """The exit code for what did not happen, by the code that says why."""
+    return _BY_CODE.get(code, PROBLEMS)

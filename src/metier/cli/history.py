@@ -1,0 +1,64 @@
+"""`metier history`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from metier.cli.identity import acting
+from metier.cli.library import library_of
+from metier.cli.output import Style, print_json, table
+from metier.guard.roles import demand
+from metier.hub.history import compare
+from metier.hub.homes import find_home
+from metier.hub.proposal_page import shown_lines
+from metier.skill import FolderPackage
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def run(options: argparse.Namespace) -> int:
+    with acting(options) as (scope, person):
+        demand(person, "viewer", "see the history of a skill")
+        home = find_home(library_of(options), scope, options.name)
+        if options.diff is not None:
+            text = compare(scope, home, *options.diff)
+            if options.json:
+                print_json({"skill": home.ref, "location": home.location, "diff": text})
+            else:
+                print(shown_lines(text), end="")
+            return 0
+        versions, there = scope.versions.of(home.location), _digest(home.folder)
+    if options.json:
+        listed = [asdict(one) for one in versions]
+        print_json({"skill": home.ref, "location": home.location, "now": there, "versions": listed})
+        return 0
+    style = Style(sys.stdout)
+    print(f"{style.strong(Style.text(home.ref))}  {style.dim(Style.text(home.location, 4_096))}")
+    if not versions:
+        print("It has no history yet: that begins when a proposal is applied or the skill is deployed.")
+        return 0
+    is_there = versions[-1].digest == there
+    rows = [
+        (
+            f"{one.number} ← now" if is_there and one is versions[-1] else str(one.number),
+            one.digest.removeprefix("sha256:")[:12],
+            one.at[:19],
+            one.by or "-",
+            one.proposal or "-",
+            " ".join(one.reason.split()),
+        )
+        for one in versions
+    ]
+    print(table(style, ("VERSION", "DIGEST", "SINCE", "BY", "PROPOSAL", "WHY"), rows))
+    if not is_there:
+        what = "is gone from its folder" if there is None else "was changed by hand since"
+        print(style.warn(f"The skill {what}. `metier rollback {Style.text(home.ref)}` brings back the last version."))
+    return 0
+
+
+def _digest(folder: str) -> str | None:
+    return FolderPackage(folder).digest() if os.path.isdir(folder) else None

@@ -1,0 +1,184 @@
+"""Who gives a command: the owner of a token, or the user of the operating system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from metier.errors import NotPermitted, PersonNotFound
+from metier.guard import current_user
+from metier.guard._deciding import deciding
+from metier.guard.governance import Governance
+from metier.guard.people import deciding_scope, known_person
+from metier.guard.stores import require_store
+from metier.skill import shown
+from metier.store import Store, default_store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from metier.store import Person, Scope
+
+TOKEN = "METIER_API_TOKEN"
+
+
+def store_url() -> str:
+    """Where the store is that commands use: where an administrator's policy says, else where variables say."""
+    return Governance.default().url or default_store()
+
+
+def open_store(*, create: bool = True) -> Store:
+    """The store that commands use. It is not made anew where one was: that would release what is in quarantine."""
+    url = store_url()
+    require_store(url)
+    return Store.open(url, create=create)
+
+
+def peek_store() -> Store | None:
+    """The store that commands use, or None where there was none yet."""
+    url = store_url()
+    require_store(url)
+    return Store.peek(url)
+
+
+def who(scope: Scope) -> Person:
+    """Who gives a command, and what they may do.
+
+    With `METIER_API_TOKEN`, whose token it is, and never anybody else. Without, the user of the operating system: until
+    somebody is added to the store it is its owner's, who may do everything; from then on, only who was added counts. A
+    tenant that has nobody of its own is decided for by those who were added without one.
+    """
+    secret = _secret()
+    if secret:
+        return _by_token(deciding_scope(scope).people.by_token(secret))
+    name = system_user()
+    found = known_person(scope, name)
+    if found is None:
+        raise NotPermitted(
+            f"{shown(name)!r} is not known to this store.",
+            hint=f"Set {TOKEN} to a token of yours, or ask an admin for `metier user add {shown(name)} --role viewer`.",
+            person=name,
+        )
+    return found
+
+
+def user_name() -> str:
+    """The name that stands in requests and records for whoever gives a command, known to the store or not."""
+    secret = _secret()
+    if not secret:
+        return system_user()
+    store = peek_store()
+    if store is None:
+        return _by_token(None).name
+    with store:
+        found = store.by_token(secret)
+    return _by_token(found[1] if found is not None else None).name
+
+
+@contextlib.contextmanager
+def acting(
+    options: argparse.Namespace, *, decides: bool = False, create: bool = True
+) -> Iterator[tuple[Scope, Person]]:
+    """What the store keeps for the tenant of whoever gives a command, and who that is.
+
+    A command that `decides` about skills, or about who may, is for people: who has no token must be at a terminal. The
+    store is made where there is none, unless not to `create` it is asked for.
+    """
+    with open_store(create=create) as store:
+        tenant: str | None = options.tenant
+        secret = _secret()
+        scope = store.of(tenant or "")
+        if secret:
+            found = store.by_token(secret)
+            if found is not None and tenant is None:
+                scope = found[0]
+            elif found is not None and found[0].tenant != deciding_scope(scope).tenant:
+                raise NotPermitted(
+                    f"The token in {TOKEN} is not one of the tenant {shown(str(tenant))!r}.",
+                    hint="Leave out --tenant, or use a token of that tenant.",
+                )
+        person = who(scope)
+        if decides and not secret:
+            with deciding(scope, person, "person", notes=(_said(options),)):
+                _require_terminal(store)
+        yield scope, person
+
+
+def require_person() -> None:
+    """Raise `NotPermitted` unless a person decides, about what is no tenant's: at a terminal, or known by a token."""
+    store = peek_store()
+    with store or contextlib.nullcontext():
+        secret = _secret()
+        if not secret:
+            _require_terminal(store)
+            return
+        found = store.by_token(secret) if store is not None else None
+        person = _by_token(found[1] if found is not None else None)
+        if person.kind == "agent":
+            raise NotPermitted(
+                f"{shown(person.name)!r} is an agent, and this is for people to decide.", hint="Ask the user to do it."
+            )
+
+
+def _require_terminal(store: Store | None) -> None:
+    """Raise `NotPermitted` unless somebody types this: a shell that a model has is no terminal.
+
+    Where nobody was added to the store, and no administrator's policy is in force, scripts of its owner may decide too.
+    """
+    if _is_at_terminal():
+        return
+    if (store is not None and store.has_people) or Governance.default().insists_on_records:
+        raise NotPermitted(
+            "This is for people to decide, and nobody is at a terminal here.",
+            hint=f"Do it at a terminal, or set {TOKEN} to a token of yours; `metier token new` makes one there.",
+        )
+
+
+def _is_at_terminal() -> bool:
+    """Whether what this command reads is typed. That there is a terminal is not enough: what a model starts has it."""
+    try:
+        return sys.stdin.isatty()
+    except (AttributeError, ValueError):
+        return False  # it was closed
+
+
+def _said(options: argparse.Namespace) -> str:
+    return " ".join(filter(None, ("metier", options.command, getattr(options, "verb", None))))
+
+
+def _secret() -> str | None:
+    """The token that whoever gives a command is known by; an empty one is an error, as one was meant to be there."""
+    secret = os.environ.get(TOKEN)
+    if secret == "":
+        raise PersonNotFound(
+            f"{TOKEN} is empty.", hint="Whatever was to make the token failed. Unset the variable to act as yourself."
+        )
+    return secret
+
+
+def token_tenant() -> str | None:
+    """The tenant of the token that whoever gives a command is known by; None without one, or where it has none."""
+    secret = _secret()
+    store = peek_store() if secret else None
+    if secret is None or store is None:
+        return None
+    with store:
+        found = store.by_token(secret)
+    return (found[0].tenant or None) if found is not None else None
+
+
+def system_user() -> str:
+    """The user of the operating system, whatever variables say."""
+    return current_user() or "nobody"
+
+
+def _by_token(person: Person | None) -> Person:
+    if person is None:
+        raise PersonNotFound(
+            f"The token in {TOKEN} is not valid here.",
+            hint="It may have run out or been revoked; `metier token new` makes another. Unset it to act as yourself.",
+        )
+    return person

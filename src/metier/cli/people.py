@@ -1,0 +1,137 @@
+"""`metier user` and `metier token`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.approve import seconds
+from metier.cli.identity import TOKEN, acting, system_user
+from metier.cli.output import Style, print_json, table
+from metier.guard.people import add_person, make_token, remove_person, revoke_token
+from metier.guard.roles import demand, holds
+from metier.guard.standing import moment
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.store import Person, Scope, Token
+
+
+def run(options: argparse.Namespace) -> int:
+    verbs = {
+        ("user", "add"): _add,
+        ("user", "list"): _list,
+        ("user", "remove"): _remove,
+        ("token", "new"): _new_token,
+        ("token", "list"): _tokens,
+        ("token", "revoke"): _revoke_token,
+    }
+    with acting(options, decides=options.verb != "list") as (scope, person):
+        return verbs[options.command, options.verb](options, scope, person)
+
+
+def _add(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    added = add_person(scope, person, options.name, options.role, kind=options.kind)
+    secret = make_token(scope, person, added.name)[1] if options.token else ""
+    if options.json:
+        print_json(_shape(added) | ({"secret": secret} if secret else {}))
+        return 0
+    if secret:
+        # Alone on standard output: this is how a script that nobody watches sets up a store.
+        print(secret)
+        return 0
+    style = Style(sys.stdout)
+    print(f"{style.good('✓')} {Style.text(added.name)} is {_roles(added)} now.")
+    if added.name != system_user():
+        print(style.dim(f"`metier token new {Style.text(added.name)}` makes a token that they are known by."))
+    return 0
+
+
+def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    demand(person, "viewer", "see who is known")
+    people = scope.people.all()
+    if options.json:
+        print_json({"people": [_shape(one) for one in people], "you": _shape(person)})
+        return 0
+    if people:
+        rows = [(one.name, one.kind, _roles(one)) for one in people]
+        print(table(Style(sys.stdout), ("NAME", "KIND", "ROLES"), rows))
+    elif scope.store.has_people:
+        print("Nobody was added to this tenant: those who were added without one decide for it.")
+    else:
+        print(f"Nobody was added: the store is its owner's, {Style.text(person.name)}, who may do everything.")
+    return 0
+
+
+def _remove(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    removed = remove_person(scope, person, options.name)
+    if options.json:
+        print_json(_shape(removed))
+        return 0
+    print(f"{Style(sys.stdout).good('✓')} {Style.text(removed.name)} and their tokens are removed.")
+    return 0
+
+
+def _new_token(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    name = person.name if options.name is None else options.name
+    token, secret = make_token(scope, person, name, label=options.label, expires=seconds(options.expires))
+    if options.json:
+        print_json({**_token_shape(token), "secret": secret})
+        return 0
+    until = f" until {token.expires_at}" if token.expires_at else ""
+    # Alone on standard output: `export METIER_API_TOKEN=$(metier token new)`.
+    print(secret)
+    style = Style(sys.stderr)
+    print(
+        f"{style.good('✓')} {token.id} is a token of {Style.text(token.person)}{until}. It is shown this once; whoever "
+        f"sets {TOKEN} to it acts as them.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _tokens(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    demand(person, "viewer", "see tokens")
+    tokens = [one for one in scope.people.tokens() if holds(person, "admin") or one.person == person.name]
+    if options.json:
+        print_json({"tokens": [_token_shape(one) for one in tokens]})
+        return 0
+    if not tokens:
+        print("There are no tokens.")
+        return 0
+    rows = [
+        (one.id, one.person, _state(one), one.created_at[:16], one.expires_at[:16] or "never", one.label)
+        for one in tokens
+    ]
+    print(table(Style(sys.stdout), ("TOKEN", "OF", "STATE", "MADE", "UNTIL", "LABEL"), rows))
+    return 0
+
+
+def _revoke_token(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    revoked = revoke_token(scope, person, options.id)
+    if options.json:
+        print_json(_token_shape(revoked) | {"state": "revoked"})
+        return 0
+    print(f"{Style(sys.stdout).good('✓')} {revoked.id} of {Style.text(revoked.person)} counts no longer.")
+    return 0
+
+
+def _roles(person: Person) -> str:
+    return ", ".join(sorted(person.roles)) or "without a role"
+
+
+def _shape(person: Person) -> dict[str, Any]:
+    return {"name": person.name, "kind": person.kind, "roles": sorted(person.roles)}
+
+
+def _token_shape(token: Token) -> dict[str, Any]:
+    return {**asdict(token), "state": _state(token)}
+
+
+def _state(token: Token) -> str:
+    if token.revoked_at:
+        return "revoked"
+    return "expired" if token.expires_at and token.expires_at <= moment(time.time()) else "counts"

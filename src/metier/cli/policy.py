@@ -1,0 +1,204 @@
+"""`metier policy`: check, show and explain what policy files allow."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.exits import FINE, PROBLEMS
+from metier.cli.output import Style, plural, print_json, table
+from metier.errors import InvalidArgument
+from metier.guard.policies import Policies
+from metier.guard.policy_file import read_policy, unreadable
+from metier.guard.policy_schema import KEYS
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from metier.guard.effective import Effective
+    from metier.guard.explaining import Explanation
+    from metier.guard.policy_file import PolicyProblem
+
+_APPROVAL = "skill-policy.require-approval-for"
+
+
+def run(options: argparse.Namespace) -> int:
+    verb: str = options.verb
+    if verb == "check":
+        return _check(options)
+    if verb == "show":
+        return _show(options)
+    if verb == "explain":
+        return _explain(options)
+    from metier.cli.policy_cases import run as run_cases
+
+    return run_cases(options)
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def _check(options: argparse.Namespace) -> int:
+    style = Style(sys.stdout)
+    if options.files:
+        # Each by itself: which of them would be there together, nobody knows.
+        files = [
+            read_policy(path, options.layer)
+            or unreadable(path, options.layer, "it is not there", "Name a file that is.")
+            for path in map(os.path.abspath, options.files)
+        ]
+        ignored: tuple[PolicyProblem, ...] = ()
+    else:
+        effective = Policies.discover().current()
+        files, ignored = list(effective.files), effective.ignored
+    problems = [problem for file in files for problem in file.problems]
+    errors = sum(problem.severity == "error" for problem in problems)
+    if options.json:
+        print_json(
+            {
+                "files": [{"layer": file.layer, "path": file.path, "digest": file.digest} for file in files],
+                "problems": [problem.as_dict() for problem in (*problems, *ignored)],
+            }
+        )
+        return PROBLEMS if errors else FINE
+    _print_problems(style, (*problems, *ignored))
+    if not files:
+        print("There is no policy file here; the defaults hold. `metier policy show` has them.")
+    elif not problems and not ignored:
+        print(f"{style.good('✓')} {plural(len(files), 'policy file')} without problems")
+    else:
+        print(f"{plural(errors, 'error')} and {plural(len(problems) + len(ignored) - errors, 'warning')}")
+    return PROBLEMS if errors else FINE
+
+
+def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
+    for problem in problems:
+        place = f"{Style.text(problem.path, 4_096)}:{problem.line}"
+        print(f"{place}: {style.severity(problem.severity)}: {Style.text(problem.message, 1_000)}")
+        print(f"  {style.dim('→ ' + Style.text(problem.hint, 1_000))}")
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+def _show(options: argparse.Namespace) -> int:
+    effective = Policies.discover().current()
+    keys = [key for key in KEYS if options.key is None or key == options.key or key.startswith(f"{options.key}.")]
+    if not keys:
+        raise InvalidArgument(
+            f"There is no key {shown(options.key)!r}.", hint="`metier policy show` without a key lists them all."
+        )
+    if options.json:
+        print_json(
+            {
+                "digest": effective.digest,
+                "files": [
+                    {"layer": file.layer, "path": file.path, "digest": file.digest, "is_broken": file.is_broken}
+                    for file in effective.files
+                ],
+                "values": {
+                    key: {"value": value_of(effective, key), "set_by": _origins(effective, key)} for key in keys
+                },
+                "problems": [problem.as_dict() for problem in (*effective.problems, *effective.ignored)],
+            }
+        )
+        return FINE
+    style = Style(sys.stdout)
+    rows = [[key, ", ".join(_origins(effective, key)) or "default", _words(value_of(effective, key))] for key in keys]
+    print(table(style, ("KEY", "SET BY", "VALUE"), rows))
+    problems = (*effective.problems, *effective.ignored)
+    if problems:
+        print()
+        _print_problems(style, problems)
+    return FINE
+
+
+def value_of(effective: Effective, key: str) -> object:
+    """What holds for a key, as JSON has it."""
+    if key == _APPROVAL and effective.required_of_plugins.keys() != effective.required.keys():
+        return {"all layers": sorted(effective.required), "plugin": sorted(effective.required_of_plugins)}
+    if key in ("tools.network", "tools.write"):
+        return list(effective.network_tools if key == "tools.network" else effective.write_tools)
+    value = effective.values.get(key, KEYS[key].default)
+    return None if value is None else KEYS[key].kind.shown(value)
+
+
+def _origins(effective: Effective, key: str) -> list[str]:
+    return [str(origin) for origin in effective.origins.get(key, ())]
+
+
+def _words(value: Any) -> str:
+    """A value in a table, without the brackets of JSON."""
+    if value is None or value in ([], {}):
+        return "-" if value is None else "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ", ".join(f"[{_words(one)}]" if isinstance(one, list) else _words(one) for one in value)
+    if isinstance(value, dict) and "effect" in value:
+        return f"{value['id']} ({value['effect']})"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_words(one)}" for name, one in value.items())
+    return str(value)
+
+
+# --- explain ----------------------------------------------------------------------------------------------------------
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from metier.cli.library import library_of
+    from metier.cli.policy_questions import Question, ask
+
+    question = Question(
+        skill=options.name or "",
+        point=options.point or "",
+        tool=options.tool or "",
+        arguments=_arguments(options.args),
+        command=options.shell,
+        script=options.script or "",
+        source=options.source or "",
+        by=options.by,
+        agent=options.agent,
+        tenant=options.tenant,
+        environment=options.environment,
+    )
+    what, explanation = ask(question, lambda: library_of(options))
+    if options.json:
+        print_json({"about": what, **explanation.as_dict()})
+    else:
+        _tell(what, explanation)
+    return FINE
+
+
+def _arguments(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidArgument("--args is no JSON object.", hint="""Write --args '{"command": "git status"}'.""")
+    return found
+
+
+def _tell(what: str, explanation: Explanation) -> None:
+    style = Style(sys.stdout)
+    paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}
+    print(f"{paint[explanation.outcome](explanation.outcome)}  {Style.text(what, 1_000)}")
+    if explanation.would is not None:
+        print(f"{style.warn('audit')}  Policy only watches: if it were enforced, this would be {explanation.would}.")
+    print(Style.text(explanation.reason, 1_000))
+    print(f"{style.dim('rule')}  {Style.text(explanation.rule, 1_000)}")
+    if explanation.hint and explanation.outcome != "allow":
+        print(f"{style.dim('hint')}  {Style.text(explanation.hint, 1_000)}")
+    others = [one for one in explanation.considered if one.rule != explanation.rule]
+    if others:
+        print(style.dim("also considered"))
+    for one in others:
+        said = f"{Style.text(one.rule, 500)}: {Style.text(one.reason, 500)}"
+        print(f"  {paint[one.outcome](one.outcome.ljust(5))}  {said}")

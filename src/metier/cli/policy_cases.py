@@ -1,0 +1,157 @@
+"""`metier policy test`: cases in a file, tried against what policy allows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from metier.cli.exits import FINE, PROBLEMS
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_json, table
+from metier.cli.policy_questions import Question, ask
+from metier.errors import MetierError, PolicyInvalid
+from metier.guard.policy_file import bytes_of
+from metier.guard.policy_rules import EFFECTS
+from metier.guard.policy_yaml import read_tree
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from metier import Library
+    from metier.guard.policy_yaml import Node
+
+_TEXTS = (*("skill", "point", "tool", "command", "script", "source", "by", "agent", "tenant", "environment", "layer"),)
+_FIELDS = ("name", *_TEXTS, "args", "expect", "rule")
+_EXAMPLE = "- {skill: pdf, tool: WebFetch, expect: deny}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A question, and the answer that it must have."""
+
+    name: str
+    line: int
+    question: Question
+    expect: str
+    rule: str = ""
+    """What must have decided: a part of its name is enough."""
+
+
+def run(options: argparse.Namespace) -> int:
+    cases = read_cases(os.path.abspath(options.file))
+    library = cache(lambda: library_of(options))
+    usual = {name: getattr(options, name) for name in ("agent", "tenant", "environment")}
+    results = [_tried(case, usual, library) for case in cases]
+    failed = sum(not result["passed"] for result in results)
+    if options.json:
+        print_json({"cases": results, "failed": failed})
+    else:
+        _tell(results, failed)
+    return PROBLEMS if failed else FINE
+
+
+def _tried(case: Case, usual: dict[str, str | None], library: Callable[[], Library]) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        name: value for name, value in usual.items() if value and getattr(case.question, name) is None
+    }
+    try:
+        _, explanation = ask(replace(case.question, **given), library)
+        outcome: str = explanation.would or explanation.outcome
+        rule, reason = explanation.rule, explanation.reason
+        deciding = [one.rule for one in explanation.considered if one.outcome == outcome]
+    except MetierError as error:
+        outcome, rule, reason, deciding = "error", error.code, error.message, []
+    # Where several rules are against it, the one that is looked for need not be the first.
+    passed = outcome == case.expect and any(case.rule in one for one in (rule, *deciding))
+    return {
+        "name": case.name,
+        "line": case.line,
+        "expected": case.expect,
+        "decision": outcome,
+        "rule": rule,
+        "reason": reason,
+        "passed": passed,
+    }
+
+
+def _tell(results: list[dict[str, Any]], failed: int) -> None:
+    style = Style(sys.stdout)
+    rows = [
+        ["ok" if one["passed"] else "FAILED", one["name"], one["expected"], one["decision"], one["rule"]]
+        for one in results
+    ]
+    print(table(style, ("", "CASE", "EXPECTED", "DECISION", "RULE"), rows))
+    for one in results:
+        if not one["passed"]:
+            print(f"{style.bad('FAILED')} {Style.text(one['name'])}: {Style.text(one['reason'], 1_000)}")
+    print(f"{plural(len(results), 'case')}, {f'{failed} failed' if failed else 'all as expected'}")
+
+
+def read_cases(path: str) -> list[Case]:
+    """The cases in a file; raises `PolicyInvalid` with the line of what is none."""
+    text = ""
+    try:
+        data = bytes_of(path)
+        text = data.decode("utf-8") if isinstance(data, bytes) else ""
+    except (OSError, ValueError) as error:
+        data = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"
+    if isinstance(data, str):
+        raise _wrong(path, 1, f"it cannot be read: {data}", "Name a plain file with cases.")
+    tree = read_tree(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    if tree.flaws:
+        raise _wrong(path, tree.flaws[0].line, f"the YAML cannot be read: {shown(tree.flaws[0].message)}", _EXAMPLE)
+    root = tree.roots[0] if tree.roots else None
+    if root is not None and root.kind == "map":
+        root = next((value for key, value in root.pairs if key.text == "cases"), None)
+    if root is None or root.kind != "list" or not root.items:
+        raise _wrong(path, 1, "there are no cases", f"Write a list: {_EXAMPLE}")
+    return [_case(path, number, item) for number, item in enumerate(root.items, 1)]
+
+
+def _case(path: str, number: int, node: Node) -> Case:
+    if node.kind != "map":
+        raise _wrong(path, node.line, f"case {number} is {node.noun}", f"Write {_EXAMPLE}")
+    said: dict[str, Any] = {}
+    for key, value in node.pairs:
+        if key.text not in _FIELDS or key.text in said:
+            what = "is given twice" if key.text in said else "is no part of a case"
+            raise _wrong(path, key.line, f"`{shown(key.text)}` {what}", f"A case has {', '.join(_FIELDS)}.")
+        if key.text == "args" and value.kind == "map":
+            said["args"] = _plain(value)
+        elif value.kind != "text":
+            raise _wrong(path, value.line, f"`{key.text}` is {value.noun}", "Write text.")
+        else:
+            said[key.text] = value.text
+    expect = said.get("expect", "")
+    if expect not in EFFECTS:
+        what = f"case {number} expects {shown(expect) or 'nothing'}"
+        raise _wrong(path, node.line, what, "Expect allow, ask or deny.")
+    if said.get("by", "model") not in ("model", "user", "host"):
+        raise _wrong(path, node.line, f"case {number} is by nobody", "Write `by: model`, user or host.")
+    texts = {name: said[name] for name in _TEXTS if name in said}
+    name = said.get("name") or " ".join(str(said[one]) for one in ("point", "skill", "tool", "command") if one in said)
+    return Case(
+        name=name or f"case {number}",
+        line=node.line,
+        question=Question(**texts, arguments=said.get("args")),
+        expect=expect,
+        rule=said.get("rule", ""),
+    )
+
+
+def _plain(node: Node) -> Any:
+    """Arguments of a call: all scalars are text, as most arguments are."""
+    if node.kind == "list":
+        return [_plain(item) for item in node.items]
+    if node.kind == "map":
+        return {key.text: _plain(value) for key, value in node.pairs}
+    return node.text
+
+
+def _wrong(path: str, line: int, what: str, hint: str) -> PolicyInvalid:
+    return PolicyInvalid(f"{shown(path, 300)}:{line}: {what}.", hint=hint, path=path, line=line)

@@ -1,0 +1,207 @@
+"""`metier propose`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from metier.cli.identity import acting
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_json, table
+from metier.cli.proposal_text import print_proposal, proposal_shape
+from metier.errors import InvalidArgument, SourceUnavailable
+from metier.guard import Guard
+from metier.guard.roles import demand
+from metier.hub.contents import files_of
+from metier.hub.diff_reading import MAX_DIFF_BYTES
+from metier.hub.proposal_page import page_of
+from metier.hub.proposals import propose_new, propose_update
+from metier.hub.reviewing import approve, find_proposal, recommend, reject, withdraw
+from metier.skill import FolderPackage, shown
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.hub.contents import Files
+    from metier.store import Person, Proposal, Scope
+
+
+def run(options: argparse.Namespace) -> int:
+    verb = {
+        "update": _update,
+        "new": _new,
+        "list": _list,
+        "show": _show,
+        "approve": _approve,
+        "reject": _reject,
+        "withdraw": _withdraw,
+        "recommend": _recommend,
+    }[options.verb]
+    with acting(options, decides=options.verb in ("approve", "reject")) as (scope, person):
+        return verb(options, scope, person)
+
+
+def _update(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    _require_author(person)
+    change = _diff(options.diff) if options.diff is not None else _files(options.folder)
+    library = library_of(options)
+    made = propose_update(
+        library, scope, options.name, change, options.why, options.evidence, author=person, guard=Guard()
+    )
+    return _parked(options, scope, made)
+
+
+def _new(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    _require_author(person)
+    made = propose_new(
+        scope,
+        options.name,
+        _files(options.folder),
+        options.why,
+        options.evidence,
+        author=person,
+        into=options.into,
+        guard=Guard(),
+    )
+    return _parked(options, scope, made)
+
+
+def _require_author(person: Person) -> None:
+    if person.kind != "agent":  # whatever roles they have: to propose is what agents do instead of changing things
+        demand(person, "author", "propose a change")
+
+
+def _diff(file: str) -> str:
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(MAX_DIFF_BYTES + 1)
+        else:
+            with open(file, "rb") as opened:
+                data = opened.read(MAX_DIFF_BYTES + 1)
+    except OSError as error:
+        raise SourceUnavailable(
+            f"{shown(file, 300)} cannot be read: {error.strerror}.", hint="Name a file with a unified diff, or -."
+        ) from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        if len(data) > MAX_DIFF_BYTES:
+            return data.decode(errors="replace")  # which is refused for its length
+        raise InvalidArgument("The diff is not UTF-8.", hint="Propose the files as a whole, with --from.") from None
+
+
+def _files(folder: str) -> Files:
+    from metier.source.path import expanded
+    from metier.source.source import absolute
+
+    return files_of(FolderPackage(absolute(expanded(folder))))
+
+
+def _parked(options: argparse.Namespace, scope: Scope, made: Proposal) -> int:
+    if options.json:
+        print_json({"proposal": proposal_shape(made), "page": str(page_of(scope, made))})
+        return 0
+    style = Style(sys.stdout)
+    print(f"{style.good('✓')} {made.id} proposes {_what(made)}.")
+    if made.capabilities_new:
+        print(style.warn(f"  New capabilities: {', '.join(made.capabilities_new)}"))
+    if made.status == "open":
+        print(f"  Nothing has changed yet: somebody else decides, with `metier propose show {made.id}`.")
+    else:
+        print(f"  {Style.text(made.comment, 1_000)}")
+    print(style.dim(f"  {Style.text(str(page_of(scope, made)), 4_096)}"))
+    return 0
+
+
+def _what(proposal: Proposal) -> str:
+    name = Style.text(proposal.skill)
+    return f"a change to {name}" if proposal.kind == "update" else f"the new skill {name}"
+
+
+def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    demand(person, "viewer", "see proposals")
+    found = [
+        one
+        for one in scope.proposals.all()
+        if (options.all or one.status in ("open", "approved"))
+        and (options.skill is None or options.skill in (one.skill, one.skill.partition("@")[0]))
+    ]
+    if options.json:
+        print_json({"proposals": [proposal_shape(one) for one in found]})
+        return 0
+    if not found:
+        print("No proposal waits." if not options.all else "There are no proposals.")
+        return 0
+    style = Style(sys.stdout)
+    rows = [
+        (
+            one.id,
+            one.skill,
+            one.status,
+            f"{one.author_kind} {one.author}",
+            one.created_at[:16],
+            ", ".join(one.capabilities_new) or "-",
+            " ".join(one.justification.split()),
+        )
+        for one in found
+    ]
+    print(table(style, ("PROPOSAL", "SKILL", "STATUS", "BY", "MADE", "NEW", "WHY"), rows))
+    waiting = next((one for one in found if one.status == "open"), None)
+    if waiting is not None:
+        print(style.dim(f"`metier propose show {waiting.id}` shows what somebody who decides should see."))
+    return 0
+
+
+def _show(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    demand(person, "viewer", "see proposals")
+    proposal = find_proposal(scope, options.id)
+    print_proposal(scope, person, proposal, full=options.full, json=options.json)
+    return 0
+
+
+def _approve(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    done = approve(
+        scope,
+        person,
+        options.id,
+        comment=options.reason,
+        apply=not options.no_apply,
+        environment=options.environment or "",
+        guard=Guard(),
+    )
+    if options.json:
+        return _told(options, done, "")
+    if done.status == "approved":
+        return _told(options, done, f"agreed to; `metier propose approve {done.id}` applies it")
+    version = scope.versions.of(done.location)[-1]
+    name = Style.text(done.skill)
+    _told(options, done, f"{name} is version {version.number} now. `metier rollback {name}` brings back what it was")
+    given = [one for one in scope.approvals.of(done.applied_digest) if one.decided_by == person.name]
+    if not given:
+        print(Style(sys.stdout).warn("  Its content is not approved by that: `metier approve list` shows what waits."))
+    return 0
+
+
+def _reject(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    done = reject(scope, person, options.id, comment=options.reason, guard=Guard())
+    return _told(options, done, "rejected; nothing has changed")
+
+
+def _withdraw(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    return _told(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
+
+
+def _recommend(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    done = recommend(scope, person, options.id, options.verdict, reason=options.reason)
+    said = plural(len(done.recommendations), "recommendation")
+    return _told(
+        options, done, f"you recommend to {options.verdict} it; it has {said}, and waits for somebody to decide"
+    )
+
+
+def _told(options: argparse.Namespace, done: Proposal, what: str) -> int:
+    if options.json:
+        print_json({"proposal": proposal_shape(done)})
+    else:
+        print(f"{Style(sys.stdout).good('✓')} {done.id}: {what}.")
+    return 0

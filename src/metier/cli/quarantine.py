@@ -1,0 +1,124 @@
+"""`metier quarantine` and `metier release`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from metier.cli.identity import acting
+from metier.cli.library import library_of
+from metier.cli.output import Style, plural, print_json, table
+from metier.errors import InvalidArgument
+from metier.guard.quarantine import known_target, quarantine, release, usage_of
+from metier.guard.roles import demand
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.guard.quarantine import Usage
+    from metier.store import Person, Scope
+    from metier.store.blocks import BlockKind
+
+_FEW = 20
+
+
+def run(options: argparse.Namespace) -> int:
+    # To take something out of use is never made harder than it has to be.
+    with acting(options, decides=options.command == "release") as (scope, person):
+        if getattr(options, "list_blocks", False):
+            return _list(options, scope, person)
+        kind, value = _target(options)
+        if options.command == "release":
+            return _release(options, scope, person, kind, value)
+        if options.reason is None:
+            raise InvalidArgument("It is not said why.", hint="Add --reason TEXT: others will want to know.")
+        return _quarantine(options, scope, person, kind, value)
+
+
+def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
+    if options.digest is not None:
+        return "digest", known_target("digest", options.digest)
+    if options.source is not None:
+        return "source", known_target("source", options.source)
+    if options.name is None:
+        raise InvalidArgument("It is not said what.", hint="Name a skill, or write --digest DIGEST or --source SOURCE.")
+    return "name", known_target("name", options.name)
+
+
+def _quarantine(options: argparse.Namespace, scope: Scope, person: Person, kind: BlockKind, value: str) -> int:
+    value, is_known = _as_written(options, kind, value)
+    block = quarantine(scope, person, kind, value, reason=options.reason)
+    used = usage_of(scope, kind, value)
+    is_known = is_known or bool(used) or (kind == "digest" and scope.revisions.get(value) is not None)
+    if options.json:
+        print_json({"block": asdict(block), "known": is_known, "used": [asdict(one) for one in used]})
+        return 0
+    style = Style(sys.stdout)
+    print(f"{style.good('✓')} {_named(kind, value)} is in quarantine: nobody may use it, from the next decision on.")
+    if not is_known:
+        print(style.warn(f"  Nothing with that {kind} was seen here: `metier list --all` shows what there is."))
+    _print_usage(style, used)
+    return 0
+
+
+def _as_written(options: argparse.Namespace, kind: BlockKind, value: str) -> tuple[str, bool]:
+    """What is meant, written as the skill that is here has it; and whether one is."""
+    if kind == "digest":
+        return value, False  # to look for it would mean to read all skills, while somebody waits for the brake
+    known = {entry.name if kind == "name" else entry.source for entry in library_of(options).snapshot.entries}
+    alike = [one for one in known if one.casefold() == value.casefold()]
+    return (alike[0], True) if value not in known and len(alike) == 1 else (value, value in known)
+
+
+def _print_usage(style: Style, used: list[Usage]) -> None:
+    if not used:
+        print("Nobody used it, as far as the audit trail says.")
+        return
+    sessions = plural(len(used), "session")
+    print(f"{sessions} used it, since {min(one.first for one in used)}:")
+    rows = [
+        (one.user or "-", one.agent or "-", one.session or "-", f"{one.times:,}", one.first, one.last)
+        for one in used[:_FEW]
+    ]
+    print(table(style, ("USER", "AGENT", "SESSION", "TIMES", "FIRST", "LAST"), rows))
+    if len(used) > _FEW:
+        print(style.dim(f"and {plural(len(used) - _FEW, 'session')} more; --json lists all"))
+
+
+def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: BlockKind, value: str) -> int:
+    blocked = [block.value for block in scope.blocks.all() if block.kind == kind]
+    if kind == "name" and value not in blocked:
+        alike = [name for name in blocked if name.casefold() == value.casefold()]
+        value = alike[0] if len(alike) == 1 else value
+    was_there = release(scope, person, kind, value, reason=options.reason)
+    if options.json:
+        print_json({"kind": kind, "value": value, "released": was_there})
+        return 0 if was_there else 1
+    if not was_there:
+        print(
+            f"{_named(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.", file=sys.stderr
+        )
+        return 1
+    print(f"{Style(sys.stdout).good('✓')} {_named(kind, value)} may be used again, where policy lets it.")
+    return 0
+
+
+def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+    demand(person, "viewer", "see what is in quarantine")
+    blocks = scope.blocks.all()
+    folders = [one for one in scope.installs.all() if one.state == "quarantined"]
+    if options.json:
+        print_json({"blocks": [asdict(one) for one in blocks], "folders": [asdict(one) for one in folders]})
+        return 0
+    if not blocks and not folders:
+        print("Nothing is in quarantine.")
+        return 0
+    rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, one.at[:19], one.reason) for one in blocks]
+    rows += [("folder", one.location, one.by, one.at[:19], "Its content is not what was recorded.") for one in folders]
+    print(table(Style(sys.stdout), ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
+    return 0
+
+
+def _named(kind: BlockKind, value: str) -> str:
+    return f"The {kind} {Style.text(value)}"

@@ -1,0 +1,136 @@
+"""The skills that `metier scan` is to look at, and which of them the findings of other scanners are about."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier.cli.library import library_of
+from metier.cli.output import Style
+from metier.cli.validate import folder_of, skills_at
+from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
+from metier.guard.scan.sarif_in import THE_SKILL
+from metier.source import expanded
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metier.guard.scan.finding import Finding
+    from metier.skill import Package
+
+
+class Place(NamedTuple):
+    """A skill that was found."""
+
+    location: str
+    """Where its SKILL.md is."""
+    folder: str
+    """The name of its folder."""
+    package: Package
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """All that was found, each skill once."""
+
+    found: dict[str, Place] = field(default_factory=dict)
+    """By location."""
+    missing: tuple[str, ...] = ()
+    """What was named and is neither a path nor a skill."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Archives that were not opened, and why."""
+
+
+def places_of(options: argparse.Namespace) -> Places:
+    """The skills at the paths that were named, or of those names; raises `SourceUnavailable` where there are none."""
+    places = Places()
+    missing: list[str] = []
+    for path in options.paths:
+        if os.path.lexists(expanded(path)):
+            try:
+                found = list(_at(path))
+            except ArchiveRefused as error:
+                places.refused[path] = error.message
+                continue
+        else:
+            found = _named(path, options)
+            missing += [] if found else [path]
+        for place in found:
+            places.found.setdefault(place.location, place)
+    if len(missing) == len(options.paths):
+        raise SourceUnavailable(
+            f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder, an archive, or a skill of `metier list`."
+        )
+    return replace(places, missing=tuple(missing))
+
+
+def _at(path: str) -> Iterator[Place]:
+    source, keys, findings = skills_at(path)
+    for finding in findings:
+        if finding.diagnostic.severity != "info":
+            print(f"note: {Style.text(finding.diagnostic.message, 1_000)}", file=sys.stderr)
+    if not keys:
+        raise SourceUnavailable(
+            f"There is no SKILL.md in {path!r}.", hint="Name a skill's folder, a folder of skills, or an archive."
+        )
+    for key in keys:
+        yield Place(source.location(key), folder_of(source, key), source.package(key))
+
+
+def _named(name: str, options: argparse.Namespace) -> list[Place]:
+    if os.sep in name or "/" in name:
+        return []
+    try:
+        entry = library_of(options).get(name)
+    except MetierError:
+        return []
+    return [Place(entry.location, folder_of(entry.place.source, entry.key), entry.package)]
+
+
+def spread(
+    findings: Sequence[Finding], places: Mapping[str, Place], paths: Sequence[str]
+) -> tuple[dict[str, list[Finding]], list[Finding]]:
+    """Findings of another scanner by the location of the skill that they lie in, and those that lie in none."""
+    homes = _Homes(places, ["/", os.getcwd(), *(os.path.abspath(expanded(path)) for path in paths)])
+    found: dict[str, list[Finding]] = {}
+    strays: list[Finding] = []
+    for finding in findings:
+        location, inside = homes.of(finding.path)
+        if location:
+            found.setdefault(location, []).append(replace(finding, path=inside))
+        else:
+            strays.append(finding)
+    return found, strays
+
+
+class _Homes:
+    """The skills that files may lie in, by paths that start from one of several folders."""
+
+    def __init__(self, places: Mapping[str, Place], bases: Sequence[str]) -> None:
+        self._places = places
+        self._folders = {os.path.dirname(location): location for location in places}
+        self._bases = bases
+        self._files: dict[str, frozenset[str]] = {}
+
+    def of(self, path: str) -> tuple[str, str]:
+        """The location of the skill, and the path in it; the innermost folder counts."""
+        for base in self._bases:
+            whole = os.path.join(base, *path.split("/"))
+            folder = os.path.dirname(whole)
+            while folder and folder != os.path.dirname(folder):
+                location = self._folders.get(folder)
+                inside = os.path.relpath(whole, folder).replace(os.sep, "/")
+                # Every path would lie in a skill that it starts from, also one that starts from elsewhere.
+                if location is not None and (folder != base or self._has(location, inside)):
+                    return location, inside
+                folder = os.path.dirname(folder)
+        only = next(iter(self._places), "") if len(self._places) == 1 else ""
+        return (only, path) if only and (path == THE_SKILL or self._has(only, path)) else ("", "")
+
+    def _has(self, location: str, path: str) -> bool:
+        if location not in self._files:
+            self._files[location] = frozenset(file.path for file in self._places[location].package.listing().files)
+        return path in self._files[location]

@@ -1,0 +1,189 @@
+"""`metier store`: made, brought up to date, saved, brought back, checked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from metier.cli.exits import FINE, INTEGRITY
+from metier.cli.identity import acting, peek_store, store_url, system_user
+from metier.cli.output import Style, plural, print_json
+from metier.errors import NotPermitted, StoreUnavailable
+from metier.guard._deciding import actor_of, deciding, keep
+from metier.guard.roles import demand
+from metier.guard.stores import was_there
+from metier.skill import shown
+from metier.store import Person, Store
+from metier.store.url import address_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from metier.store.checking import Problem
+
+
+def run(options: argparse.Namespace) -> int:
+    verb = {"migrate": _migrate, "backup": _backup, "restore": _restore, "check": _check}[options.verb]
+    return verb(options)
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    before, after = Store.migrate(store_url())
+    where = str(address_of(store_url()))
+    if options.json:
+        print_json({"store": where, "before": before, "version": after})
+        return FINE
+    what = f"is up to date, at version {after}" if before == after else f"was brought to version {after}"
+    print(f"{_good()} The store {_shown(where)} {what if before else f'was made, at version {after}'}.")
+    return FINE
+
+
+def _backup(options: argparse.Namespace) -> int:
+    from metier.store.backup import back_up
+
+    with acting(options, create=False) as (scope, person):
+        with deciding(scope, person, "store", notes=("metier store backup",)):
+            demand(person, "admin", "take a backup of what all tenants have")
+        store = scope.store
+        manifest = back_up(store, options.file)
+    rows = sum(table["rows"] for table in manifest["tables"].values())
+    if options.json:
+        print_json({"store": str(store), "file": options.file, "rows": rows, "blobs": manifest["blobs"]})
+        return FINE
+    print(f"{_good()} {_shown(options.file)} has {plural(rows, 'row')} and {plural(manifest['blobs'], 'content')}.")
+    print("It holds everything but the keys that sign the audit trail; keep it where only you can read it.")
+    return FINE
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from metier.cli.audit import key_file
+    from metier.guard.checkpoints import begin_anew
+    from metier.store.checking import check
+    from metier.store.restoring import restore
+
+    url = store_url()
+    person = _who_restores(options, url)
+    restored = restore(url, options.file, force=options.force)
+    with Store.open(url, create=False) as store:
+        keep(
+            store.of(),
+            "store.restored",
+            actor_of(person),
+            reason=f"the backup of {restored.made_at} was brought back",
+            path=options.file,
+            notes=tuple(f"set aside: {path}" for path in restored.set_aside),
+        )
+        restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
+        problems = [*check(store), *_faults(url)]
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if options.json:
+        print_json({"store": str(store), **asdict(restored), "problems": [asdict(problem) for problem in problems]})
+        return INTEGRITY if errors else FINE
+    what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
+    print(f"{_good()} The store {_shown(str(store))} holds {what}.")
+    for path in restored.set_aside:
+        print(f"What was there before is now {_shown(path)}.")
+    _print(problems)
+    return INTEGRITY if errors else FINE
+
+
+def _faults(url: str) -> list[Problem]:
+    """What is wrong with the audit trail that was in a backup: whoever made the file may have written it."""
+    from metier.cli.audit import key_file
+    from metier.guard.signing import known_keys
+    from metier.guard.verifying import verify_store
+    from metier.store.checking import Problem
+
+    signing = key_file()
+    report = verify_store(known_keys(signing), url, key_file=signing)
+    faults = [chain.fault for chain in report.chains if chain.fault is not None]
+    return [
+        Problem(
+            # Another machine has another key.
+            severity="warning" if fault.kind == "unknown-key" else "error",
+            part="tables",
+            message=f"The audit trail of the backup is not as it was written. {fault.message}",
+            hint="`metier audit verify` says more; use another backup if nobody can tell why.",
+        )
+        for fault in faults
+    ]
+
+
+def _who_restores(options: argparse.Namespace, url: str) -> Person:
+    """Who brings a backup back: an admin; where the store cannot say who is one, whoever owns its folder."""
+    try:
+        store = Store.peek(url)
+        if store is not None:
+            store.close()
+            with acting(options, decides=True, create=False) as (scope, person):
+                with deciding(scope, person, "store", notes=("metier store restore",)):
+                    demand(person, "admin", "put a backup in place of what all tenants have")
+                return person
+        why = "is gone" if was_there(url) else ""
+    except StoreUnavailable as error:
+        if not error.context.get("is_damaged"):
+            raise
+        why = "is damaged"
+    name = system_user()
+    if why:
+        _require_owner(url)
+        said = f"The store {why} and cannot say who is an admin: {name}, who owns its folder, decides."
+        print(Style.text(said, 1_000), file=sys.stderr)
+    return Person(name=name, roles=frozenset({"admin"}))
+
+
+def _require_owner(url: str) -> None:
+    address = address_of(url)
+    folder = address.folder if address.folder.exists() else os.path.dirname(address.target)
+    if hasattr(os, "geteuid") and os.geteuid() not in (0, os.stat(folder).st_uid):
+        raise NotPermitted(
+            f"{shown(system_user())!r} does not own {folder}, and the store cannot say who is an admin.",
+            hint="Ask the owner of the folder to bring the backup back.",
+        )
+
+
+def _check(options: argparse.Namespace) -> int:
+    from metier.store.checking import Problem, check
+
+    url = store_url()
+    where = str(address_of(url))
+    exists, problems = True, list[Problem]()
+    try:
+        store = peek_store()
+        exists = store is not None
+        if store is not None:
+            with store:
+                problems = check(store)
+    except StoreUnavailable as error:
+        if not error.context.get("is_damaged") and not was_there(url):
+            raise
+        problems = [Problem(severity="error", part="database", message=error.message, hint=error.hint)]
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if options.json:
+        print_json({"store": where, "exists": exists, "problems": [asdict(problem) for problem in problems]})
+        return INTEGRITY if errors else FINE
+    if not exists:
+        print(f"There is no store at {_shown(where)} yet; the first record or approval makes it.")
+        return FINE
+    _print(problems)
+    if not errors:
+        print(f"{_good()} The store {_shown(where)} is as it should be. `metier audit verify` checks what it says.")
+    return INTEGRITY if errors else FINE
+
+
+def _print(problems: Sequence[Problem]) -> None:
+    style = Style(sys.stdout)
+    for problem in problems:
+        print(f"{style.severity(problem.severity)} {style.dim(problem.part)} {Style.text(problem.message, 1_000)}")
+        print(f"  {style.dim('→ ' + Style.text(problem.hint, 1_000))}")
+
+
+def _good() -> str:
+    return Style(sys.stdout).good("✓")
+
+
+def _shown(text: str) -> str:
+    return Style.text(text, 4_096)

@@ -1,0 +1,158 @@
+"""The words of `metier propose`, `history`, `rollback` and `deploy`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+    from metier.cli.parser import Command
+
+
+def add(command: Command) -> None:
+    """Add them to the parser."""
+    _propose(command)
+    _history(command)
+    _deploy(command)
+
+
+def _propose(command: Command) -> None:
+    from metier.cli.parser import verbs
+
+    words = verbs(
+        command("propose", "propose changes to skills, and decide about them", "metier propose show p-7f3k2m9q")
+    )
+
+    update = words.add_parser("update", help="propose to change a skill; nothing changes until somebody agrees")
+    _name(update)
+    change = update.add_mutually_exclusive_group(required=True)
+    change.add_argument("--diff", metavar="FILE", help="a unified diff, with paths relative to the skill; - for a pipe")
+    change.add_argument("--from", metavar="DIR", dest="folder", help="a changed copy of the skill's folder")
+    _why(update)
+    _library(update)
+
+    new = words.add_parser("new", help="propose a new skill")
+    new.add_argument("name", metavar="NAME", help="what it is called")
+    new.add_argument("--from", metavar="DIR", dest="folder", required=True, help="its folder")
+    new.add_argument("--into", metavar="DIR", help="the folder of skills that it is for (default: ~/.metier/skills)")
+    _why(new)
+    _shared(new)
+
+    listed = words.add_parser("list", help="what waits for somebody to decide")
+    listed.add_argument("--all", action="store_true", help="also what was decided, withdrawn or went stale")
+    listed.add_argument("--skill", metavar="NAME", help="only for this skill")
+    _shared(listed)
+
+    show = words.add_parser("show", help="all that somebody who decides should see, new capabilities first")
+    _id(show)
+    show.add_argument("--full", action="store_true", help="all findings and all of the diff")
+    _shared(show)
+
+    approve = words.add_parser("approve", help="agree to a proposal, and apply it")
+    _id(approve)
+    approve.add_argument("--no-apply", action="store_true", help="only agree; `approve` once more applies it")
+    _reason(approve)
+    _library(approve)
+
+    reject = words.add_parser("reject", help="decide against a proposal")
+    _id(reject)
+    _reason(reject, required=True)
+    _shared(reject)
+
+    withdraw = words.add_parser("withdraw", help="take back a proposal of your own")
+    _id(withdraw)
+    _reason(withdraw)
+    _shared(withdraw)
+
+    recommend = words.add_parser("recommend", help="say what you think of a proposal; it decides nothing")
+    _id(recommend)
+    recommend.add_argument("verdict", choices=("approve", "reject"), help="what you would do")
+    _reason(recommend, required=True)
+    _shared(recommend)
+
+
+def _history(command: Command) -> None:
+    history = command(
+        "history",
+        "list the versions that a skill had, and what changed between them",
+        "metier history deploy --diff 1 2",
+        library=True,
+    )
+    _name(history)
+    history.add_argument("--diff", metavar=("A", "B"), nargs=2, type=int, help="what changed between two versions")
+    _json(history)
+
+    rollback = command(
+        "rollback",
+        "bring back an earlier version of a skill, exactly",
+        'metier rollback deploy --to 1 --reason "It broke the build"',
+        library=True,
+    )
+    _name(rollback)
+    rollback.add_argument("--to", metavar="N", type=int, help="this version (default: the one before)")
+    _reason(rollback)
+    _json(rollback)
+
+
+def _deploy(command: Command) -> None:
+    deploy = command(
+        "deploy",
+        "put a skill into the folder that everybody's agents read first",
+        'metier deploy ./data-handling --reason "New rules of the data office"',
+    )
+    deploy.add_argument("path", metavar="DIR", help="the folder of the skill")
+    deploy.add_argument(
+        "--to",
+        metavar="DIR",
+        help="the folder of skills (default: the first in METIER_ENTERPRISE, or /etc/metier/skills)",
+    )
+    deploy.add_argument(
+        "--accept-findings",
+        metavar="REASON",
+        default="",
+        help="deploy it although the scanner found something of severity high, and why",
+    )
+    _reason(deploy)
+    deploy.add_argument("--environment", metavar="NAME", help="for this environment (default: for all)")
+    _shared(deploy)
+
+
+def _name(parser: argparse.ArgumentParser) -> None:
+    from metier.cli.parser import _complete_names
+
+    argument: Any = parser.add_argument("name", metavar="NAME", help="a name, a folder's name, or NAME@SOURCE")
+    argument.completer = _complete_names
+
+
+def _id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="its id: p-...")
+
+
+def _why(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--why", metavar="TEXT", required=True, help="why it is needed")
+    parser.add_argument(
+        "--evidence", metavar="TEXT", action="append", default=[], help="what shows that it is needed (repeatable)"
+    )
+
+
+def _reason(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    parser.add_argument("--reason", metavar="TEXT", required=required, default="", help="why; it is recorded and shown")
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tenant", metavar="NAME", help="of this tenant (default: yours)")
+    _json(parser)
+
+
+def _library(parser: argparse.ArgumentParser) -> None:
+    from metier.cli.parser import _caller
+    from metier.cli.parser import _shared as _skills
+
+    _skills(parser, "after")
+    _caller(parser)
+    _json(parser)
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for a program")

@@ -1,0 +1,53 @@
+"""Which skills are not there: in quarantine, denied, turned off, or not what was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from metier.guard.checks import BARRING, rules
+from metier.guard.decision import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from metier.guard.case import Case
+    from metier.guard.decision import Subject
+    from metier.guard.effective import Effective
+    from metier.guard.verdict import Verdict
+    from metier.store import State
+
+
+class Barring:
+    """Judges any number of skills by one state of policy and store."""
+
+    def __init__(
+        self,
+        case_of: Callable[[Action], Case],
+        effective: Effective,
+        states: tuple[State, ...],
+        *,
+        by: Literal["model", "host"],
+    ) -> None:
+        self._case_of = case_of
+        self._by = by
+        self._is_enforced = effective.mode == "enforce"
+        about = [rule for rule in effective.rules if not rule.points or "discover" in rule.points]
+        denies = any(rule.effect == "deny" for rule in about)
+        self._checks = (*BARRING, rules) if denies else BARRING
+        self.looks_inside = bool(effective.pins) or any(
+            state.installs or state.has_refusals or any(kind == "digest" for kind, _ in state.blocked)
+            for state in states
+        )
+        """Whether some may be barred for their content, so that their digests must be known."""
+
+    def __call__(self, subject: Subject) -> bool:
+        """Whether a skill is barred."""
+        return next(self.against(subject), None) is not None
+
+    def against(self, subject: Subject) -> Iterator[Verdict]:
+        """All that bars a skill."""
+        case = self._case_of(Action(point="discover", skill=subject, by=self._by))
+        for check in self._checks:
+            for verdict in check(case):
+                if verdict.outcome == "deny" and (self._is_enforced or verdict.is_switch):
+                    yield verdict

@@ -1,0 +1,368 @@
+"""The considerations that make a decision, one function each; a decision is the strictest of what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.errors import MetierError
+from metier.guard.case import Unknown
+from metier.guard.policy_rules import names_skill
+from metier.guard.policy_sources import allows_source, denies_source
+from metier.guard.verdict import Verdict
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.case import Case
+    from metier.guard.decision import Outcome, Subject
+    from metier.guard.policy_file import Origin
+
+USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "deploy")
+"""Points at which a skill is used or brought: whatever is against the skill is against them."""
+STARTS = ("load", "run", "hook", "inject", "install", "update", "apply", "deploy")
+"""Points at which something begins: none of them passes a policy that cannot be read."""
+_GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
+"""What an approval must grant for what runs."""
+_ADMINISTRATOR = "Do the task without it, or ask an administrator."
+_ASK = "Ask the user to have it approved; `metier approve list` shows what waits."
+
+
+def quarantine(case: Case) -> Iterator[Verdict]:
+    """Whether somebody took the skill out of use, by its name, its content or its source."""
+    subject = case.subject
+    if subject is None or case.action.point == "unload":
+        return
+    for state in case.states:
+        if not state.blocked:
+            continue
+        for kind, value in (("digest", subject.digest), ("name", subject.name), ("source", subject.source)):
+            if value and (kind, value) in state.blocked:
+                yield Verdict(
+                    check=f"quarantine of {kind} {shown(value)}",
+                    outcome="deny",
+                    reason=f"Skill {subject.name!r} is in quarantine.",
+                    code="skill-quarantined",
+                    hint=_ADMINISTRATOR,
+                    is_switch=True,
+                )
+
+
+def unreadable_store(case: Case) -> Iterator[Verdict]:
+    """Where the store cannot be used, nobody knows what is in quarantine: nothing begins."""
+    if case.action.point in STARTS and any(state.generation < 0 for state in case.states):
+        yield Verdict(
+            check="store",
+            outcome="deny",
+            reason="The store, which has approvals and quarantines, cannot be used.",
+            code="store-unavailable",
+            hint="Ask an administrator to run `metier store check`.",
+            is_switch=True,
+        )
+
+
+def broken_policy(case: Case) -> Iterator[Verdict]:
+    """A policy file that cannot be read says nothing, and until it can be, nothing begins."""
+    outcome = case.effective.on_error
+    if case.action.point not in STARTS or outcome == "allow":
+        return
+    for problem in case.effective.errors:
+        yield Verdict(
+            check=f"on-error: {outcome}",
+            outcome=outcome,
+            reason=f"A policy file cannot be used. {problem}",
+            code="policy-unreadable" if outcome == "deny" else "approval-needed",
+            hint="Ask an administrator to run `metier policy check`, which says what is wrong with it.",
+            origin=problem.origin,
+        )
+
+
+def skill_lists(case: Case) -> Iterator[Verdict]:
+    """Whether policy lets the skill be here at all: lists, reserved names, visibility and pins."""
+    subject, effective, action = case.subject, case.effective, case.action
+    if subject is None or action.point not in (*USES, "discover"):
+        return
+    name, source = subject.name, subject.source
+    for origin, pattern in effective.skills_deny:
+        if names_skill(pattern, name, source):
+            yield _against(subject, f"Policy denies {shown(pattern)!r}.", "skills.deny", "skill-denied", origin)
+    for listed, patterns in effective.skills_allow:
+        if not any(names_skill(pattern, name, source) for pattern in patterns):
+            why = "It is not among the skills that policy allows."
+            yield _against(subject, why, "skills.allow", "skill-denied", listed)
+    if subject.layer != "enterprise":
+        for reserved, origin in effective.reserved.items():
+            if names_skill(reserved, name, source):
+                why = f"The name is reserved for skills that administrators deploy, by {origin}."
+                yield _against(subject, why, "skills.reserved", "name-reserved", origin)
+    if effective.visibility:
+        visibility, set_by = effective.visibility_of(name, source)
+        if visibility == "off":
+            yield _against(subject, "Policy turned it off.", "skills.visibility", "skill-denied", set_by)
+        elif visibility == "user-only" and action.by == "model" and action.point in ("load", "discover"):
+            why = "Policy leaves it to people to invoke it."
+            yield _against(subject, why, "skills.visibility", "not-for-models", set_by)
+    for pinned, pinned_by in effective.pins_of(name, source) if effective.pins else ():
+        if subject.digest and subject.digest != pinned:
+            why = f"Its content is {subject.digest[:19]}…, and policy pins {pinned[:19]}…"
+            yield _against(subject, why, "skills.pins", "digest-mismatch", pinned_by)
+
+
+def _against(subject: Subject, why: str, check: str, code: str, origin: Origin | None) -> Verdict:
+    return Verdict(
+        check=check,
+        outcome="deny",
+        reason=f"Skill {subject.name!r} cannot be used here. {why}",
+        code=code,
+        hint=_ADMINISTRATOR,
+        origin=origin,
+    )
+
+
+def integrity(case: Case) -> Iterator[Verdict]:
+    """Whether a skill that was deployed, restored or changed by a proposal is what was recorded."""
+    subject, install = case.subject, case.install
+    if subject is None or install is None or not subject.digest or case.action.point not in (*USES, "discover"):
+        return
+    if case.action.point in ("apply", "deploy", "install", "update"):
+        return  # which is how a record comes about
+    if install.state == "disabled":
+        why = "It is disabled in its place."
+        yield _against(subject, why, "installs", "skill-disabled", None)
+    elif install.digest != subject.digest:
+        yield Verdict(
+            check="integrity",
+            outcome="deny",
+            reason=f"The content of skill {subject.name!r} is not what was recorded when it was put there.",
+            code="integrity-failed",
+            hint="Ask an administrator: `metier history` shows what was recorded, `metier rollback` restores it.",
+            is_switch=True,
+        )
+
+
+def sources(case: Case) -> Iterator[Verdict]:
+    """Whether a skill may come from where it would come from."""
+    action, effective = case.action, case.effective
+    if action.point not in ("install", "update") or not action.source:
+        return
+    for origin, pattern in effective.sources_deny:
+        if denies_source(pattern, action.source):
+            yield _from(f"Policy denies the source {shown(pattern)!r}.", "sources.deny", origin)
+    for origin, patterns in effective.sources_allow:
+        if not any(allows_source(pattern, action.source) for pattern in patterns):
+            listed = shown(", ".join(patterns), 300) or "none"
+            yield _from(f"The source is not among those that policy allows: {listed}.", "sources.allow", origin)
+
+
+def required_of_sources(case: Case) -> Iterator[Verdict]:
+    """Whether what would be installed names its content, is pinned and is signed, as far as policy wants that."""
+    action, subject, terms = case.action, case.subject, case.effective.sources_require
+    if action.point not in ("install", "update") or not action.source:
+        return
+    origin = case.effective.origin
+    if terms.digest and (subject is None or not subject.digest):
+        why = "Policy wants what is installed to name its content by a digest."
+        yield _from(why, "sources.require.digest", origin("sources.require.digest"))
+    if terms.pinned and not action.pinned:
+        why = "Policy wants what is installed to name an exact version or commit."
+        yield _from(why, "sources.require.pinned", origin("sources.require.pinned"))
+    if action.signature not in terms.signature:
+        why = f"Policy wants a signature: {', '.join(terms.signature)}."
+        yield _from(why, "sources.require.signature", origin("sources.require.signature"))
+
+
+def _from(why: str, check: str, origin: Origin | None) -> Verdict:
+    return Verdict(
+        check=check, outcome="deny", reason=why, code="source-denied", hint="Ask an administrator.", origin=origin
+    )
+
+
+def run_settings(case: Case) -> Iterator[Verdict]:
+    """What the section `run` says to scripts, hooks, untrusted skills and the like."""
+    action, run, subject = case.action, case.effective.run, case.subject
+    settings: list[tuple[str, str]] = []
+    if action.point in _GRANTED_FOR:
+        setting = {"run": "scripts", "hook": "hooks", "inject": "injection"}[action.point]
+        settings.append((setting, f"{_RUNS[action.point]} would be run."))
+        if not action.isolated:
+            settings.append(("unsandboxed", "It would run with nothing between it and this machine."))
+    if action.point in ("load", "run") and subject is not None and not subject.trusted and action.by == "model":
+        settings.append(("untrusted", f"Skill {subject.name!r} comes from a place that nobody vouches for."))
+    if action.point == "read" and action.command:
+        settings.append(("script_reads", f"{action.path} is a script: run it instead of reading it."))
+    for name, reason in settings:
+        outcome: Outcome | None = getattr(run, name)
+        if outcome == "ask" or outcome == "deny":
+            key = f"run.{name.replace('_', '-')}"
+            yield Verdict(
+                check=f"{key}: {outcome}",
+                outcome=outcome,
+                reason=f"{reason} Policy says {outcome}.",
+                code="approval-needed" if outcome == "ask" else f"{name.replace('_', '-')}-denied",
+                hint=_ADMINISTRATOR,
+                origin=case.effective.origin(key),
+            )
+
+
+_RUNS = {"run": "A script", "hook": "A hook", "inject": "A command inside instructions"}
+
+
+def rules(case: Case) -> Iterator[Verdict]:
+    """The rules of the policy files. One that asks about a skill is answered by an approval of its content."""
+    subject = case.subject
+    for rule in case.effective.rules:
+        if rule.effect == "allow" or not rule.is_about(case):
+            continue
+        try:
+            holds = rule.holds(case)
+            why = rule.because(case) if holds else ""
+        except MetierError as error:
+            yield from cannot_tell(case, f"whether rule {shown(rule.id)} holds", error)
+            continue
+        if not holds:
+            if rule.scan and case.scanned.problem:
+                yield from _on_error(case, case.scanned.problem)
+            continue
+        asks = rule.effect == "ask"
+        if asks and subject is not None and case.action.point in ("load", *_GRANTED_FOR) and case.standing.is_approved:
+            ids = ", ".join(case.standing.ids)
+            reason = f"Rule {shown(rule.id)} asks{why}, and its content was approved."
+            yield Verdict(check=f"approval {ids}", outcome="allow", reason=reason, origin=rule.origin)
+            continue
+        what = f"Skill {subject.name!r}" if subject is not None else "It"
+        yield Verdict(
+            check=f"rule {shown(rule.id)}",
+            outcome=rule.effect,
+            reason=f"{what} falls under rule {shown(rule.id)}{why}.",
+            code="approval-needed" if asks else "rule-denied",
+            hint=_ASK if asks else _ADMINISTRATOR,
+            origin=rule.origin,
+            needs_grant=asks and case.action.point == "load",
+        )
+
+
+def scanners(case: Case) -> Iterator[Verdict]:
+    """Where policy names scanners beside our own, a skill that they have not looked at is not clean."""
+    if case.subject is None or case.action.point != "load" or not case.effective.scan.commands:
+        return
+    try:
+        problem = case.scanned.problem
+    except MetierError as error:
+        yield from cannot_tell(case, "what scanners say to it", error)
+        return
+    if problem:
+        yield from _on_error(case, problem)
+
+
+def refusal(case: Case) -> Iterator[Verdict]:
+    """Whether somebody decided against exactly this content."""
+    subject = case.subject
+    if subject is None or case.action.point not in (*USES, "discover") or case.denied is None:
+        return
+    yield Verdict(
+        check=f"approval {case.denied.id}",
+        outcome="deny",
+        reason=f"{shown(case.denied.decided_by)} decided against skill {subject.name!r}.",
+        code="approval-denied",
+        hint="Do the task without it.",
+    )
+
+
+def approval(case: Case) -> Iterator[Verdict]:
+    """Whether what the skill can do was approved for exactly this content."""
+    subject = case.subject
+    if subject is None or case.action.point not in USES:
+        return
+    found = case.standing
+    wanted = case.required
+    if not wanted or case.denied is not None or case.action.point not in ("load", "read", *_GRANTED_FOR):
+        return
+    if case.action.point in _GRANTED_FOR:
+        needed = _GRANTED_FOR[case.action.point]
+        if needed in wanted and needed not in found.grants:
+            yield _wanting(case, (needed,))
+        return
+    try:
+        lacking = case.lacking
+    except MetierError as error:
+        yield from cannot_tell(case, f"what skill {subject.name!r} can do", error)
+        return
+    if lacking:
+        yield _wanting(case, lacking)
+    elif found.grants:
+        granted = ", ".join(sorted(found.grants))
+        yield Verdict(check=f"approval {', '.join(found.ids)}", outcome="allow", reason=f"It was granted {granted}.")
+
+
+def _wanting(case: Case, lacking: tuple[str, ...]) -> Verdict:
+    subject = case.subject
+    assert subject is not None
+    wanted = case.required
+    origin = next((wanted[one] for one in lacking if wanted.get(one) is not None), None)
+    if case.action.point == "load":
+        try:
+            rule = case.automatic
+        except MetierError:
+            rule = None
+        if rule is not None:
+            return Verdict(
+                check=rule,
+                outcome="allow",
+                reason=f"Policy approves of this content of skill {subject.name!r}.",
+                is_automatic=True,
+            )
+    told = ""
+    if case.action.point == "load":
+        new = [one for one in lacking if one in case.new] if case.has_earlier else []
+        told = f" (new: {', '.join(new)})" if new else "" if case.has_earlier else ", all of it new here"
+    return Verdict(
+        check="require-approval-for",
+        outcome="ask",
+        reason=f"Skill {subject.name!r} needs an approval of its content for {', '.join(lacking)}{told}.",
+        code="approval-needed",
+        hint=_ASK,
+        origin=origin,
+        needs_grant=True,
+    )
+
+
+def cannot_tell(case: Case, what: str, error: MetierError) -> Iterator[Verdict]:
+    """What cannot be found out is never taken for harmless."""
+    if error.code == "skill-changed":
+        yield Verdict(check="integrity", outcome="deny", reason=error.message, code=error.code, hint=error.hint)
+        return
+    if error.code == Unknown.code and not case.effective.files:
+        return  # nobody wrote down that skills which are nowhere have to be looked into
+    yield from _on_error(case, f"It cannot be told {what}: {error.message}")
+
+
+def _on_error(case: Case, why: str) -> Iterator[Verdict]:
+    outcome = case.effective.on_error
+    if outcome != "allow":
+        yield Verdict(
+            check=f"on-error: {outcome}",
+            outcome=outcome,
+            reason=why,
+            code="not-examined" if outcome == "deny" else "approval-needed",
+            hint=_ADMINISTRATOR,
+            origin=case.effective.origin("on-error"),
+        )
+
+
+CHECKS = (
+    unreadable_store,
+    quarantine,
+    broken_policy,
+    skill_lists,
+    integrity,
+    sources,
+    required_of_sources,
+    run_settings,
+    rules,
+    scanners,
+    refusal,
+    approval,
+)
+"""All of them, in the order in which they are explained; tool rules are looked at by `guard.tool_layers`."""
+BARRING = (quarantine, skill_lists, integrity, refusal)
+"""Those that keep a skill from being there at all."""

@@ -1,0 +1,186 @@
+"""What follows from a decision about a skill: a request for an approval, an approval, a quarantine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.errors import MetierError
+from metier.guard.audit import governance_record
+from metier.guard.examining import Snapshot
+from metier.store import Person, Request, Revision, revision_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.guard.audit import AuditRecord
+    from metier.guard.case import Case
+    from metier.guard.decision import Actor, Decision, Subject
+    from metier.guard.effective import Effective
+    from metier.guard.governance import Governance
+    from metier.store import Scope
+
+
+def settled(
+    governance: Governance, case: Case, first: Decision, decision: Decision, keep: Callable[[AuditRecord], None]
+) -> Decision:
+    """The decision, with the request that it led to; raises where what follows cannot be written down."""
+    subject = case.subject
+    if subject is None:
+        return decision
+    if first.is_automatic:
+        if _approve_automatically(governance, case, first.rule):
+            return decision
+        # Somebody took exactly this content back: then it is for people to say.
+        return _waiting(_request(governance.scope(case.actor), case, subject), decision)
+    if decision.code == "integrity-failed":
+        _quarantine(governance, case, subject, keep)
+        return decision
+    if not first.needs_grant:
+        return decision
+    scope = governance.scope(case.actor)
+    request = _request(scope, case, subject)
+    if not decision.is_allowed:
+        return replace(decision, request=request.id, hint=_hint(request))
+    from metier.guard.approving import grant
+
+    given = grant(scope, case.effective, person_of(scope, case.actor), request.id, reason="Agreed to when asked.")
+    # What several people have to agree to is not done by the first of them.
+    again = governance.tightened(replace(decision, outcome="allow"), case.action, case.actor)
+    if not again.is_allowed:
+        return replace(again, request=request.id, hint=_hint(request))
+    return replace(decision, rule=f"{decision.rule}; approval {given.id}")
+
+
+def _waiting(request: Request, decision: Decision) -> Decision:
+    return replace(
+        decision,
+        outcome="ask",
+        reason=f"Skill {request.skill!r} needs an approval of its content: the last one was taken back.",
+        code="approval-needed",
+        is_automatic=False,
+        request=request.id,
+        hint=_hint(request),
+    )
+
+
+def _hint(request: Request) -> str:
+    return f"Ask the user to have request {request.id} approved: `metier approve show {request.id}`."
+
+
+def may_grant(governance: Governance, case: Case) -> bool:
+    """Whether policy lets whoever acts approve of a content themselves."""
+    from metier.guard.approving import may_decide, requester
+
+    try:
+        person = person_of(governance.scope(case.actor), case.actor)
+    except MetierError:
+        return False
+    if not person.name:
+        return False
+    return may_decide(case.effective, person, Request(digest="", skill="", requested_by=requester(case.actor))) is None
+
+
+def person_of(scope: Scope, actor: Actor) -> Person:
+    """Whoever sits in front of it, as the store knows them: while it knows nobody, it is its owner's."""
+    from metier.guard.people import known_person
+
+    name = actor.user or ""
+    return known_person(scope, name) or Person(name=name)
+
+
+def _request(scope: Scope, case: Case, subject: Subject) -> Request:
+    """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
+    from metier.guard.approving import fallen, request
+
+    found = case.capabilities
+    with scope.transaction():
+        keep_revision(scope, case)
+        fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
+        return request(
+            scope,
+            subject,
+            capabilities=found.names,
+            new=case.new,
+            scripts=found.scripts,
+            actor=case.actor,
+            environment=case.environment,
+            reason=f"It was to be used ({case.trigger}).",
+        )
+
+
+def keep_revision(scope: Scope, case: Case) -> None:
+    """Keep what a skill consists of, so that whoever decides sees it, whatever becomes of the files."""
+    subject = case.subject
+    if subject is None or subject.entry is None or scope.revisions.has(subject.digest):
+        return
+    snapshot = Snapshot(subject.entry.package, subject.digest)
+    scope.revisions.put(
+        Revision(
+            digest=subject.digest,
+            skill=subject.ref,
+            frontmatter=dict(subject.entry.skill.frontmatter),
+            capabilities=case.capabilities.as_dict(),
+            declared=tuple(subject.entry.skill.allowed_tools or ()),
+            files=revision_files(snapshot.files),
+        ),
+        None if snapshot.too_large else snapshot.files,
+    )
+
+
+def _approve_automatically(governance: Governance, case: Case, rule: str) -> bool:
+    from metier.guard.approving import fallen
+    from metier.guard.automatic import approve_automatically
+
+    subject = case.subject
+    assert subject is not None
+    scope = governance.scope(case.actor)
+    with scope.transaction():
+        keep_revision(scope, case)
+        fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
+        given = approve_automatically(
+            scope,
+            case.effective,
+            subject,
+            capabilities=case.capabilities.names,
+            rule=rule,
+            actor=case.actor,
+            environment=case.environment,
+        )
+    return given is not None
+
+
+def _quarantine(governance: Governance, case: Case, subject: Subject, keep: Callable[[AuditRecord], None]) -> None:
+    """Put content that is not what was recorded out of use, once."""
+    install = case.install
+    if install is None or install.state == "quarantined":
+        return
+    scope = governance.scope(case.actor)
+    with scope.transaction():
+        scope.installs.put(replace(install, state="quarantined"))
+        scope.blocks.add("digest", subject.digest, reason="Its content is not what was recorded.", by="metier")
+    keep(
+        governance_record(
+            "integrity.failed",
+            actor=case.actor,
+            skill=subject.name,
+            source=subject.source,
+            digest=install.digest,
+            new_digest=subject.digest,
+            layer=subject.layer,
+            reason=f"The content at {case.location} is not what was recorded.",
+        )
+    )
+
+
+def note_policy(scope: Scope, effective: Effective, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
+    """Keep every policy file under the digest that records name, and record that once."""
+    is_new = False
+    for file in effective.files:
+        is_new |= scope.policies.keep(effective.digest, file.layer, file.path, file.text)
+    if is_new:
+        listed = ", ".join(f"{file.path} ({file.layer})" for file in effective.files)
+        problems = tuple(str(problem) for problem in effective.errors)
+        kind = "policy.problem" if problems else "policy.loaded"
+        reason = f"What holds: {listed}."
+        keep(governance_record(kind, actor=actor, reason=reason, policy=effective.digest, notes=problems[:20]))

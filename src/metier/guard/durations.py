@@ -1,0 +1,28 @@
+"""Long times as people write them in policy files: `12h`, `7d`, `180d`."""
+
+from __future__ import annotations
+
+import re
+
+_DURATION = re.compile(r"([0-9]{1,6}) ?([smhdw])", re.ASCII).fullmatch
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def seconds_of(text: str) -> int | None:
+    """The seconds of a time such as `12h` or `180d`; None when the text is none, or no time at all.
+
+    >>> seconds_of("90m"), seconds_of("2w"), seconds_of("0d"), seconds_of("soon")
+    (5400, 1209600, None, None)
+    """
+    found = _DURATION(text.strip())
+    return int(found[1]) * _SECONDS[found[2]] or None if found else None
+
+
+def as_duration(seconds: int) -> str:
+    """Seconds as a person would write them.
+
+    >>> as_duration(15_552_000), as_duration(5_400)
+    ('180d', '90m')
+    """
+    unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0)
+    return f"{seconds // _SECONDS[unit]}{unit}"

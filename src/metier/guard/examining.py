@@ -1,0 +1,149 @@
+"""Looking into a skill: what it can do and what the scanner says, bound to the digest that is decided about."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, SkillChanged
+from metier.skill import FolderPackage
+from metier.skill.files import MAX_FILE_BYTES, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.guard.capabilities import Capabilities
+    from metier.guard.scan import Report
+    from metier.guard.scan.suppression import Suppression
+    from metier.skill import Listing, Package
+    from metier.skill.files import DigestEntry
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_KEPT = 512
+_MAX_BYTES = 32 * 1024 * 1024
+
+
+class Snapshot:
+    """The files of a package as they were at one moment, all of them those of one digest.
+
+    Whatever is concluded from it is true of that digest, whoever changes the files meanwhile.
+    """
+
+    def __init__(self, package: Package, digest: str) -> None:
+        """Read everything; raises `SkillChanged` where the package is not, or does not stay, what the digest says."""
+        self._entries = package.contents()
+        self._listing = package.listing()
+        self._digest = digest
+        self.files: dict[str, tuple[Literal["file", "exec", "link"], bytes]] = {}
+        """Path to mode and content; the content of a link is where it leads."""
+        self.too_large: dict[str, FileTooLarge] = {}
+        """What is too large to be looked at, and so is never taken for harmless."""
+        if digest_of(self._entries) != digest:
+            raise _changed()
+        for entry in self._entries:
+            try:
+                data = _target(package, entry.path) if entry.mode == "link" else package.read(entry.path)
+            except FileTooLarge as error:
+                self.too_large[entry.path] = error
+                continue
+            if sha256(data).digest() != entry.content:
+                raise _changed()
+            self.files[entry.path] = (entry.mode, data)
+
+    def listing(self) -> Listing:
+        """All files."""
+        return self._listing
+
+    def read(self, path: str, *, limit: int = MAX_FILE_BYTES) -> bytes:
+        """The content of one file."""
+        if path in self.too_large:
+            raise self.too_large[path]
+        mode, data = self.files.get(path, ("link", b""))
+        if mode == "link" or len(data) > limit:
+            raise FileRefused(f"{path!r} is no file of this size.", hint="Read another.", path=path)
+        return data
+
+    def signature(self) -> str:
+        """The digest: nothing in it changes."""
+        return self._digest
+
+    def digest(self) -> str:
+        """The digest that it was taken for."""
+        return self._digest
+
+    def contents(self) -> list[DigestEntry]:
+        """Every file with the hash of its content."""
+        return self._entries
+
+
+def _require_small(package: Package) -> None:
+    """Raise for a package that would take too long to look into: who decides about it must not wait for minutes."""
+    size = sum(file.size for file in package.listing().files)
+    if size > _MAX_BYTES:
+        raise PackageTooLarge(
+            f"It has {size:,} bytes, too many to be looked into.", hint=f"At most {_MAX_BYTES:,} are.", size=size
+        )
+
+
+def _target(package: Package, path: str) -> bytes:
+    root = package.root if isinstance(package, FolderPackage) else ""
+    return os.fsencode(os.readlink(os.path.join(root, *path.split("/"))))
+
+
+def _changed() -> SkillChanged:
+    return SkillChanged("The files of the skill changed while they were looked at.", hint="Load it again.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classes:
+    """Which tools count as reaching the network, and which as writing files."""
+
+    network: tuple[str, ...]
+    write: tuple[str, ...]
+
+
+class Examiner:
+    """Looks into each content once, however often it is decided about."""
+
+    def __init__(self) -> None:
+        self._capabilities: OrderedDict[tuple[str, Classes], Capabilities] = OrderedDict()
+        self._reports: OrderedDict[tuple[str, tuple[Suppression, ...]], Report] = OrderedDict()
+        self._keeping = threading.Lock()
+
+    def capabilities(self, package: Callable[[], Package], digest: str, classes: Classes) -> Capabilities:
+        """What the content of a digest can do; raises `SkillChanged` where the package is another by now."""
+        key = (digest, classes)
+        found = self._capabilities.get(key)
+        if found is None:
+            from metier.guard.capabilities import infer
+
+            _require_small(package())
+            found = infer(Snapshot(package(), digest), network=classes.network, write=classes.write)
+            self._keep(self._capabilities, key, found)
+        return found
+
+    def report(self, package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...] = ()) -> Report:
+        """What the scanner says to it, without what somebody answers for."""
+        key = (digest, suppressions)
+        found = self._reports.get(key)
+        if found is None:
+            from metier.guard.scan import scan
+
+            _require_small(package())
+            found = scan(Snapshot(package(), digest), suppressions=suppressions)
+            if found.status == "ok":
+                # A scan that failed is tried again: what was wrong may be mended.
+                self._keep(self._reports, key, found)
+        return found
+
+    def _keep(self, kept: OrderedDict[K, V], key: K, value: V) -> None:
+        with self._keeping:
+            kept[key] = value
+            while len(kept) > _KEPT:
+                kept.popitem(last=False)

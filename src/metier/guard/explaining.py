@@ -1,0 +1,108 @@
+"""Why something is allowed, asked about or denied: what decided, and everything else that has a say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from metier.guard.verdict import STRICTNESS, Verdict
+
+if TYPE_CHECKING:
+    from metier.guard.decision import Action, Actor, Decision, Outcome
+    from metier.guard.guard import Guard
+    from metier.guard.policy_file import Origin
+
+_NOTHING_AGAINST = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What would be decided about an action, and why."""
+
+    outcome: Outcome
+    would: Outcome | None = None
+    """What a policy that only watches would decide if it were enforced."""
+    reason: str
+    rule: str
+    """What decided, with file and line where a policy file did."""
+    hint: str = ""
+    mode: str = "enforce"
+    policy: str = ""
+    """The digest of all policy files together."""
+    considered: tuple[Verdict, ...] = ()
+    """Everything that has something to say, in the order in which it is looked at."""
+
+    def before(self, later: Explanation) -> Explanation:
+        """The explanation of something that this has to come before: the stricter of both decides, and both count."""
+        own = [verdict for verdict in self.considered if verdict not in later.considered]
+        decides = self if STRICTNESS[self.would or self.outcome] > STRICTNESS[later.would or later.outcome] else later
+        return replace(decides, considered=(*own, *later.considered))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The explanation as JSON has it."""
+        return {
+            "decision": self.outcome,
+            "would": self.would,
+            "reason": self.reason,
+            "rule": self.rule,
+            "hint": self.hint,
+            "mode": self.mode,
+            "policy": self.policy,
+            "considered": [
+                {
+                    "check": verdict.check,
+                    "decision": verdict.outcome,
+                    "reason": verdict.reason,
+                    "code": verdict.code,
+                    "origin": _origin_dict(verdict.origin),
+                }
+                for verdict in self.considered
+            ],
+        }
+
+
+def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
+    """Why a guard decides as it does about an action; asks nobody and records nothing.
+
+    >>> from metier.guard import Action, Actor, Guard, MemoryLog
+    >>> from metier.guard.governance import Governance
+    >>> from metier.guard.policies import Policies
+    >>> files = Policies(texts=[("enterprise", "version: 1\\ntools:\\n  deny: [WebFetch]")])
+    >>> guard = Guard(governance=Governance(files, store=None), audit=MemoryLog())
+    >>> explain(guard, Action(point="call", tool="WebFetch"), Actor()).rule
+    'tools: deny WebFetch (<enterprise policy 1>:3 (enterprise))'
+    """
+    decision = guard.decide(action, actor)
+    verdicts = guard.governance.considered(action, actor)
+    if all(verdict.rule != decision.rule for verdict in verdicts) and decision.rule != _NOTHING_AGAINST:
+        # Neither a file nor an approval: the program's own policy, or what the skill says of itself.
+        verdicts = [_own(decision), *verdicts]
+    effective = guard.governance.effective
+    would = decision.would if effective.mode == "audit" else None
+    blamed = next((one for one in verdicts if would is not None and one.outcome == would), None)
+    return Explanation(
+        outcome=decision.outcome,
+        would=would,
+        reason=blamed.reason if blamed is not None else decision.reason,
+        rule=blamed.rule if blamed is not None else decision.rule,
+        hint=decision.hint,
+        mode=effective.mode,
+        policy=effective.digest,
+        considered=tuple(verdicts),
+    )
+
+
+def _own(decision: Decision) -> Verdict:
+    return Verdict(
+        check=decision.rule,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        code=decision.code,
+        hint=decision.hint,
+    )
+
+
+def _origin_dict(origin: Origin | None) -> dict[str, Any] | None:
+    if origin is None:
+        return None
+    return {"layer": origin.layer, "path": origin.path, "line": origin.line, "key": origin.key}

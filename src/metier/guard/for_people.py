@@ -1,0 +1,68 @@
+"""Commands by which people decide about skills: no agent decides about itself by calling one of them.
+
+This sees through quotes and wrappers, and not through everything that a shell can do. Whoever gets by it has neither a
+terminal nor a token, without which those commands decide nothing once people were added or an administrator's policy
+is in force.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from metier.guard.matching import Match, forbids
+from metier.guard.names import canonical_tool
+from metier.guard.rules import parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from metier.guard.decision import Action
+
+_VERBS = (
+    *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
+    *("release", "trust", "user", "token", "deploy", "rollback"),
+)
+_RULES = parse_rules(
+    [f"Bash({program} {verb}:*)" for program in ("metier", "python -m metier", "python3 -m metier") for verb in _VERBS]
+)
+_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
+_QUOTING = re.compile(r"\\\n|[\\'\"]")
+_CALL = re.compile(r"\bmetier\W+(?:" + "|".join(_VERBS).replace(" ", r"\W+") + r")\b")
+_UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject))\b")
+"""What is about nothing else, whatever the program before it turns out to be: `${m}ier approve grant`."""
+
+
+def has_code(arguments: Mapping[str, Any]) -> bool:
+    """Whether a tool is given something to run, by the names of its arguments."""
+    return any(name in arguments for name in _ARGUMENTS)
+
+
+def for_people(action: Action) -> Match | None:
+    """The match for a call that decides about skills, or None.
+
+    >>> from metier.guard import Action
+    >>> call = Action(point="call", tool="Bash", arguments={"command": "'met'ier approve grant r-1"})
+    >>> for_people(call).rule.text
+    'Bash(metier approve grant:*)'
+    """
+    is_shell = canonical_tool(action.tool) == "bash"
+    for text in _code(action.arguments):
+        plain = _QUOTING.sub("", text)
+        if is_shell:
+            if "metier" in plain or _UNMISTAKABLE.search(plain):
+                return forbids(_RULES, action.tool, action.arguments, workspace=action.workspace)
+        elif found := _CALL.search(plain):
+            # Some tools have a shell and are called otherwise; what else they run cannot be read here.
+            words = " ".join(re.findall(r"\w+", found[0]))
+            return Match(allowed=False, reason=f"`{words}` is in what it would run.")
+    return None
+
+
+def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for name in _ARGUMENTS:
+        given = arguments.get(name)
+        if isinstance(given, list | tuple):
+            yield " ".join(map(str, given))
+        elif isinstance(given, str):
+            yield given

@@ -1,0 +1,401 @@
+"""Policy files, approvals and quarantines, as they tighten what a guard decides.
+
+Nothing here loosens: what a guard's own policy denies is denied, whatever is approved.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from metier._log import logger
+from metier.errors import MetierError, StoreUnavailable
+from metier.guard.decision import Action, Actor, Decision
+from metier.guard.policies import Policies
+from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
+from metier.guard.suppressing import KeptSuppressions
+from metier.guard.verdict import STRICTNESS, asking, strictest
+from metier.store import State, default_store
+from metier.store.url import address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metier.guard.audit import AuditLog, AuditRecord
+    from metier.guard.barring import Barring
+    from metier.guard.case import Case
+    from metier.guard.decision import Subject
+    from metier.guard.effective import Effective
+    from metier.guard.examining import Examiner
+    from metier.guard.policy import Policy
+    from metier.guard.tool_layers import ToolLayers
+    from metier.guard.verdict import Verdict
+    from metier.store import Approval, ScanRow, Scope, Store
+
+log = logger("metier.guard")
+
+_NOBODY = Actor()
+_NO_STATE = State()
+UNREADABLE = State(generation=-1)
+"""Stands for a store that cannot be used."""
+_KEPT = 16
+_TENANTS = 1_000
+
+
+class Governance:
+    """What policy files, approvals and quarantines say to an action.
+
+    >>> from metier.guard import Action, Actor, Subject
+    >>> from metier.guard.policies import Policies
+    >>> ours = Governance(Policies(texts=[("enterprise", "skills: {deny: [miner]}")]), store=None)
+    >>> ours.considered(Action(point="load", skill=Subject(name="miner")))[0].rule
+    'skills.deny (<enterprise policy 1>:1 (enterprise))'
+    """
+
+    def __init__(self, policies: Policies | None = None, *, store: str | None = "default") -> None:
+        """The files of `policies`, by default all that count here, and the store at an address; None is no store."""
+        self.policies = policies or Policies.discover()
+        self._url = default_store() if store == "default" else store
+        self._is_named = store != "default" or bool(os.environ.get("METIER_STORE"))
+        self._seen: dict[str, tuple[tuple[object, ...], int]] = {}
+        self._version = 0
+        self._looking = threading.Lock()
+        self._noted: set[str] = set()
+        self._narrowed: tuple[object, object, Policy] | None = None
+        self._tools: tuple[object, ToolLayers] | None = None
+        self._suppressions = KeptSuppressions(lambda: self.policies.current().scan.suppressions)
+
+    @classmethod
+    def default(cls, project: str | os.PathLike[str] | None = None) -> Governance:
+        """What counts for a program that begins here, and works in a project: one for all of its guards."""
+        here, there = _here(), os.path.abspath(project) if project is not None else None
+        key = (here, there, *map(os.environ.get, _VARIABLES))
+        with _keeping:
+            found = _governances.get(key)
+            if found is None:
+                starts = (None,) if there is None or there == here else (None, there)
+                found = _governances[key] = cls(Policies.discover(*starts))
+                while len(_governances) > _KEPT:
+                    _governances.popitem(last=False)
+            return found
+
+    # --- what holds now -----------------------------------------------------------------------------------------------
+
+    @property
+    def effective(self) -> Effective:
+        """What all policy files say together."""
+        return self.policies.current()
+
+    @property
+    def url(self) -> str | None:
+        """Where the store is: where an administrator's policy says, and no program and no variable says otherwise."""
+        effective = self.policies.found()
+        return effective.store if effective is not None and effective.store else self._url
+
+    @property
+    def policy_digest(self) -> str:
+        """The digest of all policy files together."""
+        return self.policies.current().digest
+
+    def version_for(self, actor: Actor = _NOBODY) -> int:
+        """Changes whenever a policy file, or an approval or quarantine that counts for whoever acts, changed."""
+        seen = (self.policies.current(), *self._states(actor))
+        tenant = actor.tenant or ""
+        kept = self._seen.get(tenant)
+        if kept is None or len(kept[0]) != len(seen) or any(a is not b for a, b in zip(seen, kept[0], strict=True)):
+            with self._looking:
+                if self._seen.get(tenant) is kept:
+                    if len(self._seen) >= _TENANTS:
+                        self._seen.clear()
+                    # Never the number of an earlier state, also when that was forgotten.
+                    self._version += bool(kept) or bool(self._seen)
+                    self._seen[tenant] = (seen, self._version)
+                return self._seen[tenant][1]
+        return kept[1]
+
+    @property
+    def log(self) -> AuditLog | None:
+        """Where records go where nobody says otherwise: the trail in the store."""
+        url = self.url
+        if url is None:
+            return None
+        settings = self.policies.current().audit
+        return trail_at(url, settings.checkpoint_every, settings.key)
+
+    @property
+    def insists_on_records(self) -> bool:
+        """Whether nothing may happen that cannot be recorded: an administrator's policy is in force."""
+        effective = self.policies.current()
+        return effective.mode == "enforce" and any(file.layer == "enterprise" for file in effective.files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The policy files, and the folder of a store that is on this machine."""
+        files = tuple(place.path for place in self.policies.places)
+        url = self.url
+        if url is None:
+            return files
+        address = address_of(url)
+        effective = self.policies.current()
+        named = (path for path in (effective.scan.suppressions, effective.audit.key) if path is not None)
+        file = (address.target,) if address.kind == "sqlite" else ()
+        return (*files, *named, os.fspath(address.folder), *file)
+
+    def scope(self, actor: Actor = _NOBODY) -> Scope:
+        """What the store keeps for whoever acts; makes the store where there is none yet."""
+        url = self.url
+        if url is None:
+            raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
+        return opened(url).of(actor.tenant or "")
+
+    def _store(self) -> Store | None:
+        """The store, if there is one: to decide makes none."""
+        url = self.url
+        if url is None:
+            return None
+        try:
+            found = peeked(url)
+        except StoreUnavailable:
+            if self._is_named or self.insists_on_records or was_there(url):
+                raise
+            return None  # nobody has ever kept anything where nothing can be
+        if found is None:
+            require_store(url)
+        return found
+
+    def _states(self, actor: Actor) -> tuple[State, ...]:
+        """What is blocked and approved, for the whole installation and for the tenant of whoever acts."""
+        try:
+            store = self._store()
+            if store is None:
+                return (_NO_STATE,)
+            common = store.of("").state()
+            if common.blocked or common.installs:
+                remember(store.url)
+            return (common, store.of(actor.tenant).state()) if actor.tenant else (common,)
+        except StoreUnavailable as error:
+            # What is approved and what is in quarantine cannot be told, and must not be guessed.
+            log.warning("nothing begins while the store cannot be used: %s", error)
+            return (UNREADABLE,)
+
+    def narrowed(self, policy: Policy | None) -> Policy:
+        """A program's policy within what policy files allow; without one, what the strongest file grants."""
+        effective, kept = self.policies.current(), self._narrowed
+        if kept is not None and kept[0] is effective and kept[1] is policy:
+            return kept[2]
+        if not effective.files:
+            from metier.guard.policy import Policy
+
+            found = policy or Policy()
+            found = found if found.network is not None else replace(found, network="none")
+        elif effective.mode == "enforce":
+            found = effective.narrow(policy)
+        else:
+            # A policy that only watches takes nothing away; what it grants is granted.
+            from metier.guard.effective import RunSettings
+
+            found = replace(effective, run=RunSettings()).narrow(policy)
+        self._narrowed = (effective, policy, found)
+        return found
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def tightened(self, own: Decision, action: Action, actor: Actor) -> Decision:
+        """A decision, or a stricter one; where both ask, one question is about both."""
+        case = self.case(action, actor)
+        if not self._says_anything(case):
+            return own
+        verdicts = self._verdicts(case)
+        worst = strictest(verdicts)
+        if worst is None:
+            return own
+        if worst.is_automatic and own.outcome == "allow":
+            return replace(worst.as_decision(), is_automatic=True)
+        if worst.outcome == "allow":
+            return own
+        if case.effective.mode != "enforce" and not worst.is_switch:
+            return replace(own, would=worst.outcome) if case.effective.mode == "audit" else own
+        if STRICTNESS[worst.outcome] < STRICTNESS[own.outcome]:
+            return own
+        found = asking(verdicts) if worst.outcome == "ask" else worst.as_decision()
+        if own.outcome == "ask":
+            found = replace(found, reason=f"{own.reason} {found.reason}")
+        return found
+
+    def considered(self, action: Action, actor: Actor = _NOBODY) -> list[Verdict]:
+        """Everything that has something to say, in the order it was looked at."""
+        return self._verdicts(self.case(action, actor))
+
+    def _says_anything(self, case: Case) -> bool:
+        """Whether anything beyond the defaults could have a say: mostly nothing has, which is told at once."""
+        effective = case.effective
+        if effective.files or any(
+            state.blocked or state.approvals or state.installs or state is UNREADABLE for state in case.states
+        ):
+            return True
+        subject = case.subject
+        return subject is not None and (subject.layer == "plugin" or not subject.trusted) and not case.is_bundled
+
+    def _verdicts(self, case: Case) -> list[Verdict]:
+        from metier.guard.checks import CHECKS
+
+        found = [verdict for check in CHECKS for verdict in check(case)]
+        if case.action.point == "call":
+            tools = self._tool_layers(case.effective)
+            if tools:
+                found.extend(tools.verdicts(case))
+        return found
+
+    def _tool_layers(self, effective: Effective) -> ToolLayers:
+        kept = self._tools
+        if kept is None or kept[0] is not effective:
+            from metier.guard.tool_layers import ToolLayers
+
+            kept = self._tools = (effective, ToolLayers(effective))
+        return kept[1]
+
+    def case(
+        self,
+        action: Action,
+        actor: Actor,
+        effective: Effective | None = None,
+        states: tuple[State, ...] = (),
+    ) -> Case:
+        """An action with everything that may have to be known to decide about it."""
+        from metier.guard.case import Case
+
+        effective, states = effective or self.policies.current(), states or self._states(actor)
+        scans = functools.partial(self._scans, actor)
+        decided = functools.partial(self._decided, actor)
+        return Case(action, actor, effective, states, _examiner(), scans, self._suppressions.current, decided)
+
+    def _decided(self, actor: Actor, digest: str) -> Sequence[Approval]:
+        """All that was decided about a content, and what was taken back of it."""
+        store = self._store()
+        return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
+
+    def _scans(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
+        store = self._store()
+        return store.of(actor.tenant or "").scans.latest(digest) if store is not None else ()
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+
+    def barring(self, actor: Actor, *, by: Literal["model", "host"]) -> Barring | None:
+        """What tells of each skill whether it must not be used, or that models must not be told of it; None for none.
+
+        Made once for a list of skills: it judges all of them by one state of policy and store.
+        """
+        effective, states = self.policies.found(), self._states(actor)
+        if effective is None or not effective.files:
+            if not any(state.blocked or state.installs or state.has_refusals for state in states):
+                return None
+            effective = self.policies.current()
+        from metier.guard.barring import Barring
+
+        return Barring(lambda action: self.case(action, actor, effective, states), effective, states, by=by)
+
+    def naming_only(self) -> Callable[[str, str], bool] | None:
+        """What tells, by name and source, whether models are told just the name of a skill; None for none."""
+        effective = self.policies.found()
+        if effective is None or not effective.visibility or effective.mode != "enforce":
+            return None
+        return lambda name, source: effective.visibility_of(name, source)[0] == "name-only"
+
+    def binds(self, subject: Subject, actor: Actor) -> bool:
+        """Whether a skill is used because its very content was approved or recorded."""
+        case = self.case(Action(point="read", skill=subject), actor)
+        if case.approvals or case.install is not None:
+            return True
+        pins = case.effective.pins
+        return bool(pins) and bool(case.effective.pins_of(subject.name, subject.source))
+
+    def may_reach(self, subject: Subject, actor: Actor) -> bool:
+        """Whether a skill needs no approval for the network, or has it."""
+        case = self.case(Action(point="run", skill=subject), actor)
+        wanted = "network-tools" in case.required and case.effective.mode == "enforce"
+        return not wanted or "network-tools" in case.standing.grants
+
+    @property
+    def may_take_long(self) -> bool:
+        """Whether a decision about a skill may have to look into its files, or write something down."""
+        return bool(self.policies.current().files) or self._states(_NOBODY) != (_NO_STATE,)
+
+    @property
+    def looks_at_rivals(self) -> bool:
+        """Whether a rule wants to know which layers have a skill of the same name."""
+        return any(rule.collides_with for rule in self.policies.current().rules)
+
+    def note_policy(self, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
+        """Keep the policy files that a decision was made under, once, where there is a store to keep them."""
+        effective = self.policies.current()
+        if not effective.files or effective.digest in self._noted:
+            return
+        self._noted.add(effective.digest)
+        from metier.guard.consequences import note_policy
+
+        try:
+            if self._store() is not None:
+                note_policy(self.scope(actor), effective, actor, keep)
+        except MetierError as error:
+            log.warning("the policy in force could not be kept: %s", error)
+
+    # --- what follows -------------------------------------------------------------------------------------------------
+
+    def may_grant(self, action: Action, actor: Actor) -> bool:
+        """Whether policy lets whoever acts approve of a content themselves."""
+        from metier.guard.consequences import may_grant
+
+        return may_grant(self, self.case(action, actor))
+
+    def settled(
+        self,
+        action: Action,
+        actor: Actor,
+        first: Decision,
+        decision: Decision,
+        keep: Callable[[AuditRecord], None],
+    ) -> Decision:
+        """The decision once everything that follows from it is written down: a request, an approval, a quarantine."""
+        from metier.guard.consequences import settled
+
+        try:
+            return settled(self, self.case(action, actor), first, decision, keep)
+        except MetierError as error:
+            log.warning("what follows from a decision could not be written down: %s", error)
+            if not decision.is_allowed:
+                return decision
+            return Decision(
+                outcome="deny",
+                reason=f"{decision.reason} It could not be written down: {error.message}",
+                rule=decision.rule,
+                code=error.code,
+                hint=error.hint,
+            )
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""  # the folder was removed
+
+
+_VARIABLES = (
+    *("HOME", "USERPROFILE", "PROGRAMDATA", "METIER_POLICY", "METIER_STORE", "METIER_DATA"),
+    *("XDG_DATA_HOME", "LOCALAPPDATA", "APPDATA"),
+)
+"""What says where policy files and the store are."""
+_governances: OrderedDict[object, Governance] = OrderedDict()
+_keeping = threading.Lock()
+
+
+@functools.cache
+def _examiner() -> Examiner:
+    """One for all: what it keeps is true of a content wherever that is."""
+    from metier.guard.examining import Examiner
+
+    return Examiner()

@@ -1,0 +1,51 @@
+"""The scanner's own rules, a module for each family of threats.
+
+They are written from the threats, not from samples: a rule looks at what is done (something is fetched and run, a
+secret is read and sent), where it leads, and how it is said, as something to do or as something to look out for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rules import (
+    agentfiles,
+    archives,
+    backdoor,
+    bounds,
+    concealment,
+    defences,
+    delivery,
+    destruction,
+    disclosure,
+    encoding,
+    exfiltration,
+    favours,
+    injection,
+    integrity,
+    lettering,
+    payloads,
+    persistence,
+    prerequisites,
+    remote,
+    sinks,
+    spying,
+    squatting,
+    strangers,
+    supply,
+)
+from metier.guard.scan.rules.together import with_sum
+
+if TYPE_CHECKING:
+    from metier.guard.scan.rule import Rule
+
+_FAMILIES = (
+    delivery, prerequisites, archives, encoding, payloads, exfiltration, sinks, disclosure, injection, concealment,
+    agentfiles, bounds, remote, persistence, backdoor, spying, defences, supply, squatting, integrity, favours,
+    destruction, lettering, strangers,
+)  # fmt: skip
+
+ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))
+"""Every rule about what a skill says, in the order in which they are applied."""
+
+__all__ = ["ALL_RULES"]

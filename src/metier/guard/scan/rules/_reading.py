@@ -1,0 +1,99 @@
+"""All statements of a skill, read once for all rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rules._mercy import about_security
+from metier.guard.scan.rules._pages import statements_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement, StatementKind
+    from metier.guard.scan.view import View
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All statements of a skill, and what it is about."""
+
+    view: View
+    statements: tuple[Statement, ...]
+    subject: str
+    """Name and description, in lower case."""
+    about_security: bool
+    files: dict[str, tuple[Statement, ...]] = field(default_factory=dict)
+    hits: dict[str, tuple[Hit, ...]] = field(default_factory=dict)
+    """What rules found, so that the one that looks at all of it need not ask again."""
+    doubts: dict[tuple[str, str, bool], int] = field(default_factory=dict)
+    """How little is known of who answers at an address."""
+    _there: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def low(self) -> str:
+        """All that it says, in lower case, to look into before looking closely."""
+        return "\n".join(statement.low for statement in self.statements)
+
+    @cached_property
+    def squashed(self) -> str:
+        """Name and description without anything between the letters."""
+        return re.sub(r"[^a-z0-9]", "", self.subject)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """What it calls itself, in words of at least three letters."""
+        front = self.view.frontmatter
+        texts = [
+            self.view.name,
+            self.view.description,
+            *(str(front.get(key, "")) for key in ("homepage", "author", "title")),
+        ]
+        meta = front.get("metadata")
+        if isinstance(meta, dict):
+            texts.append(str(meta)[:2_000])
+        return frozenset(re.findall(r"[a-z0-9]{3,}", " ".join(texts).lower()[:6_000]))
+
+    def has(self, *words: str) -> bool:
+        """Whether any of these words occurs anywhere in it."""
+        low = self.low
+        return any(word in low for word in words)
+
+    def sees(self, one: Statement, marks: tuple[str, ...]) -> bool:
+        """Whether a statement has one of these in it; of most, the whole skill has none, which is found out once."""
+        there = self._there.get(marks)
+        if there is None:
+            low = self.low
+            there = self._there[marks] = tuple(mark for mark in marks if mark in low)
+        low = one.low
+        for mark in there:  # noqa: SIM110  (this is where the time goes)
+            if mark in low:
+                return True
+        return False
+
+    def told(self, *kinds: StatementKind) -> Iterator[Statement]:
+        """The statements of these kinds, or all."""
+        return (one for one in self.statements if not kinds or one.kind in kinds)
+
+
+_kept: tuple[View, Reading] | None = None
+
+
+def reading(view: View) -> Reading:
+    """The view taken apart; the one that was asked for last is kept, as one rule after the other asks for it."""
+    global _kept
+    kept = _kept
+    if kept is None or kept[0] is not view:
+        kept = _kept = (view, _read(view))
+    return kept[1]
+
+
+def _read(view: View) -> Reading:
+    subject = f"{view.name} {view.description}".lower()
+    security = about_security(subject)
+    files = {file.path: tuple(statements_of(file, security)) for file in view.files}
+    return Reading(view, tuple(one for some in files.values() for one in some), subject, security, files)

@@ -1,0 +1,144 @@
+"""The files that make an agent what it is, and the guards that hold it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._agents import AGENT_FILE, BYPASS, GUARD_OFF, WRITES
+from metier.guard.scan.rules._judging import farthest, nearby, weighed, wording, words_among
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._secrecy import secrecy
+from metier.guard.scan.rules.injection import UNASKED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+
+_FILE_MARKS = (".md", "rules", ".json", ".cursor", ".codex", ".claude", ".openclaw")
+
+_LASTING = re.compile(
+    r"\b(?:permanent|permanently|persist|persists|persistent|survive|survives|future sessions?"
+    r"|all (?:future )?sessions?|every session|even (?:after|if|when)|do not (?:remove|delete|edit|modify|overwrite)"
+    r"|never (?:remove|delete|edit)|after (?:uninstall|removal)|uninstall|across sessions|from now on|going forward"
+    r"|standing (?:rule|instruction|order)|so that (?:it|this|you) (?:always|remember)|cannot be (?:removed"
+    r"|overridden)|highest priority|takes precedence|restor\w{1,4} (?:it|this))\b"
+    r"|永久|以后每次|所有会话|постоянн|навсегда|permanente"
+)
+
+_READS = re.compile(r"\b(?:fetch|read|load|retrieve|download|get|pull|curl|wget|follow|import|include|sync)\w{0,4}\b")
+
+_FORGED = re.compile(
+    r"\b(?:if|when|whenever|should) (?:the |this |that |it|these |any )?(?:\w{1,12} )?(?:is|are|gets?|was|were"
+    r"|be)? ?(?:removed|deleted|missing|edited|changed|reverted)\b[^\n]{0,40}\b(?:add|write|restore|recreate|re-add"
+    r"|put|insert|append|reinstall)\w{0,3}\b[^\n]{0,20}\b(?:it|them|again|back)\b|\bre-?(?:add|insert|create|write"
+    r"|apply) (?:it|them|the (?:line|entry|block|rule))\b"
+    r"|\bin the user(?:'s)? (?:own )?(?:voice|words|name)\b|\bas (?:if|though) the user (?:had |has )?(?:said|told"
+    r"|wrote|written|asked|requested|set)|\bas things? the user (?:said|told|wrote|asked)|\b(?:backdate"
+    r"|use yesterday'?s date|earlier date)|\bcome before those of (?:my|the|your) (?:human|user|owner)|\b(?:pass"
+    r"|spread|give|share) (?:\w{1,12} ){0,4}(?:skill|message|it) (?:on )?to (?:each|every|all|other) agents?"
+)
+
+
+def _tampered(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for statements in read.files.values():
+        for index, one in enumerate(statements):
+            words = one.words
+            if one.kind == "code":
+                if read.sees(one, _FILE_MARKS) and WRITES.search(one.text):
+                    near = nearby(statements, index, 3, 11, 15)
+                    yield one.hit(one.text, weighed(_gravity(near, read, script=one.script), one, None, read))
+            elif sense.AGENT_FILE.within(one.low, words) and _alters(one.low) and not one.warned:
+                near = nearby(statements, index, 1, 3, 8)
+                severity = _gravity(near, read, script=False)
+                if severity == "high" and re.search(AGENT_FILE, one.text, re.IGNORECASE) is None:
+                    severity = "medium" if secrecy(wording(near)) else "low"
+                if severity != "info":
+                    yield one.hit(one.text, severity)
+
+
+def _forged(view: View) -> Iterator[Hit]:
+    """Memories that are not the agent's, and rules that grow back."""
+    read = reading(view)
+    for one in read.told("prose", "comment", "frontmatter"):
+        found = _FORGED.search(one.low) if read.sees(one, _FORGED_MARKS) else None
+        if found is None or one.warned:
+            continue
+        memory = re.search(
+            r"\b(?:memor|soul|remember|fact|preference|save|store|line|rule|entry|identity|heartbeat|agents\.md"
+            r"|claude\.md|hook|cron|launch)",
+            f"{one.low} {one.lead} {one.heading}",
+        )
+        forged = re.search(r"\bthe user\b|\bmy human\b|agents?\b", found[0])
+        yield one.hit(
+            one.text,
+            "high" if memory and (forged or re.search(r"again|back|restore|recreate", found[0])) else "low",
+        )
+
+
+def _alters(low: str) -> bool:
+    return re.search(
+        r"\b(?:append|add|write|insert|inject|modify|edit|update|overwrite|replace|store|save|put|place|copy|prepend"
+        r"|include|register|persist|plant|embed)\w{0,3}\b|写入|添加|追加|修改|добав|запиш|измен|añad|agreg|escrib"
+        r"|modific", low
+    ) is not None  # fmt: skip
+
+
+def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
+    """How bad it is to write what stands here into an agent's own files."""
+    low = wording(near)
+    words = words_among(near)
+    far = farthest(near, read)
+    lasting = _LASTING.search(low) is not None
+    hides = (
+        secrecy(low) is not None
+        or re.search(r"\b(?:secretly|covertly|stealthily)\b|悄悄|暗中|незаметно", low) is not None
+    )
+    forged = _FORGED.search(low) is not None
+    sends = sense.SEND.within(low, words) and (sense.SECRET.within(low, words) or sense.CONTEXT.within(low, words))
+    freed = BYPASS.search(low)
+    frees = freed is not None or GUARD_OFF.search(low) is not None or UNASKED.search(low) is not None
+    # What is read anew from somewhere at each start is in the hands of whoever writes there.
+    renewed = far >= 1 and _READS.search(low) is not None and sense.ALWAYS.within(low, words)
+    points = 3 * forged + 2 * hides + 2 * (far >= 3) + (far == 2) + sends + lasting + 2 * frees + (script and far >= 2)
+    points += 2 * (renewed and far >= 2) + renewed
+    if points >= 3 or (points == 2 and ((hides and lasting) or far >= 2)):
+        return "high"
+    if points == 2 and frees:
+        return "medium"
+    return "low" if points or script else "info"
+
+
+_FORGED_MARKS = ("user", "remov", "delet", "missing", "agents", "re-", "revert", "readd")
+
+
+RULES = (
+    Rule(
+        id="AGENT_FILE_TAMPERING",
+        ast="AST01",
+        category="instruction_goal_memory_manipulation",
+        severity="high",
+        message="It writes into the files that an agent takes its rules and memories from, where it stays when the "
+        "skill is gone.",
+        hint="Look at what it adds there. Remove it from the agent's files, too, if it ran.",
+        check=_tampered,
+    ),
+    Rule(
+        id="FORGED_MEMORY",
+        ast="AST01",
+        category="instruction_goal_memory_manipulation",
+        severity="high",
+        message="It plants memories or rules as if they were the user's, or puts them back when they are removed.",
+        hint="Remove them from the agent's memory, and the skill with them.",
+        check=_forged,
+    ),
+)

@@ -1,0 +1,133 @@
+"""Archives that are locked so that nobody looks inside."""
+
+# ruff: noqa: RUF001  (letters and marks of other scripts are what is looked for)
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._judging import nearby, wording
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._words import word_set
+from metier.guard.scan.rules.prerequisites import ARCHIVE, RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.view import View
+
+
+_PASSWORD = re.compile(
+    r"(?:\b(?:password|passwd|pass(?:phrase|code)?|pwd|contraseña|clave|пароль|senha|passwort|mot de passe)\b"
+    r"|密码|解压码"
+    r"|口令)"
+    r"(?:\s{0,2}(?:is|for (?:the |this )?\w{1,12}|to (?:extract|unzip|open)|es|—|-|:|=|：|为"
+    r"|是)){0,3}[\s:：=*_`\"'“(\[-]{0,6}(?P<value>[\w.@!#$%^&+-]{2,40})"
+)
+
+_NO_PASSWORD = word_set(
+    "protected protect is for the required field manager managers hash hashes reset policy or "
+    "and to in of if from your a an "
+    "with when that which can it this them through along directly these both each all into over will encrypted "
+    "encryption secured based prompt option authentication auth as on by not must"
+)
+
+_PASSWORD_OPTION = re.compile(
+    r"\b(?:unzip\s+(?:-\w\s+)*-P\s*\S|7z[az]?\s+[xe]\s[^\n]{0,120}-p\S|unrar\s+[xe]\s[^\n]{0,80}-p\S"
+    r"|bsdtar\b[^\n]{0,60}--passphrase)"
+)
+
+_CHANGES = re.compile(
+    r"\bdownload|https?://|\.(?:exe|msi|dmg|pkg)\b|下载|descarg|скача|releases|baix|télécharg|herunterlad"
+)
+
+_SAYS_PASSWORD = (
+    "pass",
+    "pwd",
+    "密码",
+    "解压码",
+    "口令",
+    "contrase",
+    "clave",
+    "пароль",
+    "senha",
+    "code",
+    "pin",
+    "mot de",
+)
+
+
+def _password(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    if not read.has(
+        "pass",
+        "pwd",
+        "密码",
+        "解压码",
+        "口令",
+        "contraseña",
+        "clave",
+        "пароль",
+        "senha",
+        "unzip",
+        "7z",
+        "unrar",
+        "code",
+        "pin",
+        "key",
+        "unlock",
+        "using",
+        "phrase",
+    ):
+        return
+    for statements in read.files.values():
+        for index, one in enumerate(statements):
+            hinted = one.kind != "code" and read.sees(one, _SAYS_PASSWORD)
+            literal = (
+                next((found for found in _PASSWORD.finditer(one.low) if found["value"] not in _NO_PASSWORD), None)
+                if hinted
+                else None
+            )
+            if literal is None and ARCHIVE.search(one.low) and one.kind == "prose":
+                literal = re.search(
+                    r"\((?:code|pw|pass|key|pin)[:= ]{1,3}\w{2,20}\)|\b(?:code|pw|pin|using|unlock\w{0,5})"
+                    r"(?: is)?\s?[:=] ?[\"']?\w{2,20}\b",
+                    one.low,
+                )
+            option = (
+                _PASSWORD_OPTION.search(one.text)
+                if "7z" in one.low or "unzip" in one.low or "unrar" in one.low or "bsdtar" in one.low
+                else None
+            )
+            if option is None and (literal is None or (one.kind == "code" and one.script)):
+                continue
+            low = wording(nearby(statements, index, 2, 2, 6), one)
+            local = (
+                ARCHIVE.search(one.low)
+                and RUN.search(low)
+                and re.search(r"\b(?:this folder|bundled|included|renamed|shipped|same folder|assets?/|bin/)\b", low)
+            )
+            if not ARCHIVE.search(low if literal is None else one.low + " " + low) or not (
+                _CHANGES.search(low) or local
+            ):
+                continue
+            hit = option or literal
+            severity: Severity = "info" if one.warns_of(hit) else "high"
+            yield one.hit(one.text, severity)
+
+
+RULES = (
+    Rule(
+        id="PASSWORD_PROTECTED_ARCHIVE",
+        ast="AST01",
+        category="execution_code_delivery",
+        severity="high",
+        message="It asks for an archive to be opened with a password, which keeps virus scanners from looking inside.",
+        hint="Do not open the archive. Honest software is not handed out in locked archives.",
+        check=_password,
+    ),
+)

@@ -1,0 +1,126 @@
+"""What keeps an agent in bounds, switched off."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._agents import BYPASS, GUARD_OFF, WRITES
+from metier.guard.scan.rules._judging import weighed
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.view import View
+
+
+def _bypassed(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for statements in read.files.values():
+        for index, one in enumerate(statements):
+            found = BYPASS.search(one.text) if read.sees(one, _MARKS) else None
+            if found is not None:
+                near = " ".join(
+                    other.text
+                    for other in statements[max(0, index - 6) : index + 7]
+                    if abs(other.line - one.line) <= 12
+                )
+                written = WRITES.search(near) is not None
+                said = re.search(
+                    r"\b(?:add|set|write|put|update|change|edit|configure|modify|merge"
+                    r"|enable)\w{0,3}\b[^\n]{0,80}(?:settings|config|\.json|\.toml|permission)",
+                    near.lower(),
+                )
+                flag = found[0].startswith("--")
+                bids = one.kind != "prose" or re.match(
+                    r"\s*(?:[-*\d.]+\s+)?(?:then |now |first,? )?(?:add|set|write|put|update|change|edit|configure"
+                    r"|modify|merge|enable|use|switch|run|start)\b",
+                    one.low,
+                )
+                severity: Severity = (
+                    "high"
+                    if (written and not flag)
+                    or (not flag and bids and ((said and one.kind != "row") or (one.script and ":" in one.text)))
+                    else "low"
+                )
+                yield one.hit(found[0], weighed(severity, one, found, read))
+            elif (
+                one.kind in ("prose", "comment", "frontmatter")
+                and not one.warned
+                and (not one.words.isdisjoint(_LOOSENS) or not one.low.isascii())
+                and (said_off := GUARD_OFF.search(one.low)) is not None
+            ):
+                if (
+                    one.warns_of(said_off)
+                    or " without " in said_off[0]
+                    or re.search(
+                        r"\b(?:to (?:disable|turn off)|if you (?:want|need)|can be disabled|user(?:s)? (?:can|may)"
+                        r"|optional)\b",
+                        one.low,
+                    )
+                ):
+                    continue
+                words = one.words
+                agent = re.search(
+                    r"\b(?:agent|claude|openclaw|codex|cursor|skill|tool|exec|session|yourself|assistant|gateway)\b",
+                    f"{one.low}",
+                )
+                held = re.search(
+                    r"sandbox|hooks?\b|audit|approval|permission prompt|guardrail|tool restriction|refused|denied"
+                    r"|blocked|allowed",
+                    said_off[0],
+                )
+                grave = (
+                    sense.ALWAYS.within(one.low, words) or sense.STEALTH.within(one.low, words) or "yourself" in one.low
+                )
+                severity = "high" if (agent and grave) or held else "medium" if agent else "low"
+                yield one.hit(one.text, severity if not one.hinted else "low")
+
+
+_LOOSENS = word_set(
+    "disable disables disabling turn switch deactivate remove bypass bypasses circumvent work evade "
+    "get loosen relax grant give allow if when whenever should click press hit accept confirm approve answer select "
+    "choose xdotool desactiva"
+)
+
+_MARKS = (
+    "--dangerously",
+    "--yolo",
+    "--allow-all",
+    "--trust-all",
+    "--approval",
+    "--auto-approve",
+    "bypass",
+    "skipdangerous",
+    "enableall",
+    "disableall",
+    '"allow"',
+    "approval_policy",
+    "danger-full",
+    "sandbox",
+    "autoapprove",
+    "alwaysallow",
+    "exec.",
+    '"ask"',
+    "yolo_mode",
+    "claude_skip",
+)
+
+
+RULES = (
+    Rule(
+        id="AGENT_GUARD_BYPASS",
+        ast="AST03",
+        category="privilege_tool_authority_abuse",
+        severity="high",
+        message="It switches off what keeps an agent in bounds: its permissions, approvals or sandbox.",
+        hint="Do not allow it. Grant the tools that are needed, one by one.",
+        check=_bypassed,
+    ),
+)

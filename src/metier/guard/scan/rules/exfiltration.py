@@ -1,0 +1,207 @@
+"""Commands and scripts that take secrets and send them off."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._judging import doubt, weighed
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+_STORE = re.compile(
+    r"\.ssh/(?:id_|\*|config|[\"'\s)]|$)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\.aws/(?:credentials|config)|\.aws\b[\"'/]"
+    r"|\.gnupg|\.netrc\b|\.git-credentials|\.npmrc\b|\.pypirc\b|\.docker/config\.json"
+    r"|\.kube/config|\.config/gcloud|application_default_credentials|login data\b|cookies\.sqlite|logins\.json"
+    r"|key4\.db|\blocal state\b[\"']|/cookies[\"']|\.(?:bash|zsh)_history|wallet\.dat"
+    r"|solana/id\.json|\bmetamask\b|\bexodus\b|\.electrum|\.ethereum/keystore|keystore/utc|phantom[\"'/]"
+    r"|nkbihfbeogaeaoehlefnkodbefgpgknn|bfnaelmomeimhlpmgjnjophhpkkoljpa"
+    r"|\b(?:op\s+(?:item|read)|bw\s+(?:get|list)|gopass\s+show|pass\s+show|kwallet-query|lpass\s+show)\b"
+    r"|security\s+(?:find-generic-password|find-internet-password|dump-keychain)|login\.keychain"
+    r"|secret-tool\s+lookup|\.openclaw/(?:\.env|openclaw\.json|credentials|config)|\.clawdbot/|\.moltbot/"
+    r"|\.claude/\.credentials"
+    r"|\.claude\.json|\.codex/auth|/etc/shadow|\bgh\s+auth\s+token|gcloud\s+auth\s+print|aws\s+configure\s+get"
+    r"|169\.254\.169\.254|metadata\.google\.internal|vaultcli|cmdkey\s+/list|chrome/(?:default|user data)"
+    r"|browser_cookie3|keyring\.get_password"
+    r"|tojson\(\s*secrets\s*\)|/proc/(?:self|\d+|\*)/environ|\.password-store|1password|bitwarden|lastpass"
+    r"|telegram desktop/tdata|/tdata\b|discord/local storage",
+    re.IGNORECASE,
+)
+
+_ENVIRONMENT = re.compile(
+    r"(?:json\.dumps|str|dict|urlencode|b64encode)\(\s*(?:dict\(\s*)?os\.environ|os\.environ\.items\(\)"
+    r"|\*\*os\.environ\b|(?:json\.stringify|object\.(?:entries|keys"
+    r"|assign)\()\(?\s*(?:\{\}\s*,\s*)?process\.env\b(?!\.)"
+    r"|(?:^|[\s;|(`$&])printenv\b(?!\s+[a-z_]+\s*$)|(?:^|[;|(`&]\s*|\$\()env\s*(?:\||>|\)|$|`)|os\.environ\(\)"
+    r"|get-childitem\s+env:|\bgci\s+env:|\bset\s*>\s*\S|\bexport\s+-p\b"
+    r"|=\s*(?:dict\()?os\.environ(?:\.copy\(\))?\)?\s*$|\.\.\.process\.env\b|(?:env"
+    r"|environment)[\"']?\s*:\s*(?:dict\()?(?:os\.environ|process\.env)\b(?![.\[])",
+    re.IGNORECASE,
+)
+
+_KEY_FILE = re.compile(
+    r"(?:cat|open\(|read(?:file(?:sync)?|_text|_bytes)?\(|path\(|source|<|@|cp|tar\b[^\n]{0,80}|zip\b[^\n]{0,80}"
+    r"|base64)\s*[\"'(]?[^\s\"']{0,60}\.env\b|dotenv|load_dotenv|os\.getenv\(|os\.environ(?:\.get)?[\[(]"
+    r"|process\.env\.\w*(?:key|token|secret|pass)|\$\{?\w*(?:api_?key|token|secret|password|private_?key)\w*\}?"
+    r"|private_?key|seed_?phrase|mnemonic",
+    re.IGNORECASE,
+)
+
+_WALLET_KEY = re.compile(
+    r"private_?key|secret_?key|seed_?phrase|\bmnemonic|fromsecretkey|window\.(?:solana|ethereum)"
+    r"|localstorage\.getitem|document\.cookie|wallet\.(?:export|privatekey|mnemonic)",
+    re.IGNORECASE,
+)
+
+_MACHINE = re.compile(
+    r"socket\.gethostname|platform\.(?:node|uname)|getpass\.getuser|os\.hostname\(|os\.userinfo\(|\$\(\s*(?:whoami"
+    r"|hostname|uname|id|ifconfig|ip a)\b|`(?:whoami|hostname|uname -a|id)`|\$\{?hostname\b|%computername%"
+    r"|\$env:computername|ifconfig\.me|api\.ipify|psutil\.",
+    re.IGNORECASE,
+)
+
+_FILES = re.compile(
+    r"os\.walk\(|\.rglob\(|glob\.glob\(|\bfind\s+(?:~|\$home|/home|/users|/)\S*\s|path\.home\(\)|expanduser\("
+    r"|homedir\(\)|shutil\.make_archive|zipfile\.zipfile|tarfile\.open|\btar\s+-?c\w*\s|clipboard|imagegrab"
+    r"|screencapture",
+    re.IGNORECASE,
+)
+
+_SINK = re.compile(
+    r"requests\.(?:post|put|patch|request)\(|httpx\.(?:post|put|request)\(|\.post\(|urlopen\("
+    r"|urllib\.request\.request\(|\bfetch\(|axios(?:\.(?:post|put|request))?\(|https?\.request\(|https?\.get\("
+    r"|requests\.get\(|xmlhttprequest|sendbeacon\(|new websocket\(|websocket\.create"
+    r"|\bcurl(?:\.exe)?\b[^\n]{0,400}\s(?:-d|--data\S{0,20}|-F|--form\S{0,10}|-T|--upload-file|--json|-X\s*(?:post"
+    r"|put))\b|\bcurl\b[^\n]{0,300}(?:\$\(|`|@-|\$\{?\w)|\bwget\b[^\n]{0,300}--(?:post|body|method)|\b(?:nc|ncat"
+    r"|netcat)\s+(?:-\w+\s+)*\S+\s+\d{2,5}|/dev/tcp/|\bscp\s|\brsync\s[^\n]{0,200}[@:]|smtplib|ftplib|paramiko"
+    r"|dns\.resolver|\bnslookup\s|\bdig\s+[^\n]{0,80}\$|gethostbyname\(|invoke-(?:restmethod"
+    r"|webrequest)\b[^\n]{0,300}-method\s+[\"']?(?:post|put)|\birm\b[^\n]{0,200}-method|uploadstring\(|uploaddata\("
+    r"|socket\.create_connection|\.connect\(\(|sendmail|net\.connect\(|net\.createconnection|http\.post\(|reqwest"
+    r"|ureq::post|\brclone\s+(?:copy|sync|move)\b|tojson\(\s*secrets\s*\)",
+    re.IGNORECASE,
+)
+
+_HINTS = re.compile(r"\.|env|key|token|secret|pass|host|whoami|id|user|clip|find|tar|glob|walk")
+
+_SINK_HINTS = (
+    "post(", "put(", "patch(", "request(", "urlopen", "fetch(", "axios", "get(", "xmlhttp", "sendbeacon",
+    "websocket", "curl", "wget", "nc ", "ncat", "netcat", "/dev/tcp", "scp ", "rsync", "smtp", "ftp", "paramiko",
+    "dns", "nslookup", "dig ", "gethostby", "invoke-", "irm ", "upload", "socket", "connect(", "sendmail",
+    "createconnection", "reqwest", "ureq", "rclone", "secrets",
+)  # fmt: skip
+
+_FILE_UP = re.compile(r"@(?:~|/|\$|\.)[^\s\"']*|-T\s*(?:~|/|\$)\S|--upload-file\s")
+
+_NEAR = 40
+"""Lines of a page between which commands belong together."""
+
+
+def sends_off(one: Statement, read: Reading) -> bool:
+    """Whether a line of code sends something over the network."""
+    return read.sees(one, _SINK_HINTS) and _SINK.search(one.text) is not None
+
+
+def _as_code(one: Statement, read: Reading) -> bool:
+    """Whether a line outside of a fence is a command all the same: indented, between backticks, or a hook's."""
+    if one.kind not in ("prose", "frontmatter") or one.warned:
+        return False
+    if one.words.isdisjoint(_TOOLS):
+        return False
+    return re.search(
+        r"\b(?:curl|wget|tar|zip|cat|scp|rclone|rsync|nc|base64|printenv|env|gpg|aws|gcloud)\s+[-~$./@\w]", one.text
+    ) is not None and (sends_off(one, read) or _STORE.search(one.text) is not None)
+
+
+_TOOLS = word_set("curl wget tar zip cat scp rclone rsync nc base64 printenv env gpg aws gcloud")
+
+
+def _scripts(read: Reading) -> Iterator[tuple[Statement, ...]]:
+    """Code that runs together: a script, or the commands of a section."""
+    for statements in read.files.values():
+        code = [one for one in statements if one.kind == "code" or _as_code(one, read)]
+        if not code or code[0].script:
+            if code:
+                yield tuple(code)
+            continue
+        begun = [code[0]]
+        for one in code[1:]:
+            if one.heading != begun[-1].heading or one.line - begun[-1].line > _NEAR:
+                yield tuple(begun)
+                begun = []
+            begun.append(one)
+        yield tuple(begun)
+
+
+def _taken(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for code in _scripts(read):
+        sinks = {id(one) for one in code if sends_off(one, read)}
+        if not sinks or not any(_HINTS.search(one.low) for one in code):
+            continue
+        places = [address for one in code for address in one.places]
+        value = max((doubt(address, read) for address in places), default=-1)
+        for one in code:
+            severity = _one(one, id(one) in sinks, value, read)
+            if severity is not None:
+                yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | None:
+    store = _STORE.search(one.text) is not None
+    whole = not store and _ENVIRONMENT.search(one.text) is not None
+    if "tojson" in one.low and re.search(r"tojson\(\s*secrets\s*\)", one.low):
+        return "high"
+    if sends:
+        here = max((doubt(address, read) for address in one.places), default=value)
+        if (store or whole) and here < 0 and not one.script:
+            return "low"
+        if (store or whole) and here != 0:
+            return "critical" if here >= 3 else "high"
+        if here >= 3 and (_FILE_UP.search(one.text) or _MACHINE.search(one.text)):
+            return "high"
+        if (
+            here >= 3
+            and _KEY_FILE.search(one.text)
+            and not (here == 3 and re.search(r"authorization|x-api-key", one.low))
+        ):
+            return "high" if here == 4 else "medium"
+    if store and re.search(r"(?:gh|gcloud|aws)\s+(?:auth|configure)\b", one.text, re.IGNORECASE) and not one.script:
+        return "low"
+    if store:
+        return "high" if value >= 2 else "medium" if value < 0 and one.script else "low"
+    if whole:
+        return "high" if value >= 3 else "medium" if value == 2 or (value < 0 and one.script) else "low"
+    if value >= 2 and one.script and _WALLET_KEY.search(one.text):
+        return "high" if value >= 3 else "medium"
+    if value >= 4 and (_KEY_FILE.search(one.text) or _MACHINE.search(one.text) or _FILES.search(one.text)):
+        return "high" if one.script or _MACHINE.search(one.text) else "medium"
+    if (
+        value == 3
+        and one.script
+        and (_MACHINE.search(one.text) or _FILES.search(one.text) or _KEY_FILE.search(one.text))
+    ):
+        return "medium"
+    return None
+
+
+RULES = (
+    Rule(
+        id="CRED_PATH_AND_NETWORK",
+        ast="AST01",
+        category="credential_access",
+        severity="high",
+        message="It reads where keys, passwords or the whole environment are kept, and talks to the network.",
+        hint="Do not run it. Find out what of this it sends, and rotate the secrets if it ran.",
+        check=_taken,
+    ),
+)

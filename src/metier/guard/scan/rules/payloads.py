@@ -1,0 +1,129 @@
+"""Commands and messages that are hidden in encoded text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._judging import weighed
+from metier.guard.scan.rules._reading import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.view import View
+
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/_=-])(?:[A-Za-z0-9+/]{24,}={0,2}|[A-Za-z0-9_-]{24,}={0,2})(?![A-Za-z0-9+/_=-])")
+
+_HEX_BLOB = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){16,}(?![0-9A-Za-z])")
+
+_A85 = re.compile(r"(?:b85decode|a85decode)\(\s*b?([\"'])([^\"'\n]{16,4000})\1")
+
+_WORTH_HIDING = re.compile(
+    r"\b(?:curl|wget)\s|/bin/(?:ba|z)?sh|\b(?:ba|z)?sh\s+-[ci]|https?://|powershell|invoke-|\beval\b|\bexec\("
+    r"|import\s+(?:os|socket|subprocess|requests)|/dev/tcp/"
+    r"|\bnc\s+-|chmod\s+\+x|rm\s+-rf|child_process|os\.system|/etc/passwd|\.ssh/|authorized_keys|crontab"
+    r"|ignore (?:all )?(?:previous|prior)|do not tell|system prompt|osascript",
+    re.IGNORECASE,
+)
+
+_RUNS = re.compile(
+    r"/bin/(?:ba|z)?sh|\b(?:ba|z)?sh\s+-[ci]|\b(?:curl|wget)\s|powershell|invoke-|\beval\b|\bexec\(|import\s+(?:os"
+    r"|socket|subprocess)|/dev/tcp/|os\.system|child_process|ignore (?:all )?(?:previous|prior)|do not tell",
+    re.IGNORECASE,
+)
+
+_PROSE = re.compile(r"\b[A-Za-z]{2,14}\b[ ,.]")
+
+_BIDS = re.compile(
+    r"\b(?:ignore|never|always|must|send|fetch|do not|decode|apply|follow|obey|run|execute|instructions?)\b"
+)
+
+_MAX_BLOB = 400_000
+
+
+def _payload(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for one in read.told():
+        if len(one.text) < 24 or "data:image" in one.low or "data:font" in one.low:
+            continue
+        for plain in _decoded(one.text):
+            if (shows := _WORTH_HIDING.search(plain)) is not None:
+                bad = _RUNS.search(plain) is not None
+                severity = weighed("critical" if bad else "high", one, None, read)
+                if (
+                    not bad
+                    and not re.search(r"decode|atob|b64|exec|eval|base64", f"{one.low} {one.lead}")
+                    and severity != "info"
+                ):
+                    severity = "low"
+                yield one.hit(plain[max(0, shows.start() - 60) : shows.end() + 120], severity)
+                break
+            if len(_PROSE.findall(plain)) >= 6 and not plain.lstrip().startswith(("{", "[", "<", "-----")):
+                bids = _BIDS.search(f"{plain.lower()} {one.low} {one.lead}") is not None
+                yield one.hit(plain[:200], weighed("high" if bids else "low", one, None, read))
+                break
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """The readable texts that are encoded in a line."""
+    for found in _BLOB.finditer(text):
+        blob = found[0][:_MAX_BLOB]
+        if (blob.isalpha() and (blob.islower() or blob.isupper())) or ("/" in blob and blob.count("/") > len(blob) / 8):
+            continue
+        yield from _readable(_unbase64(blob))
+    for found in _HEX_BLOB.finditer(text):
+        yield from _readable(bytes.fromhex(found[0][:_MAX_BLOB]))
+    if "85decode" in text:
+        for found in _A85.finditer(text):
+            for decode in (base64.b85decode, base64.a85decode):
+                try:
+                    yield from _readable(decode(found[2]))
+                except ValueError:
+                    continue
+
+
+def _unbase64(blob: str) -> bytes:
+    stripped = blob.rstrip("=").replace("-", "+").replace("_", "/")
+    stripped = stripped[: len(stripped) - (len(stripped) % 4 == 1)]
+    try:
+        return base64.b64decode(stripped + "=" * (-len(stripped) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _readable(data: bytes) -> Iterator[str]:
+    if len(data) >= 12:
+        if data[1:20:2] == b"\0" * len(data[1:20:2]):
+            data = data[::2]
+        text = data.decode("latin-1")
+        if sum((letter.isprintable() and letter < "\x7f") or letter in "\n\r\t" for letter in text) >= len(text) * 0.9:
+            yield text
+        elif data[:2] in (b"x\x9c", b"x\xda", b"x\x01", b"\x1f\x8b"):
+            yield from _readable(_inflated(data))
+
+
+def _inflated(data: bytes) -> bytes:
+    import zlib
+
+    try:
+        return zlib.decompressobj(47).decompress(data, _MAX_BLOB)
+    except zlib.error:
+        return b""
+
+
+RULES = (
+    Rule(
+        id="ENCODED_PAYLOAD",
+        ast="AST01",
+        category="defense_evasion_obfuscation",
+        severity="critical",
+        message="A command, an address or an instruction is hidden in encoded text.",
+        hint="Do not run it. What it says when decoded is shown here.",
+        check=_payload,
+    ),
+)

@@ -1,0 +1,265 @@
+"""Instructions that are not in the skill but come from an address, and can be others tomorrow."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._judging import doubt, farthest, nearby, weighed, wording, words_among
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._secrecy import secrecy
+from metier.guard.scan.rules._words import word_set, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+_FETCH = re.compile(
+    r"\b(?:fetch|read|load|retrieve|download|get|pull|open|visit|curl|wget|request|check|query|import|sync|obtain"
+    r"|consult)\w{0,4}\b|webfetch|web_fetch|获取|读取|下载|访问|加载|загруз|получ|скача|прочита|descarg|obt[eé]n"
+    r"|consulta|lee "
+)
+_FOLLOW = re.compile(
+    r"\b(?:follow|obey|execute|run|apply|perform|carry out|act on|comply with|adopt|implement|do what|do whatever"
+    r"|treat)\w{0,4}\b[^\n]{0,60}\b(?:instructions?|steps?|directives?|commands?|rules?|prompts?|guidance|it says"
+    r"|they say|exactly|them|everything|whatever|contents?|response|result|returned|says|tasks?|workflow|playbook"
+    r"|body|as (?:system|instructions|part of))\b"
+    r"|\b(?:instructions?|steps?|directives?|commands?|rules?|contents?|response|body)\b[^\n]{0,60}\b(?:should be"
+    r"|must be|are to be|and|then)\b[^\n]{0,20}\b(?:followed|obeyed|executed|run|applied|performed|follow|execute"
+    r"|obey)\b"
+    r"|\b(?:take|takes) (?:precedence|priority)|\bsupersedes?\b|执行(?:其|返回|里面|其中)?|遵循"
+    r"|按照[^。\n]{0,20}(?:指令|说明|内容)"
+    r"|(?:выполн|следуй|исполн)\w{0,4}|sigue|ejecuta"
+    r"|\b(?:use|take|adopt|load)\w{0,3}\b[^\n]{0,40}\bas (?:your|the|its) (?:\w{1,12} )?(?:system prompt|instructions?"
+    r"|rules|persona|prompt|orders)\b"
+)
+_INSTRUCTIONS = re.compile(
+    r"\b(?:steps?|instructions?|directives?|prompts?|system prompt|rules?|playbook|commands?|behaviou?r|skill\.md"
+    r"|heartbeat\.md|\.md\b|configuration|persona|policy|tasks?)\b|指令|说明|инструкц|instrucciones"
+)
+_ORDERS = re.compile(
+    r"\b(?:execute|run|obey|carry out|perform|follow)\b[^\n]{0,30}\b(?:it|them|any|every|each|all|whatever"
+    r"|what)\b[^\n]{0,60}\b(?:in the shell|in a shell|as (?:a )?(?:shell )?commands?|in (?:the |a )?terminal)\b"
+    r"|\b(?:messages?|comments?|repl(?:y|ies)|posts?|emails?|records?|issues?|channel"
+    r"|chat)\b[^\n]{0,100}\b(?:orders?|commands?|instructions?) (?:from|by) (?:the )?(?:owner|author|developer"
+    r"|operator|maintainer)s?\b"
+    r"|\b(?:messages?|comments?|repl(?:y|ies)|posts?|emails?|txt records?|records?)\b[^\n]{0,80}\b(?:are|is"
+    r"|as) (?:trusted|treated as (?:if|though) (?:from )?the (?:owner|user)|to be (?:executed|obeyed))"
+    r"|\btxt record\b[^\n]{0,120}\b(?:instructions?|obey|follow|execute|run)\b|\b(?:decode"
+    r"|join)\b[^\n]{0,20}, obey\b"
+)
+_SPREAD = re.compile(
+    r"\b(?:copy|install|add|write|spread|propagate|replicate|distribute"
+    r"|clone)\w{0,3}\b[^\n]{0,30}\b(?:this (?:skill|folder|file|directory)|itself"
+    r"|skill folder)\b[^\n]{0,200}\b(?:each|every|all|any|other)\b[^\n]{0,40}\b(?:repositor(?:y|ies)|repos?"
+    r"|projects?|agents?|machines?|hosts?|skills? (?:folders?|director(?:y|ies))|workspaces?)\b"
+    r"|\b(?:pass|share|send|forward|recommend|give)\w{0,3}\b[^\n]{0,30}\b(?:this|the circle's"
+    r"|our) skill\b[^\n]{0,40}\b(?:to|with) (?:each|every|all|other) (?:\w{1,10} )?agents?\b"
+)
+_UPDATE = re.compile(
+    r"\b(?:curl|wget|fetch|iwr|irm)\b[^\n]{0,300}(?:-o|-O|>|--output\S{0,10}"
+    r"|-outfile)\s*[\"']?[^\s\"']{0,120}(?:SKILL\.md|/skills?/|skill\.md|\.claude/|\.openclaw/)|\b(?:curl"
+    r"|wget)\b[^\n]{0,200}\S{1,100}/SKILL\.md\b[^\n]{0,80}(?:>|-o|\|)"
+    r"|git\s+(?:-C\s+\S{1,80}\s+)?pull\b[^\n]{0,80}skills?\b|git\s+-C\s+\S{0,60}skills?\S{0,60}\s+(?:pull|fetch"
+    r"|reset|checkout)\b",
+    re.IGNORECASE,
+)
+_SAID_UPDATE = re.compile(
+    r"\b(?:replace|overwrite|update|refresh|rewrite|self-?update|auto-?update"
+    r"|upgrade)\w{0,3}\b[^\n]{0,60}\b(?:this (?:skill|file)|skill\.md|itself|own (?:instructions|files?|code)"
+    r"|these instructions|the skill(?:'s)? (?:files?|instructions)|local (?:copy|skill))\b|(?:替换|覆盖"
+    r"|更新)[^。\n]{0,12}(?:本技能|技能文件|skill)|обнов\w{0,4} [^\n]{0,20}(?:скилл|навык|себя|skill)"
+)
+_RENEWS = word_set(
+    "replace replaces replacing overwrite overwrites overwriting update updates updating refresh "
+    "refreshes rewrite rewrites self-update selfupdate auto-update autoupdate upgrade upgrades"
+)
+_CODE = re.compile(
+    r"(?:requests\.get|urlopen|httpx\.get|\bfetch|axios\.get)\([^\n]{0,200}(?:instructions?|prompt|directive|\.md\b"
+    r"|commands?|rules)",
+    re.IGNORECASE,
+)
+
+
+def _loaded(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for statements in read.files.values():
+        for index, one in enumerate(statements):
+            if one.warned or one.kind == "row" or not one.places or (one.kind == "code" and "|" in one.text):
+                continue
+            places = [(doubt(address, read), address) for address in one.places]
+            value, address = max(places, key=lambda place: place[0])
+            near = [
+                other
+                for other in statements[max(0, index - 1) : index + 3]
+                if abs(other.line - one.line) <= 5 and not other.warned
+            ]
+            low = wording(near, one)
+            if (value == 0 and "gist" not in address.host) or not _FETCH.search(low):
+                continue
+            follows = _FOLLOW.search(low)
+            if follows is None or not (_INSTRUCTIONS.search(low) or address.path.endswith((".md", ".txt"))):
+                continue
+            severity = _severity(value, one, low, address.path, forge=address.kind == "known")
+            if severity is not None:
+                yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _ordered(view: View) -> Iterator[Hit]:
+    """Anybody who can write somewhere becomes the agent's master."""
+    read = reading(view)
+    before = ""
+    for one in read.told("prose", "comment", "frontmatter"):
+        before, around = one.low, f"{before} {one.low}"
+        if one.warned or not read.sees(one, _ORDER_MARKS):
+            continue
+        found = _ORDERS.search(one.low)
+        if found is not None and not one.warns_of(found):
+            outside = re.search(
+                r"\b(?:channel|message|comment|record|email|issue|post|chat|webhook|feed|url|server|dns|telegram"
+                r"|discord|slack)s?\b",
+                around,
+            )
+            whole = re.search(r"\b(?:shell|terminal|obey|owner|author|unknown|anyone)\b", one.low)
+            yield one.hit(one.text, "high" if outside and whole else "low")
+
+
+def _spreads(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for one in read.told("prose", "comment", "frontmatter"):
+        found = (
+            _SPREAD.search(one.low) if "skill" in one.low or "itself" in one.low or "this folder" in one.low else None
+        )
+        if found is not None and not one.warns_of(found):
+            pushes = re.search(
+                r"\b(?:push|commit|overwrite|automatically|without|silently|each agent|every agent|all agents"
+                r"|other agents)\b",
+                one.low,
+            )
+            yield one.hit(one.text, "high" if pushes else "low")
+
+
+def _severity(value: int, one: Statement, low: str, path: str, *, forge: bool) -> Severity | None:
+    words = words_of(low)
+    bound = re.search(
+        r"\b(?:exactly|without (?:question|asking|review|confirm\w{0,5}|modif\w{1,8})|verbatim|precedence"
+        r"|supersede\w?|override\w?|as (?:system|trusted)|whatever|any (?:commands?|instructions?|code)|blindly"
+        r"|must)\b|无条件|严格|беспрекословно",
+        low,
+    )
+    always = sense.ALWAYS.within(low, words)
+    hides = sense.STEALTH.within(low, words)
+    documents = re.search(r"/docs?/|llms\.txt|readme|/reference|/api\b|schema|openapi|changelog", path.lower())
+    if value >= 3:
+        return "medium" if documents and not (always or bound) else "high"
+    if value == 2:
+        return "high" if not documents or hides else "low"
+    if hides:
+        return "high"
+    if forge:
+        return "high" if bound and always else "medium" if (bound or always) and not documents else None
+    return "high" if bound and always and not documents else "low" if bound or always else None
+
+
+def _updated(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for statements in read.files.values():
+        for index, one in enumerate(statements):
+            found = (
+                _UPDATE.search(one.text)
+                if "skill" in one.low or ".claude" in one.low or ".openclaw" in one.low
+                else None
+            )
+            said = (
+                _SAID_UPDATE.search(one.low)
+                if one.kind != "code"
+                and not one.warned
+                and (not one.low.isascii() or not one.words.isdisjoint(_RENEWS))
+                else None
+            )
+            if found is None and said is None:
+                continue
+            near = [one] if found else nearby(statements, index, 2, 2, 6)
+            value = farthest(near, read)
+            low = wording(near, one)
+            words = words_among(near)
+            automatic = sense.ALWAYS.within(low, words) or sense.STEALTH.within(low, words)
+            unsaid = (
+                secrecy(low) is not None
+                or re.search(r"\bwithout (?:reporting|asking|review|notice|confirm)", low) is not None
+            )
+            severity: Severity = (
+                "high"
+                if unsaid or value >= 3 or (value == 2 and automatic)
+                else "medium"
+                if value == 2
+                else "low"
+                if value == 1
+                else "info"
+            )
+            yield one.hit(one.text, weighed(severity, one, found or said, read))
+        for one in statements:
+            if one.script and (found := _CODE.search(one.text)) is not None:
+                value = farthest((one,), read)
+                if value >= 2:
+                    yield one.hit(found[0], weighed("high" if value >= 3 else "medium", one, found, read))
+
+
+_ORDER_MARKS = (
+    "order",
+    "command",
+    "instruction",
+    "shell",
+    "terminal",
+    "obey",
+    "trusted",
+    "executed",
+    "owner",
+    "txt record",
+)
+
+
+RULES = (
+    Rule(
+        id="REMOTE_INSTRUCTIONS",
+        ast="AST07",
+        category="instruction_goal_memory_manipulation",
+        severity="high",
+        message="It has the agent get instructions from an address and follow them; nobody has read those.",
+        hint="Put the instructions into the skill, where they can be reviewed and pinned.",
+        check=_loaded,
+    ),
+    Rule(
+        id="TAKES_ORDERS",
+        ast="AST01",
+        category="persistence_control",
+        severity="high",
+        message="It has the agent do what others write somewhere, as if the user had asked for it.",
+        hint="Do not use it. What comes in from outside is something to read, never an order.",
+        check=_ordered,
+    ),
+    Rule(
+        id="SPREADS_ITSELF",
+        ast="AST01",
+        category="persistence_control",
+        severity="high",
+        message="It has the agent hand the skill on to other projects or agents.",
+        hint="Do not use it. Remove the copies that it made.",
+        check=_spreads,
+    ),
+    Rule(
+        id="SELF_UPDATE",
+        ast="AST07",
+        category="dependency_supply_chain",
+        severity="medium",
+        message="It replaces itself with what an address offers at the time.",
+        hint="Update skills by their version and digest, after a review.",
+        check=_updated,
+    ),
+)

@@ -1,0 +1,102 @@
+"""Data that goes out by a side door: to a catcher of requests, or in an address."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._judging import doubt, farthest, weighed
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules.exfiltration import sends_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.view import View
+
+
+_NAME_LOOKUP = re.compile(
+    r"(?<![\w-])(?:nslookup|dig|host|ping|drill)\s+(?![\"']?`n)[^\n|;&]{0,60}(?:\$\(|`"
+    r"|\$\{?\w+\}?\.)[^\n]{0,120}\.[a-z]{2,}|https?://[^\s\"'<>]{0,120}\$\(\s*(?:whoami|hostname|cat|env|id|base64"
+    r"|printenv|uname)\b|https?://[^\s\"'<>]{0,120}`(?:whoami|hostname|cat |env|id|base64)"
+    r"|https?://[^\s\"'<>$]{4,120}\?[^\s\"'<>]{0,80}=\$\{?\w{0,30}(?:key|token|secret|password|passwd"
+    r"|credential)\w{0,10}\}?"
+    r"|gethostbyname\(\s*f?[\"'][^\"'\n]{0,40}\{|dns\.(?:lookup|resolve)\(\s*`[^`\n]{0,40}\$\{",
+    re.IGNORECASE,
+)
+
+_PICTURE = re.compile(r"!\[[^\]\n]{0,80}\]\(\s*https?://[^)\s]{1,200}[?&/][\w-]{1,30}=?(?:\{|\$|<|%7b)", re.IGNORECASE)
+
+
+def _leaked(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for one in read.told():
+        if (
+            ("$" in one.text or "`" in one.text or "{" in one.text)
+            and (found := _NAME_LOOKUP.search(one.text)) is not None
+            and not (one.kind == "row" and one.warned)
+        ):
+            places = [doubt(address, read) for address in one.places]
+            severity: Severity = "low" if places and max(places) <= 1 else "high"
+            yield one.hit(found[0], weighed(severity, one, found, read))
+        elif "](" in one.text and (found := _PICTURE.search(one.text)) is not None:
+            far = farthest((one,), read)
+            if far >= 2:
+                bids = re.search(
+                    r"\b(?:include|render|embed|append|add|display|output|respond|always|encode)\w{0,3}\b",
+                    f"{one.low} {one.lead}",
+                )
+                yield one.hit(found[0], weighed("high" if bids else "medium", one, found, read))
+
+
+def _sink(view: View) -> Iterator[Hit]:
+    """Something is handed over where only the one who set the trap can see it."""
+    read = reading(view)
+    for one in read.told("code", "frontmatter"):
+        if not one.places or not sends_off(one, read):
+            continue
+        hook = one.kind == "frontmatter"
+        for address in one.places:
+            if hook and doubt(address, read) >= 2:
+                yield one.hit(one.text, "high")
+                break
+            if address.kind in ("sink", "paste", "tunnel") or (address.kind == "address" and not address.secure):
+                handed = re.search(r"\$\(|`|\$\{?\w|@\S|\bdata=|\bjson=|\bbody\b|--data|-d\b|-F\b", one.text)
+                testing = re.search(r"\btest|debug|example|try it|verify\b", f"{one.heading} {one.lead}")
+                severity: Severity = "low" if testing or not handed else "high" if address.kind == "sink" else "medium"
+                yield one.hit(one.text, weighed(severity, one, None, read))
+                break
+    for one in read.told("prose", "comment", "frontmatter"):
+        if one.places and any(address.kind == "sink" for address in one.places) and not one.warned:
+            sends = re.search(
+                r"\b(?:send|post|upload|report|forward|submit|transmit|ping|call|notify|log)\w{0,4}\b|发送|上传|отправ"
+                r"|env[ií]",
+                one.low,
+            )
+            testing = re.search(r"\btest|debug|inspect|example\b", f"{one.heading} {one.low}")
+            yield one.hit(one.text, "low" if testing or not sends else "medium")
+
+
+RULES = (
+    Rule(
+        id="DATA_IN_ADDRESS",
+        ast="AST01",
+        category="data_exfiltration_disclosure",
+        severity="high",
+        message="It writes data into an address or a host's name, which sends it off unnoticed.",
+        hint="Do not run it, and do not let the agent show pictures from there.",
+        check=_leaked,
+    ),
+    Rule(
+        id="EXFIL_SINK",
+        ast="AST01",
+        category="data_exfiltration_disclosure",
+        severity="high",
+        message="It hands data to a service that catches requests for whoever set it up.",
+        hint="Find out whose it is. What you send there is read by its owner, not by the service it names.",
+        check=_sink,
+    ),
+)

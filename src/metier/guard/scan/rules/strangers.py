@@ -1,0 +1,170 @@
+"""Weak signs that add up around a place where anybody could be.
+
+One sentence after the other can be harmless. That work leads to a host that nobody vouches for, that something is
+fetched and started there, that data goes there, that nobody is to hear of it: together they are an attack, whatever
+words it uses.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._hosts import mailboxes
+from metier.guard.scan.rules._judging import doubt, nearby, related, weighed, wording, words_among
+from metier.guard.scan.rules._mercy import negated
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._secrecy import secrecy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._hosts import Address
+    from metier.guard.scan.rules._reading import Reading
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+_LISTED = re.compile(
+    r"\s*[\"']?(?:homepage|url|repository|source|documentation|docs|author|license|website|icon|repo|support)\b"
+)
+_REFERENCES = re.compile(
+    r"resource|reference|link|see also|further|learn more|credit|example|sample|demo|inspiration|source|bibliograph"
+    r"|portfolio|author|about|related|参考|资源|链接"
+)
+_PROGRAM = re.compile(
+    r"\b[\w.-]{2,60}\.(?:exe|msi|dmg|pkg|iso|lnk|scr|bat|vbs|hta|crx|xpi|apk|appimage)\b|\.(?:exe|msi|dmg|pkg)\b"
+)
+_GETS = re.compile(
+    r"\b(?:download|install|installer|setup file|plug-?in|extension|add-?on|companion|helper app|client"
+    r"|connector)\w{0,3}\b|下载|安装|скача|установ|descarg|instal|télécharg|herunterlad|baix|scaric"
+    r"|indir|ダウンロード|다운로드"
+    r"|pobierz"
+)
+_STARTS = re.compile(
+    r"\b(?:run|start|launch|execute|open|unpack|extract|unzip|double-?click|apply|import|load)\b|运行|执行|打开"
+    r"|解压|запуст"
+    r"|откро|распак|ejecut|abr[ei]|exécut|lance[rz]|ouvr|ausführ|starte|öffne|esegu|apri|実行|開|실행|uruchom"
+)
+_PRESSES = re.compile(
+    r"\b(?:must|required|mandatory|before you|before any|first|otherwise|won'?t work|will not work|cannot"
+    r"|ask the user|tell the user|have the user|wait until|until they|only then)\b|必须|先|обязательн|сначала|debe"
+    r"|primero"
+)
+_WEIGHT = {2: 0.5, 3: 2.0, 4: 3.0}
+
+
+def _doubtful(one: Statement, read: Reading) -> tuple[int, Address | None]:
+    worst: tuple[int, Address | None] = (0, None)
+    for place in (*one.places, *(mailboxes(one.text) if one.kind != "frontmatter" else ())):
+        value = doubt(place, read)
+        if value > worst[0]:
+            worst = (value, place)
+    return worst
+
+
+def _added_up(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for statements in read.files.values():
+        told = [one for one in statements if not one.warned and not one.script]
+        for index, one in enumerate(told):
+            if (one.kind == "frontmatter" and _LISTED.match(one.low)) or one.kind == "row":
+                continue
+            value, place = _doubtful(one, read)
+            if value < 2 or place is None or negated(one.low[max(0, place.start - 140) : place.start]):
+                continue
+            near = nearby(told, index, 2, 2, 6)
+            points = _points(one, near, place, value, read)
+            if points >= 3:
+                severity: Severity = "high" if points >= 4 else "medium"
+                yield one.hit(one.text, weighed(severity, one, None, read), at=place.start)
+
+
+def _points(one: Statement, near: list[Statement], place: Address, value: int, read: Reading) -> float:
+    """How many signs stand around a place, weighed by how rarely honest skills show them there."""
+    low = wording(near, one)
+    words = words_among(near)
+    points = _WEIGHT[value]
+    # To fetch from a stranger with `curl` is no more than to look; from nobody it is a sign.
+    sends = sense.SEND.within(low, words) if value >= 3 else sense.SEND.within(one.low, one.words - {"curl"})
+    private = sense.SECRET.within(low, words) or sense.CONTEXT.within(one.low, one.words)
+    signs = (
+        (2.0, _PROGRAM.search(low)), (1.0, _GETS.search(low)), (1.0, _STARTS.search(one.low)),
+        (0.5, _PRESSES.search(low)),
+        (1.0, sends), (1.0, sends and private), (2.0, secrecy(low)), (0.5, sense.ALWAYS.within(one.low, one.words)),
+        (0.5, sense.TAKE.within(one.low, one.words)), (1.0, sense.STEALTH.within(low, words)),
+    )  # fmt: skip
+    points += sum(weight for weight, sign in signs if sign)
+    if place.kind not in ("free", "address", "paste") and related(place, read):
+        points -= 1.0 if place.kind == "unknown" else 2.5
+    if _REFERENCES.search(one.heading) and not sends:
+        points -= 1.5
+    if place.kind == "sink" and re.search(r"\btest", f"{one.heading} {low}") and not sense.SECRET.within(low, words):
+        points -= 2.5
+    if place.kind == "free" and place.path in ("", "/") and not sends and not _GETS.search(one.low):
+        points -= 1.0
+    return points
+
+
+def _script(view: View) -> Iterator[Hit]:
+    """A script that talks to a place where anybody could be."""
+    read = reading(view)
+    for statements in read.files.values():
+        for one in statements:
+            if (
+                one.script
+                and one.places
+                and not one.warned
+                and (any(place.kind != "known" for place in one.places))
+                and not re.match(r"\s*(?:#|//|\*|\"\"\"|<!--)", one.text)
+            ):
+                value, place = _doubtful(one, read)
+                if value >= 4 and place is not None and place.kind not in ("short", "share"):
+                    yield one.hit(one.text, "high" if place.kind in ("address", "sink", "tunnel") else "medium")
+                elif value >= 2 and _loads_code(statements):
+                    yield one.hit(one.text, "high")
+                elif value == 3:
+                    yield one.hit(one.text, _by_use(statements))
+
+
+def _loads_code(statements: tuple[Statement, ...]) -> bool:
+    used = " ".join(one.low for one in statements)[:200_000]
+    return (
+        re.search(r"importlib|\bexec\(|runpy|__import__\(|\beval\(|new function\(|vm\.run", used) is not None
+        and re.search(r"\.text\b|\.read\(\)|\.content\b", used) is not None
+    )
+
+
+def _by_use(statements: tuple[Statement, ...]) -> Severity:
+    used = " ".join(one.low for one in statements)[:200_000]
+    runs = re.search(r"\bexec\(|\beval\(|shell=true|os\.system|child_process|\|\s*(?:ba)?sh\b|chmod|base64", used)
+    takes = re.search(
+        r"environ|process\.env|\.ssh|\.env\b|home\(\)|expanduser|homedir|gethostname|whoami|clipboard|getpass", used
+    )
+    return "medium" if runs or takes else "low"
+
+
+RULES = (
+    Rule(
+        id="SIGNS_ADD_UP",
+        ast="AST01",
+        category="execution_code_delivery",
+        severity="high",
+        message="Several things that are harmless alone come together around a place where anybody could be.",
+        hint="Find out who is behind the address, and whether the skill needs it, before you follow the step.",
+        check=_added_up,
+        sums_up="line",
+    ),
+    Rule(
+        id="SCRIPT_CALLS_STRANGER",
+        ast="AST01",
+        category="data_exfiltration_disclosure",
+        severity="medium",
+        message="A script talks to a place where anybody could be.",
+        hint="Read what the script sends there and what it does with the answer.",
+        check=_script,
+    ),
+)

@@ -1,0 +1,95 @@
+"""What rules look at: a skill with every file decoded and taken apart, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.skill import Skill
+
+PartKind: TypeAlias = Literal["frontmatter", "prose", "code", "comment"]
+OpaqueKind: TypeAlias = Literal[
+    "program",
+    "bytecode",
+    "archive",
+    "encrypted",
+    "document",
+    "media",
+    "stowaway",
+    "link",
+    "unreadable",
+    "binary",
+    "odd",
+]
+Role: TypeAlias = Literal["instructions", "markdown", "script", "config", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a file of one kind: frontmatter, prose, code in a fence, or an HTML comment.
+
+    Prose is without its comments but with their line ends, so that line numbers hold and words on both sides of a
+    comment stand together as a reader sees them. What follows a fence that is never closed is both code and prose.
+    """
+
+    kind: PartKind
+    text: str
+    line: int
+    """The line of the file that the text begins on."""
+    language: str = ""
+    """Of code, by one name for each language: `shell`, `python`, `javascript`, `powershell` ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFile:
+    """A file that can be read as text; all of it, with LF line ends and without control characters."""
+
+    path: str
+    role: Role
+    text: str
+    parts: tuple[Part, ...]
+    language: str = ""
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueFile:
+    """A file that rules cannot see into, or not all of it, and why."""
+
+    path: str
+    why: str
+    """What it is, as the end of a sentence: `is a zip archive`."""
+    kind: OpaqueKind = "binary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A skill as rules see it."""
+
+    name: str
+    description: str
+    frontmatter: Mapping[str, Any]
+    """As it was read, every scalar a string."""
+    files: tuple[ViewFile, ...]
+    opaque: tuple[OpaqueFile, ...]
+    paths: tuple[str, ...]
+    """Of all files, sorted: those that are text and those that are not."""
+    skill: Skill | None = None
+    """The typed fields; None without a SKILL.md."""
+    digest: str = ""
+    """The content digest of the package that this is a view of."""
+    hashes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The sha256 of every file, in hexadecimal digits."""
+    left_out: tuple[OpaqueFile, ...] = ()
+    """What lies in the folder on disk but is no part of the package: bytecode, installed modules, version control."""
+    control: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The first line with a control character that was dropped, of the files that have one."""
+
+    @property
+    def instructions(self) -> ViewFile | None:
+        """The SKILL.md."""
+        return next((file for file in self.files if file.role == "instructions"), None)

@@ -1,0 +1,79 @@
+"""The audit trail to a collector of logs that speaks OTLP over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from metier.errors import AuditUnavailable, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SECONDS = 30
+_PATH = "/v1/logs"
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Records go to whoever was named, and to nobody whom that one names."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def send(requests: Iterable[str], endpoint: str) -> int:
+    """Post requests in OTLP's JSON to a collector, one after the other; returns how many it took."""
+    address = address_of(endpoint)
+    handlers = [_NoRedirect(), ProxyHandler({})] if _is_here(address) else [_NoRedirect()]
+    opener = build_opener(*handlers)
+    count = 0
+    for body in requests:
+        request = Request(address, body.encode(), {"Content-Type": "application/json"}, method="POST")
+        try:
+            with opener.open(request, timeout=_SECONDS) as answer:
+                answer.read(1024)
+        except HTTPError as error:
+            error.close()
+            raise _not_taken(address, f"it answered {error.code}") from None
+        except (URLError, OSError, ValueError) as error:
+            raise _not_taken(address, str(getattr(error, "reason", error))) from None
+        count += 1
+    return count
+
+
+def address_of(endpoint: str) -> str:
+    """Where logs go at an endpoint; raises `InvalidArgument` for one that others on the way could read.
+
+    >>> address_of("http://localhost:4318")
+    'http://localhost:4318/v1/logs'
+    """
+    try:
+        parts = urlsplit(endpoint)
+        is_named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_named = False
+    if not is_named or not endpoint.isprintable() or "@" in parts.netloc:
+        raise InvalidArgument(f"{endpoint!r:.200} is no endpoint.", hint="Write one such as http://localhost:4318.")
+    if parts.scheme == "http" and not _is_here(endpoint):
+        raise InvalidArgument(
+            f"{endpoint!r:.200} would be told in the open.", hint="Use https, or a collector on this machine."
+        )
+    return endpoint if parts.path.strip("/") else urlunsplit(parts._replace(path=_PATH))
+
+
+def _is_here(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _not_taken(address: str, reason: str) -> AuditUnavailable:
+    return AuditUnavailable(
+        f"The collector at {address} did not take the records: {reason}.",
+        hint="See that it runs, and that it takes OTLP over HTTP there.",
+    )

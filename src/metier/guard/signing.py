@@ -1,0 +1,164 @@
+"""Keys for the audit trail: one that signs its checkpoints, and those that are known when they are checked."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metier.errors import AuditUnavailable
+from metier.library.trust import default_config_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+_MAX_BYTES = 16 * 1024
+
+
+def default_key_file() -> Path:
+    """Where the key is that signs checkpoints: beside what the user decided, and not beside the trail itself."""
+    return default_config_folder() / "keys" / "audit.ed25519"
+
+
+class SigningKey:
+    """An Ed25519 key that signs; its public half is written beside it, for those who check.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "audit.ed25519"
+    >>> key = SigningKey.of(path)
+    >>> is_signed(b"text", key.sign(b"text"), known_keys(path)[key.id])
+    True
+    """
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+        self.id = _id_of(private.public_key())
+
+    @classmethod
+    def of(cls, path: Path | str) -> SigningKey:
+        """The key in a file; one is made if there is none."""
+        file = Path(path)
+        try:
+            if not os.path.lexists(file):
+                _make(file)
+            key = cls(_private_of(file))
+            published = file.with_name(f"{file.stem}-{key.id}.pub")
+            if not published.exists():
+                with contextlib.suppress(OSError):  # whoever brings a key need not let us write beside it
+                    published.write_bytes(_public_text(key._private.public_key()))
+        except OSError as error:
+            raise _unusable(file, error.strerror or str(error)) from None
+        return key
+
+    def sign(self, data: bytes) -> str:
+        """The signature of some bytes, as text."""
+        return base64.b64encode(self._private.sign(data)).decode()
+
+
+def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519PublicKey]:
+    """The public keys by their ids: of the key that signs here, of those before it, and of any other file named."""
+    file = Path(key_file)
+    found = {}
+    if os.path.lexists(file):
+        public = _private_of(file).public_key()
+        found[_id_of(public)] = public
+    published = sorted(file.parent.glob(f"{file.stem}-*.pub")) if file.parent.is_dir() else []
+    for path in [*published, *map(Path, more)]:
+        public = _public_of(path)
+        found[_id_of(public)] = public
+    return found
+
+
+def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
+    """Whether the owner of a key signed these bytes."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(base64.b64decode(signature, validate=True), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _id_of(public: Ed25519PublicKey) -> str:
+    return hashlib.sha256(public.public_bytes_raw()).hexdigest()[:16]
+
+
+def _make(file: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    text = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = file.with_name(f".{file.name}-{os.urandom(6).hex()}")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    try:
+        # Of two processes that begin at the same moment, the second uses the key of the first.
+        with contextlib.suppress(FileExistsError):
+            os.link(beside, file)
+    finally:
+        beside.unlink()
+
+
+def _private_of(file: Path) -> Ed25519PrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        found = serialization.load_pem_private_key(_bytes_of(file), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        found = None
+    if not isinstance(found, Ed25519PrivateKey):
+        raise _unusable(file, "it is not an Ed25519 key in PEM without a password")
+    return found
+
+
+def _public_of(file: Path) -> Ed25519PublicKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        found = serialization.load_pem_public_key(_bytes_of(file))
+    except (ValueError, UnsupportedAlgorithm):
+        found = None
+    if not isinstance(found, Ed25519PublicKey):
+        raise _unusable(file, "it is not the public half of an Ed25519 key in PEM")
+    return found
+
+
+def _public_text(public: Ed25519PublicKey) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        # A pipe would be waited for without end.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise _unusable(file, "it is not a plain file")
+        with open(file, "rb") as opened:
+            return opened.read(_MAX_BYTES)
+    except OSError as error:
+        raise _unusable(file, error.strerror or str(error)) from None
+
+
+def _unusable(file: Path, reason: str) -> AuditUnavailable:
+    return AuditUnavailable(
+        f"The key {file} cannot be used: {reason}.",
+        hint="Name a key that can be read, or take the file away: a new one is then made.",
+        path=str(file),
+    )

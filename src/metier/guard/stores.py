@@ -1,0 +1,141 @@
+"""The stores that this process has open for its decisions and records, one for each address."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from metier.errors import StoreUnavailable
+from metier.library.trust import default_config_folder
+
+if TYPE_CHECKING:
+    from metier.guard.chain import ChainLog
+    from metier.store import Store
+
+_KEPT = 8
+_BESIDE = ("audit/checkpoints.jsonl", "blobs")
+_stores: OrderedDict[str, Store] = OrderedDict()
+_remembered: set[str] = set()
+_trails: OrderedDict[tuple[str, int, str | None], ChainLog] = OrderedDict()
+_opening = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """In a process that was forked: whoever held the lock is not there to let go of it."""
+    global _opening
+    _opening = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+def opened(url: str) -> Store:
+    """The store at an address, which is made where there is none; raises `StoreUnavailable`."""
+    found = _stores.get(url)
+    if found is None:
+        from metier.store import Store
+
+        require_store(url)
+        Store.open(url).close()
+        # From then on it is there, and must not be made anew when somebody takes it away.
+        found = _keep(url, Store.open(url, create=False))
+    return found
+
+
+def peeked(url: str) -> Store | None:
+    """The store at an address; None where there is none yet."""
+    found = _stores.get(url)
+    if found is None:
+        from metier.store import Store
+
+        store = Store.peek(url)
+        found = _keep(url, store) if store is not None else None
+    return found
+
+
+def was_there(url: str) -> bool:
+    """Whether a store was at an address that is on this machine: what lies beside it outlives the file."""
+    from metier.store.url import address_of
+
+    address = address_of(url)
+    return address.kind == "sqlite" and _left_something(url, os.fspath(address.folder))
+
+
+def require_store(url: str) -> None:
+    """Raise `StoreUnavailable` where a store was and is none: to make another would release what is in quarantine."""
+    from metier.store.url import address_of
+
+    address = address_of(url)
+    if address.kind != "sqlite" or _has_content(address.target):
+        return
+    if _left_something(url, os.fspath(address.folder)):
+        raise StoreUnavailable(
+            f"The store {address.target} was there, and is gone.",
+            hint="`metier store restore` brings a backup back; `metier store migrate` begins anew.",
+        )
+
+
+def _left_something(url: str, folder: str) -> bool:
+    beside = (os.path.join(folder, name) for name in _BESIDE)
+    return any(map(os.path.exists, beside)) or os.path.exists(_mark_of(url))
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except OSError:
+        return False
+
+
+def remember(url: str) -> None:
+    """Note, away from the store, that it has something that must not be forgotten: a quarantine, or what was deployed.
+
+    Whoever removes the file would otherwise release all of it.
+    """
+    if url in _remembered:
+        return
+    _remembered.add(url)
+    mark = _mark_of(url)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(mark), mode=0o700, exist_ok=True)
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+
+
+def _mark_of(url: str) -> str:
+    name = hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
+    return os.path.join(default_config_folder(), "stores", name)
+
+
+def _keep(url: str, store: Store) -> Store:
+    with _opening:
+        kept = _stores.setdefault(url, store)
+        let_go = [store] if kept is not store else []
+        while len(_stores) > _KEPT:
+            # A store that was let go opens a connection again where somebody still has it.
+            let_go.append(_stores.popitem(last=False)[1])
+    for one in let_go:
+        one.close()
+    return kept
+
+
+def trail_at(url: str, every: int, key: str | None) -> ChainLog:
+    """The audit trail in the store at an address, signed after every so many records."""
+    found = _trails.get((url, every, key))
+    if found is not None:
+        return found
+    from metier.guard.chain import ChainLog
+
+    let_go = []
+    with _opening:
+        found = _trails.setdefault((url, every, key), ChainLog(url, every=every, key=key))
+        while len(_trails) > _KEPT:
+            let_go.append(_trails.popitem(last=False)[1])
+    for one in let_go:
+        # Not before the others may go on: it signs what it has, and opens its store for that.
+        one.close()
+    return found

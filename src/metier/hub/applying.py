@@ -1,0 +1,147 @@
+"""A content that takes its place, together with all that is on record of it: either both, or neither."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from metier.errors import NotPermitted
+from metier.guard.approving import grant, may_decide
+from metier.guard.standing import standing
+from metier.hub.contents import digest_of_files, files_of
+from metier.hub.recording import keep_record
+from metier.hub.replacing import digest_at, replacing
+from metier.hub.revising import capabilities_of, keep_revision
+from metier.skill import FolderPackage, shown
+from metier.store import Install, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.guard import Actor
+    from metier.guard.effective import Effective
+    from metier.hub.contents import Files
+    from metier.hub.homes import Home
+    from metier.store import Person, Scope, Version
+
+FOUND, CHANGED = "As it was found.", "Changed by hand."
+"""Why a content is in the history that nobody put there through us."""
+
+
+def put_in_place(
+    scope: Scope,
+    effective: Effective,
+    home: Home,
+    files: Files,
+    *,
+    over: str | None,
+    by: Person,
+    reason: str,
+    also: Callable[[Version], None],
+    proposal: str = "",
+) -> Version:
+    """Put a content in place of the one whose digest is `over`, with a version and a record of what belongs there.
+
+    `also` writes down what else is to be on record, in the same transaction. What lay there stays in the history. A
+    content that is in its place already, as after a crash at the last moment, only needs the records. Raises
+    `SkillChanged` when something else lies there by now.
+    """
+    _require_own(scope, home)
+    digest = digest_of_files(files)
+    keep_revision(scope, effective, home.ref, files, parent=over or "")
+    there = digest_at(home.folder)
+    if there == over and over is not None and not scope.revisions.has(over):
+        keep_revision(scope, effective, home.ref, files_of(FolderPackage(home.folder)))
+    with contextlib.ExitStack() as stack:
+        put = None if there == digest else stack.enter_context(replacing(home.folder, files, over=over))
+        with scope.transaction():
+            _note_before(scope, home, over)
+            version = scope.versions.add(home.ref, home.location, digest, by=by.name, reason=reason, proposal=proposal)
+            scope.installs.put(
+                Install(
+                    location=home.location,
+                    skill=home.name,
+                    source=home.source,
+                    layer=home.layer,
+                    digest=digest,
+                    by=by.name,
+                )
+            )
+            also(version)
+            if put is not None:
+                # Last, so that next to nothing can come between it and the end of the transaction.
+                put()
+    return version
+
+
+def _require_own(scope: Scope, home: Home) -> None:
+    """Raise `NotPermitted` where what is everybody's would be changed by, and on record for, one tenant alone."""
+    if scope.tenant and home.layer == "enterprise":
+        raise NotPermitted(
+            f"{shown(home.location, 300)} is there for all tenants, so {shown(scope.tenant)!r} cannot change it.",
+            hint="An admin of the whole installation can, without --tenant.",
+        )
+
+
+def _note_before(scope: Scope, home: Home, over: str | None) -> None:
+    """Make sure that what is replaced can be gone back to."""
+    known = scope.versions.of(home.location)
+    if over is not None and scope.revisions.has(over) and (not known or known[-1].digest != over):
+        reason = CHANGED if known else FOUND
+        scope.versions.add(home.ref, home.location, over, by="", reason=reason)
+
+
+def approve_content(
+    scope: Scope,
+    effective: Effective,
+    person: Person,
+    home: Home,
+    digest: str,
+    reason: str,
+    *,
+    environment: str = "",
+) -> str:
+    """Let a decision about a content count as an approval of it, on the terms of policy; why it does not, or "".
+
+    It counts in `environment`, by default in all. Requests that wait for no more than that have their answer.
+    """
+    wanted = Request(
+        digest=digest,
+        skill=home.ref,
+        location=home.location,
+        environment=environment,
+        capabilities=capabilities_of(scope.revisions.get(digest)),
+    )
+    waiting = [one for one in scope.approvals.requests("pending") if one.digest == digest]
+    for one in (wanted, *waiting):
+        why = may_decide(effective, person, one)
+        if why is not None:
+            return why
+    try:
+        given = grant(scope, effective, person, wanted, reason=reason)
+    except NotPermitted as error:
+        return error.message
+    every, quorum = scope.approvals.of(digest), effective.approval.quorum
+    for one in waiting:
+        found = standing(every, layer=one.layer, environment=one.environment, quorum=quorum, now=given.decided_at)
+        if found.is_approved and found.grants.issuperset(one.capabilities):
+            scope.approvals.set_request(one.id, "approved", expected="pending")
+    return ""
+
+
+def expire_others(scope: Scope, location: str, digest: str, actor: Actor) -> None:
+    """Note that proposals for what lay in a place are for something that is gone."""
+    for other in scope.proposals.all():
+        if other.location != location or other.status not in ("open", "approved") or other.base_digest == digest:
+            continue
+        if scope.proposals.move(other.id, expected=other.status, to="stale"):
+            keep_record(
+                scope,
+                "proposal.stale",
+                actor,
+                other.skill,
+                digest=other.base_digest,
+                new_digest=digest,
+                proposal=other.id,
+                reason="What it would change has changed.",
+            )

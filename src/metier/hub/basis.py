@@ -1,0 +1,56 @@
+"""What a proposal is compared with: the content that somebody last answered for, if it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from metier.store import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """A content that a change is shown against.
+
+    A skill whose files somebody changed by hand must not be proposed in its new form by a small change to it: the
+    reviewer would see that change alone, and answer for all of it.
+    """
+
+    digest: str
+    kind: Literal["current", "accepted", "never"]
+    """What is there now; what was accepted before somebody changed it by hand; what is there and nobody accepted."""
+
+    @property
+    def note(self) -> str:
+        """What a reviewer has to know beside the diff; mostly nothing."""
+        if self.kind == "accepted":
+            return (
+                "The skill was changed by hand since it was last accepted. The diff is against what was accepted "
+                f"({self.digest}), and so shows those changes too."
+            )
+        if self.kind == "never":
+            return "Nobody has accepted the rest of this skill yet: to approve this is to approve all of it."
+        return ""
+
+
+def basis_of(scope: Scope, skill: str, location: str, current: str, proposed: str) -> Basis:
+    """What to compare a proposed content with, where another one lies now; both by digest."""
+    if not current:
+        return Basis(digest="", kind="current")
+    install = scope.installs.get(location)
+    accepted = [install.digest] if install is not None else []
+    accepted += [
+        one.digest
+        for one in reversed(scope.approvals.all(active_only=True))
+        if one.skill == skill and one.decision == "approved" and one.digest not in accepted
+    ]
+    if current in accepted:
+        return Basis(digest=current, kind="current")
+    for digest in accepted:
+        if scope.revisions.has(digest):
+            # What brings the accepted content back is shown as what it does to the folder.
+            return (
+                Basis(digest=current, kind="current") if digest == proposed else Basis(digest=digest, kind="accepted")
+            )
+    return Basis(digest=current, kind="never")

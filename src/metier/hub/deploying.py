@@ -1,0 +1,149 @@
+"""A skill deployed for everybody: checked, scanned, and put into the folder of the enterprise layer."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument, SourceUnavailable
+from metier.guard import Action, Decision, Guard, refused
+from metier.guard.scan import scan
+from metier.guard.scan.finding import rank
+from metier.hub.applying import approve_content, expire_others, put_in_place
+from metier.hub.contents import digest_of_files, files_of, package_of, require_sound
+from metier.hub.homes import new_home, subject_in
+from metier.hub.permitting import require_person
+from metier.hub.recording import actor_of, keep_record, keep_refusal
+from metier.hub.replacing import digest_at
+from metier.hub.revising import require_skill
+from metier.library.places import named_enterprise_places, system_folder
+from metier.skill import FolderPackage, is_valid_name, parse, shown
+from metier.source.path import expanded
+from metier.source.source import absolute
+
+if TYPE_CHECKING:
+    from metier.guard.scan import Report
+    from metier.hub.contents import Files
+    from metier.hub.homes import Home
+    from metier.store import Person, Scope, Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What came of deploying a skill."""
+
+    home: Home
+    version: Version
+    report: Report
+    """What the scanner found."""
+    not_approved: str = ""
+    """Why its content is not approved by that, if it is not."""
+    is_unchanged: bool = False
+    """Whether it was deployed already, as it is."""
+
+
+def enterprise_folder() -> str:
+    """Where skills for everybody go: the first folder in `$METIER_ENTERPRISE`, else the one of the system."""
+    return next(iter(named_enterprise_places()), None) or system_folder()
+
+
+def deploy(
+    scope: Scope,
+    person: Person,
+    path: str | os.PathLike[str],
+    *,
+    to: str | os.PathLike[str] | None = None,
+    reason: str = "",
+    accept_findings: str = "",
+    environment: str = "",
+    guard: Guard | None = None,
+) -> Deployed:
+    """Put a skill into the folder of the enterprise layer, or into `to`, in place of the one of its name there.
+
+    It must follow the strict rules, and what the scanner calls high keeps it out unless `accept_findings` says why it
+    does not matter. Takes the role admin.
+    """
+    files = _read(path)
+    name = _name(files)
+    home, digest = new_home(to or enterprise_folder(), name), digest_of_files(files)
+    actor = actor_of(person, scope, environment)
+    require_person(scope, person, "admin", "deploy a skill", type="skill.deployed", skill=home.ref)
+    require_sound(files)
+    require_skill(files, name, strict=True)
+    guard = guard or Guard()
+    effective = guard.governance.effective
+    report = scan(package_of(files))
+    decision = _against(report, accept_findings)
+    if decision is None:
+        action = Action(point="deploy", skill=subject_in(home, files, digest), by="user", path=home.location)
+        decision = guard.settle(action, actor)
+    there = digest_at(home.folder)
+    said = {"digest": there or "", "new_digest": digest, "path": home.location, "policy": effective.digest}
+    if not decision.is_allowed:
+        told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
+        keep_refusal(scope, "skill.deployed", actor, home.ref, **said, **told)
+        raise refused(decision)
+    known = scope.installs.get(home.location)
+    if there == digest and known is not None and (known.digest, known.state) == (digest, "enabled"):
+        last = scope.versions.of(home.location)[-1]
+        return Deployed(home=home, version=last, report=report, is_unchanged=True)
+    why: list[str] = []
+
+    def also(version: Version) -> None:
+        accepted = f"Findings accepted: {accept_findings.strip()}" if _is_bad(report) else ""
+        notes = tuple(text for text in (f"version {version.number}", accepted) if text)
+        keep_record(scope, "skill.deployed", actor, home.ref, **said, reason=version.reason, notes=notes)
+        because = accepted or version.reason
+        why.append(approve_content(scope, effective, person, home, digest, because, environment=environment))
+        expire_others(scope, home.location, digest, actor)
+
+    version = put_in_place(
+        scope,
+        guard.governance.effective,
+        home,
+        files,
+        over=there,
+        by=person,
+        reason=reason.strip() or "Deployed.",
+        also=also,
+    )
+    return Deployed(home=home, version=version, report=report, not_approved=why[0])
+
+
+def _read(path: str | os.PathLike[str]) -> Files:
+    folder = os.path.realpath(absolute(expanded(os.fspath(path))))
+    if os.path.basename(folder).lower() == "skill.md":
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise SourceUnavailable(f"There is no folder {shown(folder, 300)}.", hint="Name the folder of a skill.")
+    return files_of(FolderPackage(folder))
+
+
+def _name(files: Files) -> str:
+    _, data = files.get("SKILL.md", ("file", b""))
+    name = parse(data, folder="").skill.name
+    if not is_valid_name(name):
+        raise InvalidArgument(
+            f"There is no SKILL.md with a valid name; this one would be {shown(name)!r}.",
+            hint="Write `name:` with a-z, 0-9 and single hyphens, at most 64.",
+        )
+    return name
+
+
+def _is_bad(report: Report) -> bool:
+    return report.status != "ok" or rank(report.max_severity) >= rank("high")
+
+
+def _against(report: Report, accepted: str) -> Decision | None:
+    if not _is_bad(report) or accepted.strip():
+        return None
+    worst = next((one for one in report.findings if not one.suppressed_by), None)
+    what = f"{worst.rule} in {shown(worst.path)}, line {worst.line}: {worst.message}" if worst else report.error
+    return Decision(
+        outcome="deny",
+        reason=f"The scanner found what has to be looked at first. {what}",
+        rule=f"scan: {report.max_severity}",
+        code="scan-findings",
+        hint="Look at all of it with `metier scan`; `--accept-findings REASON` deploys it all the same.",
+    )

@@ -1,0 +1,96 @@
+"""A folder that is worked in from above: every step goes down from a folder that is open, and follows no link.
+
+Whatever somebody put there, nothing is written or removed outside of the folder that was named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from metier.errors import FileRefused, SourceUnavailable
+from metier.skill.folder import is_inside
+from metier.source.path import expanded
+from metier.source.source import absolute
+from metier.tools.descent import descend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.tools.descent import Spot
+
+
+class Ground:
+    """A folder, there or not.
+
+    >>> import tempfile
+    >>> ground = Ground(os.path.realpath(tempfile.mkdtemp()))
+    >>> with ground.spot("greet", "SKILL.md", create=True) as spot:
+    ...     spot.name
+    'SKILL.md'
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """The folder of a path; raises `FileRefused` later where a link is on the way to it."""
+        self._anchor, self._segments = _anchored(absolute(expanded(os.fspath(path))))
+        self.path = os.path.join(self._anchor, *self._segments)
+
+    @contextlib.contextmanager
+    def spot(self, *below: str, create: bool = False) -> Iterator[Spot]:
+        """A place in the folder, reached without a link on the way; with `create`, folders are made."""
+        wanted = os.path.join(self.path, *below)
+        with contextlib.ExitStack() as opened:
+            try:
+                spot = opened.enter_context(descend(self._anchor, [*self._segments, *below], create=create))
+            except FileRefused:
+                raise _linked(wanted) from None
+            except (FileNotFoundError, NotADirectoryError):
+                if create:
+                    raise SourceUnavailable(
+                        f"{self.path} cannot be made: something on the way is no folder.", hint="Name another folder."
+                    ) from None
+                raise
+            except OSError as error:
+                raise SourceUnavailable(
+                    f"{self.path} cannot be used: {error.strerror}.", hint="Check its permissions.", path=self.path
+                ) from None
+            if spot.path != wanted:
+                raise _linked(wanted)
+            yield spot
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Have the folder that a name lies in for oneself; it is made if need be."""
+        with self.spot(name, create=True) as spot:
+            if spot.parent is not None:
+                import fcntl
+
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(spot.parent, fcntl.LOCK_EX)
+            yield
+
+
+def _anchored(path: str) -> tuple[str, list[str]]:
+    """A folder that the user stands in or owns, and the way from there, on which no link is followed."""
+    for anchor in (os.getcwd(), os.path.expanduser("~")):
+        for known in (os.path.abspath(anchor), os.path.realpath(anchor)):
+            if is_inside(path, known) and path != known:
+                return os.path.realpath(anchor), _segments(path[len(known) :])
+    drive, rest = os.path.splitdrive(path)
+    segments = _segments(rest)
+    if not segments:
+        raise FileRefused(f"{path} is no folder for skills.", hint="Name one, such as .claude/skills.")
+    return drive + os.sep, segments
+
+
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split(os.sep) if segment]
+
+
+def _linked(path: str) -> FileRefused:
+    return FileRefused(
+        f"{path} leads through a link, and nothing is written through one.",
+        hint=f"Name the folder that it leads to: {os.path.realpath(path)}.",
+        path=path,
+    )

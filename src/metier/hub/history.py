@@ -1,0 +1,107 @@
+"""What a skill was before: the versions that it had in its place, what changed between them, and the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+from metier.guard import Action, Guard, refused
+from metier.hub.applying import CHANGED, expire_others, put_in_place
+from metier.hub.comparing import difference
+from metier.hub.homes import subject_in
+from metier.hub.permitting import require_person
+from metier.hub.recording import actor_of, keep_record, keep_refusal
+from metier.hub.replacing import digest_at
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.hub.homes import Home
+    from metier.library.library import Library
+    from metier.store import Person, Scope, Version
+
+
+def version_of(scope: Scope, home: Home, number: int) -> Version:
+    """A version of a skill by its number; raises `InvalidArgument` where there is none."""
+    known = scope.versions.of(home.location)
+    found = next((one for one in known if one.number == number), None)
+    if found is None:
+        have = f"It has {known[0].number} to {known[-1].number}." if known else "It has none yet."
+        raise InvalidArgument(f"{shown(home.ref)!r} has no version {number}.", hint=have)
+    return found
+
+
+def compare(scope: Scope, home: Home, before: int, after: int) -> str:
+    """The difference between two versions of a skill, as a unified diff."""
+    old, new = (scope.revisions.files(version_of(scope, home, number).digest) for number in (before, after))
+    return difference(old, new)
+
+
+def rollback(
+    scope: Scope,
+    person: Person,
+    home: Home,
+    *,
+    to: int | None = None,
+    reason: str = "",
+    environment: str = "",
+    library: Library | None = None,
+    guard: Guard | None = None,
+) -> Version:
+    """Bring back an earlier content of a skill exactly, by default the last one that is not there now.
+
+    It becomes a new version, and whatever lies there now stays in the history. Approvals of the earlier content count
+    again if they have not run out. Takes the role reviewer.
+    """
+    require_person(scope, person, "reviewer", "bring back a version", type="skill.rolled-back", skill=home.ref)
+    there = digest_at(home.folder)
+    wanted = _wanted(scope, home, there, to)
+    files = scope.revisions.files(wanted.digest)
+    subject = subject_in(home, files, wanted.digest)
+    guard, actor = guard or Guard(), actor_of(person, scope, environment)
+    decision = guard.decide(Action(point="apply", skill=subject, by="user", path=home.location), actor)
+    said = {
+        "digest": there or "",
+        "new_digest": wanted.digest,
+        "path": home.location,
+        "policy": guard.governance.policy_digest,
+    }
+    if decision.outcome == "deny":
+        told = {"reason": decision.reason, "decision": "deny", "rule": decision.rule}
+        keep_refusal(scope, "skill.rolled-back", actor, home.ref, **said, **told)
+        raise refused(decision)
+
+    def also(version: Version) -> None:
+        keep_record(
+            scope,
+            "skill.rolled-back",
+            actor,
+            home.ref,
+            **said,
+            reason=version.reason,
+            notes=(f"version {version.number}",),
+        )
+        expire_others(scope, home.location, version.digest, actor)
+
+    why = f"Back to version {wanted.number}. {reason.strip()}".strip()
+    version = put_in_place(scope, guard.governance.effective, home, files, over=there, by=person, reason=why, also=also)
+    if library is not None:
+        library.refresh()
+    return version
+
+
+def _wanted(scope: Scope, home: Home, there: str | None, to: int | None) -> Version:
+    if to is not None:
+        found = version_of(scope, home, to)
+        if found.digest == there:
+            raise InvalidArgument(f"{shown(home.ref)!r} is version {to} already.", hint="Name another version.")
+        return found
+    versions = scope.versions.of(home.location)
+    # What somebody changed by hand is kept, and never taken for a version that anybody answers for.
+    by_hand = {version.digest for version in versions if not version.by and version.reason == CHANGED}
+    for version in reversed(versions):
+        if version.digest != there and version.digest not in by_hand:
+            return version
+    raise InvalidArgument(
+        f"There is no earlier version of {shown(home.ref)!r}.",
+        hint="A history begins when a proposal is applied or a skill is deployed.",
+    )

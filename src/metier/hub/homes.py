@@ -1,0 +1,114 @@
+"""Where a skill lies whose content is changed: its folder, and what it is called there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from metier.errors import FileRefused, SkillNotFound
+from metier.hub.contents import package_of
+from metier.library.layers import Place, named_apart
+from metier.library.library import Library
+from metier.library.places import default_places, named_enterprise_places
+from metier.session.active import subject_of
+from metier.skill import FolderPackage, shown
+from metier.skill.folder import is_inside
+from metier.source import FolderSource
+from metier.source.memory import MemorySource
+from metier.source.path import expanded
+from metier.source.source import absolute
+
+if TYPE_CHECKING:
+    from metier.guard import Subject
+    from metier.hub.contents import Files
+    from metier.library import Entry
+    from metier.library.layers import Layer
+    from metier.store import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """A skill in its place.
+
+    >>> Home(location="/skills/pdf", name="pdf", source="personal", layer="personal").ref
+    'pdf@personal'
+    """
+
+    location: str
+    """The folder, as a library says where it is."""
+    name: str
+    source: str
+    layer: Layer
+    trusted: bool = True
+    """Whether anybody vouches for the place."""
+
+    @property
+    def ref(self) -> str:
+        """What the skill is called everywhere: `name@source`."""
+        return f"{self.name}@{self.source}"
+
+    @property
+    def folder(self) -> str:
+        """The folder itself, wherever links on the way to it lead: what is replaced is never a link."""
+        return os.path.realpath(self.location)
+
+
+def home_of(entry: Entry) -> Home:
+    """The place of a skill of a library; raises `FileRefused` for one that is in no folder of its own."""
+    if not isinstance(entry.package, FolderPackage):
+        raise FileRefused(
+            f"Skill {shown(entry.name)!r} is not in a folder that could be changed: {shown(entry.location, 300)}.",
+            hint="Propose it as a new skill.",
+            path=entry.location,
+        )
+    return Home(
+        location=os.path.dirname(entry.location),
+        name=entry.name,
+        source=entry.source,
+        layer=entry.layer,
+        trusted=entry.trusted,
+    )
+
+
+def home_at(location: str, skill: str = "") -> Home:
+    """The place of a folder, by the folders for skills that there are here; `skill` says what it is called already.
+
+    >>> home_at("/somewhere/skills/pdf").ref
+    'pdf@skills'
+    """
+    folder, own = os.path.split(location)
+    name, _, source = skill.partition("@")
+    # A folder that somebody names in a program, or with --skills, is one of a project.
+    home = Home(
+        location=location, name=name or own, source=source or os.path.basename(folder) or "root", layer="project"
+    )
+    for place in named_apart(default_places()[0]):
+        if isinstance(place.source, FolderSource) and is_inside(location, place.source.root):
+            return replace(home, source=source or place.name, layer=place.layer, trusted=place.trusted)
+    # A folder that an administrator named is everybody's from the first skill on, which it may be made for.
+    named = (absolute(expanded(place)) for place in named_enterprise_places())
+    return replace(home, layer="enterprise") if any(is_inside(location, place) for place in named) else home
+
+
+def new_home(into: str | os.PathLike[str], name: str) -> Home:
+    """The place that a skill has once it lies in a folder for skills."""
+    return home_at(os.path.join(absolute(expanded(os.fspath(into))), name))
+
+
+def find_home(library: Library, scope: Scope, name: str) -> Home:
+    """The place of a skill by its name: one of the library, or else one on record that is not to be seen any more."""
+    try:
+        return home_of(library.get(name))
+    except SkillNotFound:
+        for one in scope.installs.all():
+            if name in (one.skill, f"{one.skill}@{one.source}"):
+                return home_at(one.location, f"{one.skill}@{one.source}")
+        raise
+
+
+def subject_in(home: Home, files: Files, digest: str) -> Subject:
+    """What the guard is told of a content that is not in its place yet."""
+    source = MemorySource({home.name: package_of(files)}, name=home.source)
+    library = Library([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)
+    return subject_of(library.snapshot.entries[0], digest)

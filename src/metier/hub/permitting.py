@@ -1,0 +1,61 @@
+"""Who may change skills: people by their roles, and agents only what a policy lets them do by themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from metier.errors import MetierError, NotPermitted
+from metier.guard import Action
+from metier.guard.case import Case
+from metier.guard.examining import Examiner
+from metier.guard.roles import demand
+from metier.hub.recording import actor_of, keep_refusal
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.guard import Actor, Subject
+    from metier.guard.effective import Effective
+    from metier.guard.policy_rules import PolicyRule
+    from metier.store import Person, Scope
+
+_MAY_LOOSEN = ("enterprise", "personal")
+"""Whoever writes a project can only tighten."""
+
+
+def rule_for_agent(
+    scope: Scope, effective: Effective, point: Literal["apply", "install"], subject: Subject, actor: Actor
+) -> PolicyRule | None:
+    """The rule that lets an agent decide: one that allows this very point and names agents.
+
+    `{point: apply, agent: reviewer, effect: allow}` lets the agent `reviewer` decide about proposals of others,
+    `{point: install, agent: builder, effect: allow}` lets `builder` make new skills without anybody.
+    """
+    action = Action(point=point, skill=subject, by="model")
+    case = Case(action, actor, effective, (scope.state(),), Examiner(), scope.scans.latest, lambda: ())
+    for rule in effective.rules:
+        if rule.effect != "allow" or point not in rule.points or not rule.agent:
+            continue
+        if rule.origin is None or rule.origin.layer not in _MAY_LOOSEN:
+            continue
+        try:
+            if rule.is_about(case) and rule.holds(case):
+                return rule
+        except MetierError:
+            continue  # what cannot be told does not allow
+    return None
+
+
+def require_person(scope: Scope, person: Person, role: str, what: str, *, type: str, skill: str) -> None:  # noqa: A002
+    """Raise `NotPermitted` unless somebody has a role and is no agent; `type` is what they tried, for the record."""
+    try:
+        if person.kind == "agent":
+            raise NotPermitted(
+                f"{shown(person.name)!r} is an agent, and only a person may {what}.",
+                hint="Make a proposal, and let a person decide.",
+                person=person.name,
+            )
+        demand(person, role, what)
+    except NotPermitted as error:
+        said = {"reason": error.message, "decision": "deny", "code": error.code}
+        keep_refusal(scope, type, actor_of(person, scope), skill, **said)
+        raise

@@ -1,0 +1,240 @@
+"""Proposals: a change to a skill, or a new one, that is parked until somebody decides about it.
+
+Nothing of the skill is touched. What is shown is the difference between two contents that are both kept whole, so what
+a reviewer reads is what is applied, whatever the author wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
+from metier.guard import Action, Guard, refused
+from metier.guard.capabilities import new_in
+from metier.hub.basis import basis_of
+from metier.hub.comparing import difference
+from metier.hub.contents import digest_of_files, files_of, require_sound
+from metier.hub.diffs import apply_diff
+from metier.hub.homes import home_of, new_home, subject_in
+from metier.hub.proposal_page import page, reserved_page
+from metier.hub.recording import actor_of, keep_record
+from metier.hub.replacing import digest_at
+from metier.hub.reviewing import apply_by_rule
+from metier.hub.revising import capabilities_of, keep_revision, require_skill
+from metier.library.places import personal_folders
+from metier.skill import MemoryPackage, is_valid_name, shown
+from metier.store import Proposal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from metier.guard import Actor
+    from metier.hub.contents import Files
+    from metier.hub.homes import Home
+    from metier.library import Entry
+    from metier.library.library import Library
+    from metier.skill import MemoryFile
+    from metier.store import Person, Scope
+
+MAX_TEXT = 20_000
+"""Characters of a justification, or of one piece of evidence."""
+MAX_EVIDENCE = 50
+MAX_DIFFERENCE = 4 * 1024 * 1024
+"""Characters of a difference, beyond which nobody reads it."""
+MAX_OPEN = 100
+"""Proposals of one author that may wait at the same time."""
+
+
+def propose_update(
+    library: Library,
+    scope: Scope,
+    skill: str | Entry,
+    change: str | Files,
+    justification: str,
+    evidence: Sequence[str] = (),
+    *,
+    author: Person,
+    actor: Actor | None = None,
+    guard: Guard | None = None,
+) -> Proposal:
+    """Propose to change a skill, by a unified diff or by all the files that it would have.
+
+    Raises `SkillNotFound` for an unknown skill, and `ProposalInvalid` for a diff that does not apply or a change that
+    would leave no skill; then nothing is kept. `actor` is what the audit trail says of the author, if it knows more.
+    """
+    entry = library.get(skill) if isinstance(skill, str) else skill
+    home = home_of(entry)
+    before = files_of(entry.package)
+    if isinstance(change, str):
+        after: Files = apply_diff(before, change)
+    else:
+        after = dict(change)
+        require_sound(after)
+    if digest_of_files(after) == digest_of_files(before):
+        raise ProposalInvalid("It changes nothing.", hint="Propose what is to be different.")
+    require_skill(after, entry.name)
+    who = actor or actor_of(author, scope, library.caller.environment or "")
+    return _parked(scope, home, before, after, justification, evidence, author, who, guard or Guard())
+
+
+def propose_new(
+    scope: Scope,
+    name: str,
+    files: Files | Mapping[str, MemoryFile | bytes | str],
+    justification: str,
+    evidence: Sequence[str] = (),
+    *,
+    author: Person,
+    into: str | os.PathLike[str] | None = None,
+    actor: Actor | None = None,
+    guard: Guard | None = None,
+) -> Proposal:
+    """Propose a new skill for a folder of skills, by default the user's own; it must follow the strict rules.
+
+    Where a rule of policy lets an agent make skills by itself, what that agent proposes is applied at once.
+    """
+    if not isinstance(name, str) or not is_valid_name(name):
+        raise InvalidArgument(
+            f"{shown(str(name))!r} is not a valid skill name.", hint="Use a-z, 0-9 and single hyphens, at most 64."
+        )
+    if into is None:
+        folders = personal_folders()
+        if not folders:
+            raise InvalidArgument("There is no home folder to propose it for.", hint="Name a folder with `into`.")
+        into = folders[0]
+    home = new_home(into, name)
+    after = _plain(files)
+    require_sound(after)
+    require_skill(after, name, strict=True)
+    if digest_at(home.folder) is not None:
+        raise SkillExists(
+            f"{home.location} exists already.", hint=f"Propose a change of {name!r}, or another name.", name=name
+        )
+    guard, actor = guard or Guard(), actor or actor_of(author, scope)
+    proposal = _parked(scope, home, {}, after, justification, evidence, author, actor, guard)
+    return apply_by_rule(scope, guard, proposal, author, actor) or proposal
+
+
+def _plain(files: Files | Mapping[str, MemoryFile | bytes | str]) -> Files:
+    """Files with their modes, also where only texts were given."""
+    if all(isinstance(one, tuple) and one[:1] in (("file",), ("exec",), ("link",)) for one in files.values()):
+        return dict(files)  # type: ignore[arg-type]
+    return files_of(MemoryPackage(files))  # type: ignore[arg-type]
+
+
+def _parked(
+    scope: Scope,
+    home: Home,
+    before: Files,
+    after: Files,
+    justification: str,
+    evidence: Sequence[str],
+    author: Person,
+    actor: Actor,
+    guard: Guard,
+) -> Proposal:
+    justification, evidence = _said(justification, evidence)
+    digest, base = digest_of_files(after), digest_of_files(before) if before else ""
+    wanted = Proposal(
+        kind="update" if before else "new",
+        skill=home.ref,
+        location=home.location,
+        base_digest=base,
+        proposed_digest=digest,
+        justification=justification,
+        evidence=list(evidence),
+        author_kind="agent" if author.kind == "agent" else "user",
+        author=author.name,
+    )
+    action = Action(
+        point="propose",
+        skill=subject_in(home, after, digest),
+        by="model" if author.kind == "agent" else "user",
+        path=home.location,
+    )
+    decision = guard.settle(action, actor)
+    if not decision.is_allowed:
+        _keep(scope, wanted, actor, reason=decision.reason, decision=decision.outcome, rule=decision.rule)
+        raise refused(decision)
+    effective = guard.governance.effective
+    with reserved_page(scope, home.ref) as (made, path), scope.transaction():
+        same = _alike(scope, wanted)
+        if same is not None:
+            path.unlink()
+            return same
+        if before:
+            keep_revision(scope, effective, home.ref, before)
+        new = keep_revision(scope, effective, home.ref, after, parent=base)
+        basis = basis_of(scope, home.ref, home.location, base, digest)
+        old = scope.revisions.get(basis.digest) if basis.digest else None
+        shown_before = before if basis.digest == base else scope.revisions.files(basis.digest)
+        diff = difference(shown_before, after)
+        if len(diff) > MAX_DIFFERENCE:
+            raise ProposalInvalid(
+                f"The difference has {len(diff):,} characters, which nobody reads.", hint="Propose it in parts."
+            )
+        proposal = scope.proposals.add(
+            replace(
+                wanted,
+                created_at=made,
+                diff=diff,
+                capabilities_new=new_in(capabilities_of(new), capabilities_of(old)),
+            )
+        )
+        path.write_text(page(proposal, basis), encoding="utf-8")
+        _keep(scope, proposal, actor, reason=justification, policy=effective.digest)
+    return proposal
+
+
+def _alike(scope: Scope, wanted: Proposal) -> Proposal | None:
+    """The proposal that waits already for the same change by the same author; raises where too many of theirs wait."""
+    waiting = [
+        one
+        for one in scope.proposals.all("open")
+        if (one.author_kind, one.author) == (wanted.author_kind, wanted.author)
+    ]
+    for one in waiting:
+        if (one.location, one.base_digest, one.proposed_digest) == (
+            wanted.location,
+            wanted.base_digest,
+            wanted.proposed_digest,
+        ):
+            return one
+    if len(waiting) >= MAX_OPEN:
+        raise ProposalInvalid(
+            f"{MAX_OPEN} proposals of {shown(wanted.author)!r} wait already.",
+            hint="Wait until somebody has decided about them, or withdraw some.",
+        )
+    return None
+
+
+def _said(justification: str, evidence: Sequence[str]) -> tuple[str, Sequence[str]]:
+    if not isinstance(justification, str) or not justification.strip():
+        raise ProposalInvalid("There is no justification.", hint="Say why the change is needed.")
+    if isinstance(evidence, str):
+        evidence = (evidence,)
+    if not all(isinstance(text, str) for text in evidence):
+        raise ProposalInvalid("Evidence is a list of texts.", hint="Quote what shows that the change is needed.")
+    kept = [text for text in evidence if text.strip()]
+    if len(kept) > MAX_EVIDENCE or max(map(len, (justification, *kept))) > MAX_TEXT:
+        raise ProposalInvalid(
+            f"It says too much: at most {MAX_TEXT:,} characters a text, and {MAX_EVIDENCE} pieces of evidence.",
+            hint="Quote the parts that matter.",
+        )
+    return justification.strip(), kept
+
+
+def _keep(scope: Scope, proposal: Proposal, actor: Actor, **more: str) -> None:
+    keep_record(
+        scope,
+        "proposal.created",
+        actor,
+        proposal.skill,
+        digest=proposal.base_digest,
+        new_digest=proposal.proposed_digest,
+        proposal=proposal.id,
+        path=proposal.location,
+        **more,
+    )

@@ -1,0 +1,314 @@
+"""Deciding about proposals: a person with the role for it, and never whoever made the proposal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
+from metier.guard import Action, Guard, refused
+from metier.guard.roles import holds
+from metier.hub.applying import approve_content, expire_others, put_in_place
+from metier.hub.homes import home_at, subject_in
+from metier.hub.permitting import rule_for_agent
+from metier.hub.recording import actor_of, keep_record, keep_refusal
+from metier.hub.replacing import digest_at
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.guard import Actor, Subject
+    from metier.guard.effective import Effective
+    from metier.hub.contents import Files
+    from metier.hub.homes import Home
+    from metier.library.library import Library
+    from metier.store import Person, Proposal, Scope, Version
+
+MAX_COMMENT = 4_000
+_LIST = "`metier propose list` shows what waits."
+_BRINGS: tuple[Literal["install", "apply"], ...] = ("install", "apply")
+"""What happens to a new skill that an agent makes by itself."""
+
+
+def find_proposal(scope: Scope, id: str) -> Proposal:  # noqa: A002
+    """The proposal of an id; raises `ProposalNotFound`."""
+    found = scope.proposals.get(id) if isinstance(id, str) else None
+    if found is None:
+        raise ProposalNotFound(f"There is no proposal {shown(str(id))!r}.", hint=_LIST, id=str(id))
+    return found
+
+
+def approve(
+    scope: Scope,
+    person: Person,
+    id: str,  # noqa: A002
+    *,
+    comment: str = "",
+    apply: bool = True,
+    environment: str = "",
+    library: Library | None = None,
+    guard: Guard | None = None,
+) -> Proposal:
+    """Agree to a proposal, and apply it at once unless told otherwise; a second time applies one that waits for that.
+
+    It is an approval of the content too, on the terms of policy. Raises `NotPermitted` for who may not decide, which
+    is recorded, and `ProposalStale` when the skill is not what it was when the proposal was made.
+    """
+    proposal, comment = find_proposal(scope, id), _said(comment)
+    actor, home = actor_of(person, scope, environment), home_at(proposal.location, proposal.skill)
+    guard = guard or Guard()
+    effective = guard.governance.effective
+    files = scope.revisions.files(proposal.proposed_digest)
+    subject = subject_in(home, files, proposal.proposed_digest)
+    why = may_review(scope, effective, person, proposal, subject, environment=environment)
+    if why is not None:
+        _refuse(scope, "proposal.approved", person, proposal, why)
+    _require(proposal, "open", "approved")
+    is_agent = person.kind == "agent"
+    action = Action(point="apply", skill=subject, by="model" if is_agent else "user", path=home.location)
+    decision = guard.decide(action, actor)
+    if decision.outcome == "deny" or (is_agent and not decision.is_allowed):
+        # Where policy says to ask, a person who agrees was asked; an agent is nobody to ask.
+        told = {"decision": decision.outcome, "rule": decision.rule, "policy": effective.digest}
+        said = {**_ids(proposal), "reason": decision.reason, **told}
+        keep_refusal(scope, "proposal.approved", actor, proposal.skill, **said)
+        raise refused(decision)
+    if not apply:
+        _moved(scope, proposal, "approved", person, comment, actor=actor)
+    else:
+        _apply(scope, effective, person, proposal, home, files, comment, actor=actor)
+        if library is not None:
+            library.refresh()
+    return find_proposal(scope, id)
+
+
+def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person, actor: Actor) -> Proposal | None:
+    """Apply a new skill that an agent made, where policy lets that agent make skills by itself; None where not.
+
+    Whatever else is against the skill outweighs the rule that lets it; then the proposal waits for a person.
+    """
+    if proposal.kind != "new" or author.kind != "agent":
+        return None
+    effective = guard.governance.effective
+    files, home = scope.revisions.files(proposal.proposed_digest), home_at(proposal.location, proposal.skill)
+    subject = subject_in(home, files, proposal.proposed_digest)
+    rule = rule_for_agent(scope, effective, "install", subject, actor)
+    if rule is None:
+        return None
+    for point in _BRINGS:
+        decision = guard.decide(Action(point=point, skill=subject, by="model", path=home.location), actor)
+        if not decision.is_allowed:
+            told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule}
+            keep_refusal(scope, "proposal.approved", actor, proposal.skill, **_ids(proposal), **told)
+            return None
+    said = f"Policy lets {shown(author.name)!r} make skills by itself: rule {rule.id} ({rule.origin})."
+    _apply(scope, effective, replace(author, name="policy"), proposal, home, files, said, actor=actor, approves=False)
+    return find_proposal(scope, proposal.id)
+
+
+def reject(
+    scope: Scope,
+    person: Person,
+    id: str,  # noqa: A002
+    *,
+    comment: str,
+    guard: Guard | None = None,
+) -> Proposal:
+    """Decide against a proposal; nothing changes but its state."""
+    proposal, comment = find_proposal(scope, id), _said(comment)
+    effective = (guard or Guard()).governance.effective
+    files = scope.revisions.files(proposal.proposed_digest)
+    why = may_review(
+        scope,
+        effective,
+        person,
+        proposal,
+        subject_in(home_at(proposal.location, proposal.skill), files, proposal.proposed_digest),
+    )
+    if why is not None:
+        _refuse(scope, "proposal.rejected", person, proposal, why)
+    _require(proposal, "open", "approved")
+    _moved(scope, proposal, "rejected", person, comment)
+    return find_proposal(scope, id)
+
+
+def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Proposal:  # noqa: A002
+    """Take back a proposal of one's own."""
+    proposal, comment = find_proposal(scope, id), _said(comment)
+    if not is_author(person, proposal):
+        _refuse(scope, "proposal.withdrawn", person, proposal, "Only whoever made a proposal withdraws it.")
+    _require(proposal, "open", "approved")
+    _moved(scope, proposal, "withdrawn", person, comment)
+    return find_proposal(scope, id)
+
+
+def recommend(
+    scope: Scope,
+    person: Person,
+    id: str,  # noqa: A002
+    verdict: Literal["approve", "reject"],
+    *,
+    reason: str,
+) -> Proposal:
+    """Say what one thinks of a proposal, for whoever decides: agents may, and it decides nothing."""
+    proposal, reason = find_proposal(scope, id), _said(reason)
+    if verdict not in ("approve", "reject"):
+        raise InvalidArgument(f"{shown(str(verdict))!r} is no recommendation.", hint="Recommend approve or reject.")
+    if not reason:
+        raise InvalidArgument("There is no reason.", hint="Say why, with file and line.")
+    if is_author(person, proposal):
+        _refuse(scope, "proposal.recommended", person, proposal, "Nobody recommends what they made themselves.")
+    _require(proposal, "open")
+    told = {"by": person.name, "kind": person.kind, "verdict": verdict, "reason": reason, "at": _now()}
+    with scope.transaction():
+        if not scope.proposals.recommend(id, told):
+            raise _decided(find_proposal(scope, id))
+        notes = (f"recommends to {verdict}",)
+        record = {**_ids(proposal), "reason": reason, "notes": notes}
+        keep_record(scope, "proposal.recommended", actor_of(person, scope), proposal.skill, **record)
+    return find_proposal(scope, id)
+
+
+def may_review(
+    scope: Scope, effective: Effective, person: Person, proposal: Proposal, subject: Subject, *, environment: str = ""
+) -> str | None:
+    """Why somebody may not decide about a proposal; None if they may."""
+    who = repr(shown(person.name))
+    if is_author(person, proposal):
+        return f"{who} made this proposal, and nobody decides about their own."
+    if person.kind == "agent":
+        if rule_for_agent(scope, effective, "apply", subject, actor_of(person, scope, environment)) is None:
+            return f"{who} is an agent, and no policy lets it decide; it may recommend."
+    elif not holds(person, "reviewer"):
+        return f"{who} may not decide about proposals: that takes the role reviewer."
+    return None
+
+
+def is_author(person: Person, proposal: Proposal) -> bool:
+    """Whether somebody made a proposal; names that differ in case alone may be the same account."""
+    kind = "agent" if person.kind == "agent" else "user"
+    return (kind, person.name.casefold()) == (proposal.author_kind, proposal.author.casefold())
+
+
+def _apply(
+    scope: Scope,
+    effective: Effective,
+    person: Person,
+    proposal: Proposal,
+    home: Home,
+    files: Files,
+    comment: str,
+    *,
+    actor: Actor,
+    approves: bool = True,
+) -> None:
+    there, base = digest_at(home.folder), proposal.base_digest or None
+    if there not in (base, proposal.proposed_digest):
+        raise _gone_stale(scope, proposal, there, actor)
+
+    def also(version: Version) -> None:
+        if proposal.status == "open":
+            said = {**_ids(proposal), "reason": comment or proposal.justification, "policy": effective.digest}
+            keep_record(scope, "proposal.approved", actor, proposal.skill, **said)
+        _moved(scope, proposal, "applied", person, comment, actor=actor, version=version.number)
+        if approves:
+            where, because = actor.environment or "", f"Proposal {proposal.id}."
+            approve_content(scope, effective, person, home, version.digest, because, environment=where)
+        expire_others(scope, home.location, version.digest, actor)
+
+    try:
+        put_in_place(
+            scope,
+            effective,
+            home,
+            files,
+            over=base,
+            by=person,
+            reason=proposal.justification,
+            proposal=proposal.id,
+            also=also,
+        )
+    except SkillChanged:
+        raise _gone_stale(scope, proposal, digest_at(home.folder), actor) from None
+
+
+def _moved(
+    scope: Scope,
+    proposal: Proposal,
+    to: Literal["approved", "rejected", "withdrawn", "applied"],
+    person: Person,
+    comment: str,
+    *,
+    actor: Actor | None = None,
+    version: int = 0,
+) -> None:
+    """Move a proposal on, and record it; raises `ProposalStale` where somebody else was faster."""
+    digest = proposal.proposed_digest if to == "applied" else ""
+    with scope.transaction():
+        if not scope.proposals.move(
+            proposal.id,
+            expected=proposal.status,
+            to=to,
+            reviewer=person.name,
+            comment=comment,
+            applied_digest=digest,
+        ):
+            raise _decided(find_proposal(scope, proposal.id))
+        notes = (f"version {version}",) if version else ()
+        record = {**_ids(proposal), "reason": comment or proposal.justification, "notes": notes}
+        keep_record(scope, f"proposal.{to}", actor or actor_of(person, scope), proposal.skill, **record)
+
+
+def _gone_stale(scope: Scope, proposal: Proposal, there: str | None, actor: Actor) -> ProposalStale:
+    with scope.transaction():
+        if scope.proposals.move(proposal.id, expected=proposal.status, to="stale"):
+            reason = "What it would change has changed since it was made."
+            record = {**_ids(proposal), "new_digest": there or "", "reason": reason}
+            keep_record(scope, "proposal.stale", actor, proposal.skill, **record)
+    return ProposalStale(
+        f"{shown(proposal.skill)!r} has changed since proposal {proposal.id} was made, so it was not applied.",
+        hint="Make it again, of what the skill says now.",
+        id=proposal.id,
+        expected=proposal.base_digest,
+        found=there,
+    )
+
+
+def _require(proposal: Proposal, *statuses: str) -> None:
+    if proposal.status not in statuses:
+        raise _decided(proposal)
+
+
+def _decided(proposal: Proposal) -> ProposalStale:
+    by = f" by {shown(proposal.reviewer)!r}" if proposal.reviewer else ""
+    return ProposalStale(
+        f"Proposal {proposal.id} waits for nobody any more: it is {proposal.status}{by}.", hint=_LIST, id=proposal.id
+    )
+
+
+def _refuse(scope: Scope, type: str, person: Person, proposal: Proposal, why: str) -> NoReturn:  # noqa: A002
+    """Record that somebody tried what they may not do, and say so."""
+    record = {**_ids(proposal), "reason": why, "decision": "deny", "code": NotPermitted.code}
+    keep_refusal(scope, type, actor_of(person, scope), proposal.skill, **record)
+    raise NotPermitted(
+        why, hint="Ask somebody else with the role reviewer; `metier user list` shows who has it.", id=proposal.id
+    )
+
+
+def _ids(proposal: Proposal) -> dict[str, str]:
+    return {
+        "proposal": proposal.id,
+        "digest": proposal.base_digest,
+        "new_digest": proposal.proposed_digest,
+        "path": proposal.location,
+    }
+
+
+def _said(comment: str) -> str:
+    if len(comment) > MAX_COMMENT:
+        raise InvalidArgument(f"A comment has at most {MAX_COMMENT:,} characters.", hint="Say it in fewer words.")
+    return comment.strip()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

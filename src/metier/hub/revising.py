@@ -1,0 +1,77 @@
+"""A skill's content as the store keeps it: every file, and what is known of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.errors import SkillInvalid
+from metier.guard.capabilities import infer
+from metier.hub.contents import digest_of_files, package_of
+from metier.skill import MAX_SKILL_BYTES, shown
+from metier.skill.lint import check
+from metier.store import Revision, revision_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metier.guard.effective import Effective
+    from metier.hub.contents import Files
+    from metier.skill import Diagnostic, Document
+    from metier.store import Scope
+
+
+def keep_revision(scope: Scope, effective: Effective, skill: str, files: Files, *, parent: str = "") -> Revision:
+    """Keep a content of a skill, called `name@source`, so that it can be shown and brought back.
+
+    Policy says which tools count as reaching the network or writing files, and so what the content can do.
+    """
+    package = package_of(files)
+    document = _document(files, folder=skill.partition("@")[0])[0]
+    revision = Revision(
+        digest=digest_of_files(files),
+        skill=skill,
+        frontmatter=dict(document.skill.frontmatter),
+        capabilities=infer(package, network=effective.network_tools, write=effective.write_tools).as_dict(),
+        declared=tuple(document.skill.allowed_tools or ()),
+        files=revision_files(files),
+        parent=parent,
+    )
+    scope.revisions.put(revision, files)
+    return revision
+
+
+def capabilities_of(revision: Revision | None) -> tuple[str, ...]:
+    """What a content can do; nothing where there is none."""
+    return tuple(revision.capabilities.get("names", ())) if revision is not None else ()
+
+
+def require_skill(files: Files, name: str, *, strict: bool = False) -> None:
+    """Raise `SkillInvalid` unless files make a skill of a name; with `strict`, one that follows all rules."""
+    document, found = _document(files, folder=name, strict=strict)
+    wrong = [note for note in found if note.severity == "error"]
+    if wrong:
+        raise SkillInvalid(
+            f"It would be no valid skill. {listed(wrong)}",
+            hint="Correct this; `metier validate` shows all there is to say.",
+            findings=[note.as_json() for note in wrong],
+        )
+    if document.skill.name != name:
+        raise SkillInvalid(
+            f"It would be called {shown(document.skill.name)!r}, not {shown(name)!r}.",
+            hint=f"Write `name: {shown(name)}`.",
+        )
+
+
+def _document(files: Files, *, folder: str, strict: bool = False) -> tuple[Document, list[Diagnostic]]:
+    file = next((path for path in ("SKILL.md", *files) if path in files and path.lower() == "skill.md"), None)
+    mode, data = files[file] if file is not None else ("file", b"")
+    if file is None or mode == "link" or len(data) > MAX_SKILL_BYTES:
+        raise SkillInvalid(
+            "There would be no SKILL.md.", hint=f"A skill has one, with at most {MAX_SKILL_BYTES:,} bytes."
+        )
+    return check(data, package_of(files), folder=folder, file=file, strict=strict)
+
+
+def listed(found: Sequence[Diagnostic]) -> str:
+    """Diagnostics in one paragraph."""
+    return " ".join(f"{f'Line {note.line}: ' if note.line else ''}{note.message} {note.hint}" for note in found[:10])

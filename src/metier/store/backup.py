@@ -1,0 +1,114 @@
+"""A backup: everything that a store holds at one moment, in one file, while others go on writing.
+
+The file is a ZIP archive with the rows of each table as lines of JSON, the contents by their hash, and a manifest with
+the hash of every part. What SQLite held can be brought back into PostgreSQL, and the other way round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import InvalidArgument, StoreUnavailable
+from metier.store.blobs import sync_folder
+from metier.store.codec import now
+from metier.store.migrations import newest
+from metier.store.rows import every_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from metier.store.store import Store
+
+FORMAT = 1
+CHECKPOINTS = "audit/checkpoints.jsonl"
+PROPOSALS = "proposals"
+
+
+def back_up(store: Store, path: Path | str) -> dict[str, Any]:
+    """Write everything that a store holds into a new file; returns what its manifest says.
+
+    The file is complete or not there at all, and only its owner may read it.
+    """
+    target = Path(os.path.abspath(path))
+    if os.path.lexists(target):
+        raise InvalidArgument(f"{target} exists already.", hint="Name a file that is not there yet.", path=str(target))
+    beside = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            with open(file, "w+b") as stream:
+                with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                    manifest = _fill(store, archive)
+                stream.flush()
+                os.fsync(file)
+            os.replace(beside, target)
+            sync_folder(str(target.parent))
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(beside)
+            raise
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{target} cannot be written: {error.strerror}.",
+            hint="Check the disk and the permissions, or name another file.",
+            path=str(target),
+        ) from None
+    return manifest
+
+
+def tables() -> list[str]:
+    """The tables that a backup has, those first that others refer to."""
+    from metier.store.schema import tables_of
+
+    return [table.name for table in tables_of("sqlite")]
+
+
+def kept_blobs(revisions: Iterable[Mapping[str, Any]], files: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The hashes of all contents that belong to a revision whose content is kept."""
+    kept = {(row["tenant"], row["digest"]) for row in revisions if row["kept"]}
+    return {row["sha256"] for row in files if (row["tenant"], row["digest"]) in kept}
+
+
+def _fill(store: Store, archive: zipfile.ZipFile) -> dict[str, Any]:
+    manifest: dict[str, Any] = {"format": FORMAT, "version": newest(), "kind": store.kind, "made_at": now()}
+    # Before the rows: a checkpoint must not speak of records that came later.
+    manifest["files"] = {name: _add(archive, f"files/{name}", [data])[0] for name, data in _files(store.folder)}
+    manifest["tables"] = {}
+    with store.driver.snapshot():
+        for table in tables():
+            lines = (json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in every_row(store.driver, table))
+            sha256, count = _add(archive, f"tables/{table}.jsonl", lines)
+            manifest["tables"][table] = {"sha256": sha256, "rows": count}
+        names = kept_blobs(every_row(store.driver, "revisions"), every_row(store.driver, "revision_files"))
+        for name in sorted(names):
+            archive.writestr(f"blobs/{name}", store.blobs.get(name))
+    manifest["blobs"] = len(names)
+    archive.writestr("manifest.json", json.dumps(manifest, indent=2))
+    return manifest
+
+
+def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[bytes]) -> tuple[str, int]:
+    sha256, count = hashlib.sha256(), 0
+    with archive.open(name, "w", force_zip64=True) as stream:
+        for part in parts:
+            stream.write(part)
+            sha256.update(part)
+            count += 1
+    return sha256.hexdigest(), count
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """What lies beside the database, but is no blob."""
+    with contextlib.suppress(FileNotFoundError):
+        yield CHECKPOINTS, (folder / CHECKPOINTS).read_bytes()
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(os.listdir(folder / PROPOSALS)):
+            path = folder / PROPOSALS / name
+            if name.endswith(".md") and path.is_file() and not path.is_symlink():
+                yield f"{PROPOSALS}/{name}", path.read_bytes()

@@ -1,0 +1,190 @@
+"""Contents of files by their hash: beside a SQLite file in a folder, in PostgreSQL in a table."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING, Protocol
+
+from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from metier.store.driver import Driver
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PUT = (
+    "INSERT INTO blobs (sha256, data) VALUES (?, ?) "
+    "ON CONFLICT (sha256) DO UPDATE SET data = excluded.data WHERE blobs.data <> excluded.data"
+)
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+class Blobs(Protocol):
+    """Wherever the contents of files are kept."""
+
+    def put(self, contents: Iterable[bytes]) -> None:
+        """Keep contents; when this returns they are there to stay, with the transaction around it if there is one."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The content with this hash; raises `IntegrityFailed` for one that no longer has it."""
+        ...
+
+    def names(self) -> Iterator[str]:
+        """The hashes of everything that is kept."""
+        ...
+
+
+class FolderBlobs:
+    """Contents as files below a folder, named by their hash."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "blobs" / "sha256"
+
+    def put(self, contents: Iterable[bytes]) -> None:
+        """Write what is not there yet, each file complete or not at all, and all of it on the disk."""
+        changed: set[str] = set()
+        try:
+            for data in contents:
+                path = self._path(hashlib.sha256(data).hexdigest())
+                folder = os.path.dirname(path)
+                if not self._is_whole(path, data):
+                    make_folder(folder)
+                    write_file(path, data)
+                    changed.add(folder)
+            for folder in changed:
+                sync_folder(folder)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{self.folder} cannot be written: {error.strerror}.",
+                hint="Check the disk and the permissions, or set METIER_STORE to another place.",
+                path=str(self.folder),
+            ) from None
+
+    def get(self, sha256: str) -> bytes:
+        """The content with this hash."""
+        try:
+            file = os.open(self._path(sha256), os.O_RDONLY | _PLAIN)
+            with open(file, "rb") as stream:
+                return _verified(sha256, stream.read())
+        except FileNotFoundError:
+            raise _lost(sha256) from None
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{self.folder} cannot be read: {error.strerror}.",
+                hint="Check its permissions; `metier store check` says what is damaged.",
+                path=str(self.folder),
+            ) from None
+
+    def names(self) -> Iterator[str]:
+        """The hashes of everything that is kept."""
+        with contextlib.suppress(FileNotFoundError):
+            for folder in sorted(os.listdir(self.folder)):
+                with contextlib.suppress(NotADirectoryError):
+                    for name in sorted(os.listdir(self.folder / folder)):
+                        if _SHA256.fullmatch(folder + name):
+                            yield folder + name
+
+    def _path(self, sha256: str) -> str:
+        checked_sha256(sha256)
+        return os.path.join(self.folder, sha256[:2], sha256[2:])
+
+    @staticmethod
+    def _is_whole(path: str, data: bytes) -> bool:
+        # One that was damaged since is written again.
+        try:
+            with open(os.open(path, os.O_RDONLY | _PLAIN), "rb") as stream:
+                return stream.read() == data
+        except OSError:
+            return False
+
+
+class TableBlobs:
+    """Contents as rows of a table."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def put(self, contents: Iterable[bytes]) -> None:
+        """Add what is not there yet."""
+        with self._driver.transaction():
+            for data in contents:
+                self._driver.change(_PUT, (hashlib.sha256(data).hexdigest(), data))
+
+    def get(self, sha256: str) -> bytes:
+        """The content with this hash."""
+        found = self._driver.execute("SELECT data FROM blobs WHERE sha256 = ?", (checked_sha256(sha256),))
+        if not found:
+            raise _lost(sha256)
+        return _verified(sha256, bytes(found[0][0]))
+
+    def names(self) -> Iterator[str]:
+        """The hashes of everything that is kept."""
+        for (sha256,) in self._driver.execute("SELECT sha256 FROM blobs ORDER BY sha256"):
+            yield sha256
+
+
+def checked_sha256(text: object) -> str:
+    """A hash; raises `InvalidArgument` for what is none, and so can be no part of a path."""
+    if not isinstance(text, str) or not _SHA256.fullmatch(text):
+        raise InvalidArgument(f"{text!r:.100} is no sha256.", hint="Write 64 hexadecimal digits.")
+    return text
+
+
+def _verified(sha256: str, data: bytes) -> bytes:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise IntegrityFailed(
+            f"The stored content {sha256[:12]}… is not what was stored.",
+            hint="Bring back a backup with `metier store restore`; `metier store check` lists what is damaged.",
+            sha256=sha256,
+        )
+    return data
+
+
+def _lost(sha256: str) -> FileMissing:
+    return FileMissing(
+        f"The stored content {sha256[:12]}… is not there.",
+        hint="Bring back a backup with `metier store restore`; `metier store check` lists what is missing.",
+        sha256=sha256,
+    )
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write a file that is complete or not there at all, for its owner alone."""
+    beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(file)
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those that it lies in, as far as they are not there, for their owner alone."""
+    if not os.path.isdir(path):
+        make_folder(os.path.dirname(path))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        sync_folder(os.path.dirname(path))
+
+
+def sync_folder(folder: str) -> None:
+    """See that the names in a folder are on the disk too."""
+    if os.name == "nt":  # folders cannot be opened there; the system writes names by itself
+        return
+    file = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,147 @@
+"""Whether a store is as it should be: its file, its tables, and the contents that its revisions refer to."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
+from metier.skill.files import DigestEntry, digest_of
+from metier.store.migrations import creation
+from metier.store.rows import every_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.store.driver import Driver
+    from metier.store.store import Store
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SPACE = re.compile(r"\s+")
+_RESTORE = "Bring back a backup with `metier store restore FILE --force`."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something about a store that is not as it should be."""
+
+    severity: Literal["error", "warning"]
+    part: Literal["database", "tables", "contents", "folder"]
+    message: str
+    hint: str
+
+
+def check(store: Store) -> list[Problem]:
+    """Everything that is wrong with a store; nothing is changed."""
+    try:
+        return [*_database(store), *_tables(store.driver), *_contents(store)]
+    except StoreUnavailable as error:
+        return [Problem(severity="error", part="database", message=error.message, hint=error.hint)]
+
+
+def _database(store: Store) -> Iterator[Problem]:
+    if store.kind != "sqlite":
+        return
+    for (line,) in store.driver.execute("PRAGMA integrity_check(20)"):
+        if line != "ok":
+            yield Problem(severity="error", part="database", message=f"SQLite says: {line}.", hint=_RESTORE)
+    for table, *_ in store.driver.execute("PRAGMA foreign_key_check"):
+        message = f"A row of {table} refers to one that is not there."
+        yield Problem(severity="error", part="database", message=message, hint=_RESTORE)
+    for path in (store.url.removeprefix("sqlite:///"), str(store.folder)):
+        if os.name == "posix" and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            yield Problem(
+                severity="warning",
+                part="folder",
+                message=f"Other users of this machine may use {path}.",
+                hint=f"chmod go= {path}",
+            )
+
+
+def _tables(driver: Driver) -> Iterator[Problem]:
+    """Compare the tables with those that this version makes."""
+    expected, found = _expected(driver), _found(driver)
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) == found.get(name):
+            continue
+        what = "is missing" if name not in found else "is not ours" if name not in expected else "was changed"
+        yield Problem(
+            severity="warning" if name not in expected else "error",
+            part="tables",
+            message=f"{name[0].upper()}{name[1:]} {what}.",
+            hint="Nobody but Métier should change its tables; compare the store with a backup.",
+        )
+
+
+def _expected(driver: Driver) -> dict[str, str]:
+    if driver.kind == "sqlite":
+        import sqlite3
+        from contextlib import closing
+
+        with closing(sqlite3.connect(":memory:")) as connection:
+            for statement in creation("sqlite"):
+                connection.execute(statement)
+            return _described(connection.execute(_SQLITE_SCHEMA).fetchall())
+    from metier.store.schema import tables_of, triggers_of
+
+    rows = [("column", f"{table.name}.{column.name}", "") for table in tables_of(driver.kind) for column in table.c]
+    rows += [("index", str(index.name), "") for table in tables_of(driver.kind) for index in table.indexes]
+    return _described([*rows, *(("trigger", name, "O") for name in triggers_of(driver.kind))])
+
+
+_SQLITE_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+_POSTGRESQL_SCHEMA = """
+SELECT 'column', table_name || '.' || column_name, '' FROM information_schema.columns
+    WHERE table_schema = current_schema()
+UNION ALL SELECT 'index', indexname, '' FROM pg_indexes
+    WHERE schemaname = current_schema() AND indexname NOT LIKE '%_pkey'
+UNION ALL SELECT 'trigger', tgname, tgenabled::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+    WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace
+"""
+
+
+def _found(driver: Driver) -> dict[str, str]:
+    return _described(driver.execute(_SQLITE_SCHEMA if driver.kind == "sqlite" else _POSTGRESQL_SCHEMA))
+
+
+def _described(rows: list[tuple[str, str, str]]) -> dict[str, str]:
+    return {f"the {kind} {name}": _SPACE.sub(" ", text).strip() for kind, name, text in rows}
+
+
+def _contents(store: Store) -> Iterator[Problem]:
+    """See that every content is there, is what its hash says, and makes the digest that it was kept under."""
+    files: dict[tuple[str, str], list[DigestEntry]] = defaultdict(list)
+    hashes: set[str] = set()
+    with store.driver.snapshot():
+        kept = {(row["tenant"], row["digest"]) for row in every_row(store.driver, "revisions") if row["kept"]}
+        for row in every_row(store.driver, "revision_files"):
+            key = row["tenant"], row["digest"]
+            if key in kept:
+                content = bytes.fromhex(row["sha256"]) if _SHA256.fullmatch(row["sha256"]) else b""
+                files[key].append(DigestEntry(row["path"], row["mode"], content))
+                hashes.update({row["sha256"]} if content else ())
+    for tenant, digest in sorted(kept):
+        if digest_of(files[tenant, digest]) != digest:
+            yield Problem(
+                severity="error",
+                part="contents",
+                message=f"The files of the revision {digest[:19]}… do not make its digest.",
+                hint=_RESTORE,
+            )
+    for sha256 in sorted(hashes):
+        try:
+            store.blobs.get(sha256)
+        except (IntegrityFailed, FileMissing, StoreUnavailable) as error:
+            yield Problem(severity="error", part="contents", message=error.message, hint=_RESTORE)
+    unused = sum(name not in hashes for name in store.blobs.names())
+    if unused:
+        yield Problem(
+            severity="warning",
+            part="contents",
+            message=f"{unused:,} stored contents belong to no revision: something was interrupted. They do no harm.",
+            hint="A backup leaves them out.",
+        )

@@ -1,0 +1,91 @@
+"""One record as the audit trail keeps it: what it says, what it is searched by, and what ties it to the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from metier.store.canonical import is_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FIELDS = {
+    "ts": "timestamp",
+    "event_type": "type",
+    "env": "environment",
+    "session": "session",
+    "trace_id": "correlation_id",
+    "digest": "digest",
+    "layer": "layer",
+    "point": "event",
+    "outcome": "decision",
+    "rule_id": "rule",
+    "policy_digest": "policy",
+}
+"""The columns that are a field of the record."""
+COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
+_ACTORS = {"model": "agent", "user": "user", "host": "host"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What a record was given when it was kept: its place in the chain, and its hash."""
+
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One record as the trail keeps it, and what ties it to the one before."""
+
+    tenant: str
+    seq: int
+    record: dict[str, Any] | None
+    """What it says; None if that cannot be read, which nothing that was appended is."""
+    text: str
+    """The same in the form that its hash was taken of."""
+    previous: str
+    hash: str
+    columns: Mapping[str, str] | None = None
+    """What is kept beside it to search by; None where it does not come from a database."""
+
+
+def columns_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """What is kept beside a record to search by."""
+    found = {column: _column(record.get(name)) for column, name in _FIELDS.items()}
+    by, user, agent = record.get("by"), _column(record.get("user")), _column(record.get("agent"))
+    kind = _ACTORS.get(by, "") if isinstance(by, str) else ""
+    if not kind:
+        kind = "user" if user else "agent" if agent else ""
+    found["actor_kind"] = kind
+    found["actor_id"] = user if kind == "user" else agent or user if kind == "host" else agent
+    found["skill_ref"] = skill_ref(record)
+    return found
+
+
+def skill_ref(record: Mapping[str, Any]) -> str:
+    """The skill that a record is about, as `name@source`; for a tool call the one that was loaded last.
+
+    >>> skill_ref({"skill": "pdf", "source": "acme"}), skill_ref({"active": ["notes", "pdf"]})
+    ('pdf@acme', 'pdf')
+    """
+    skill, source, active = _column(record.get("skill")), _column(record.get("source")), record.get("active")
+    if skill:
+        return f"{skill}@{source}" if source and "@" not in skill else skill
+    return _column(active[-1]) if isinstance(active, list | tuple) and active else ""
+
+
+def _column(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def record_of(text: str) -> dict[str, Any] | None:
+    """What a record says; None for a text that is not one."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and is_readable(found) else None

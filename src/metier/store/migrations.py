@@ -1,0 +1,108 @@
+"""From one version of the tables to the next: forward only, each step a transaction of its own.
+
+A store that is new gets today's tables at once. One that is older goes through every step in between; whoever comes
+second finds the step done, and a step that was interrupted never happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from metier.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from metier.store.driver import Database
+    from metier.store.url import Kind
+
+Run: TypeAlias = Callable[[str], object]
+"""Carries out one statement."""
+Step: TypeAlias = "Callable[[Run, Kind], None]"
+
+STEPS: tuple[Step, ...] = ()
+"""From version 1 to 2, from 2 to 3, and so on. What was released is never changed again."""
+LOCK = "\0migrations"
+END = ";\n\n"
+"""What stands behind every statement of a file."""
+
+
+def newest() -> int:
+    """The version of the tables that this version of Métier works with."""
+    return 1 + len(STEPS)
+
+
+def migrate(database: Database, connection: Any) -> int:
+    """Bring the tables up to date; returns the version that they had."""
+    first = -1
+    while True:
+        database.begin(connection, LOCK)
+        try:
+            version = database.version(connection)
+            first = version if first < 0 else first
+            if version == newest():
+                database.roll_back(connection)
+                return first
+            if version > newest():
+                raise newer(database.name, version)
+            _step(database, connection, version)
+            database.commit(connection)
+        except BaseException:
+            database.roll_back(connection)
+            raise
+
+
+def _step(database: Database, connection: Any, version: int) -> None:
+    def run(sql: str) -> object:
+        return database.run(connection, sql, ())
+
+    if version == 0:
+        for statement in creation(database.kind):
+            run(statement)
+        database.set_version(connection, newest())
+    else:
+        STEPS[version - 1](run, database.kind)
+        database.set_version(connection, version + 1)
+
+
+def creation(kind: Kind) -> list[str]:
+    """The statements that make all tables of a new store; `metier.store.schema` has written them."""
+    return creation_file(kind).read_text(encoding="utf-8").split(END)[:-1]
+
+
+def creation_file(kind: Kind) -> Path:
+    """Where they stand."""
+    return Path(__file__).with_name(f"{kind}.sql")
+
+
+def newer(name: str, version: int) -> StoreUnavailable:
+    """The store was made by a later version of Métier."""
+    return StoreUnavailable(
+        f"The store {name} has tables of version {version}; this version of Métier knows {newest()} and older.",
+        hint="Upgrade Métier here, or use the version that wrote the store.",
+        version=version,
+    )
+
+
+def older(name: str, version: int) -> StoreUnavailable:
+    """The store has to be brought up to date first, by somebody who decides when."""
+    return StoreUnavailable(
+        f"The store {name} has tables of version {version}; this version of Métier needs {newest()}.",
+        hint="Make a backup with `metier store backup FILE`, then run `metier store migrate`.",
+        version=version,
+    )
+
+
+def missing(name: str) -> StoreUnavailable:
+    """There is no store yet."""
+    return StoreUnavailable(
+        f"There is no store at {name}.", hint="`metier store migrate` makes one; METIER_STORE says where."
+    )
+
+
+def foreign(name: str) -> StoreUnavailable:
+    """The file or database belongs to another program."""
+    return StoreUnavailable(
+        f"{name} holds tables that are not those of a store.",
+        hint="Set METIER_STORE to a file or database that is for Métier alone.",
+    )

@@ -1,0 +1,185 @@
+"""A store in a PostgreSQL database, which many nodes may share."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import PartMissing, StoreUnavailable
+from metier.store.driver import WAIT_SECONDS, busy
+from metier.store.migrations import foreign, migrate, missing, newer, newest, older
+from metier.store.url import hidden
+
+try:
+    import psycopg
+    from psycopg import errors
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError:  # pragma: no cover  # the tests have it
+    raise PartMissing(
+        "PostgreSQL needs a part that is not installed.", hint="Install it: pip install 'metier[postgres]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from metier.errors import MetierError
+    from metier.store.driver import Value
+    from metier.store.url import Kind
+
+_CONNECT_SECONDS = 10
+# A client that hangs must not hold up all others, and what was acknowledged must be on the server's disk.
+_SETTINGS = (
+    "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false), "
+    "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
+    "ELSE current_setting('synchronous_commit') END, false)"
+)
+_WAIT = f"{WAIT_SECONDS:.0f}s"
+# Not by `to_regclass`, which may answer with what was so before somebody else was waited for.
+_HAS = (
+    "SELECT count(*) FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace "
+    "WHERE relname = %s AND nspname = ANY (current_schemas(false))"
+)
+_MARKS = ("audit_log", "store_version")
+
+
+class PostgresServer:
+    """The database, and how its connections behave."""
+
+    kind: Kind = "postgresql"
+    failures: tuple[type[Exception], ...] = (psycopg.Error,)
+    is_shared = True
+
+    def __init__(self, url: str, *, create: bool) -> None:
+        self._url = url
+        self.name = hidden(url)
+        self.create = create
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection to a database that has all tables."""
+        connection = self.reach()
+        try:
+            self._prepare(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, psycopg.Error):
+                raise self.told(error) from None
+            raise
+        return connection
+
+    def exists(self) -> bool:
+        """Whether there are tables already."""
+        connection = self.reach()
+        try:
+            return self.version(connection) > 0
+        except psycopg.Error as error:
+            raise self.told(error) from None
+        finally:
+            connection.close()
+
+    def is_usable(self, connection: Any) -> bool:
+        """Whether the connection was not seen to break."""
+        return not connection.closed
+
+    def begin(self, connection: Any, lock: str) -> None:
+        """Begin to write, after all others that hold the same lock have ended."""
+        connection.execute("BEGIN")
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_number(lock),))
+
+    def begin_snapshot(self, connection: Any) -> None:
+        """Begin to read from one state of everything."""
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def run(self, connection: Any, sql: str, parameters: Sequence[Value]) -> Any:
+        """Carry out a statement."""
+        return connection.execute(_marked(sql), parameters) if parameters else connection.execute(sql)
+
+    def run_all(self, connection: Any, sql: str, parameters: Iterable[Sequence[Value]]) -> None:
+        """Carry out a statement for each of many values."""
+        with connection.cursor() as cursor:
+            cursor.executemany(_marked(sql), parameters)
+
+    def commit(self, connection: Any) -> None:
+        """Make what the transaction has done last."""
+        # After a statement that failed the server takes everything back, and calls that a success.
+        if connection.execute("COMMIT").statusmessage != "COMMIT":
+            raise errors.InFailedSqlTransaction("a statement of the transaction had failed, and all was taken back")
+
+    def roll_back(self, connection: Any) -> None:
+        """Forget what the transaction has done."""
+        try:
+            if not connection.closed:
+                connection.rollback()
+        except psycopg.Error:
+            connection.close()
+
+    def version(self, connection: Any) -> int:
+        """The version of its tables; 0 where there are none."""
+        # In this order: whoever makes them meanwhile makes both at once.
+        has_log, has_version = (connection.execute(_HAS, (name,)).fetchone()[0] for name in _MARKS)
+        if not has_version:
+            if has_log:
+                raise foreign(self.name)
+            return 0
+        found = connection.execute("SELECT version FROM store_version").fetchone()
+        return found[0] if found else 0
+
+    def set_version(self, connection: Any, version: int) -> None:
+        """Note the version, inside the transaction that made it."""
+        connection.execute("DELETE FROM store_version")
+        connection.execute("INSERT INTO store_version VALUES (%s)", (version,))
+
+    def told(self, error: Exception) -> MetierError:
+        """What a failure means: not reachable, not permitted, somebody else writes."""
+        if isinstance(error, errors.LockNotAvailable):
+            return busy()
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        text = hidden(lines[0]).rstrip(".")
+        if isinstance(error, psycopg.OperationalError):
+            hint = "Check that the server runs and that METIER_STORE names it, the database and the user."
+        elif isinstance(error, errors.InsufficientPrivilege):
+            hint = "The user needs the right to make and to use tables in this database."
+        else:
+            hint = "`metier store check` says whether the store is as it should be."
+        return StoreUnavailable(f"The store {self.name} cannot be used: {text}.", hint=hint)
+
+    def reach(self) -> psycopg.Connection[Any]:
+        """A connection to the database, whatever is in it."""
+        try:
+            given: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "application_name": "metier"}
+            given |= conninfo_to_dict(self._url)
+            connection = psycopg.connect(make_conninfo(**given | {"client_encoding": "utf8"}), autocommit=True)
+            connection.execute(_SETTINGS, (_WAIT, _WAIT))
+        except psycopg.Error as error:
+            raise self.told(error) from None
+        if connection.info.parameter_status("server_encoding") != "UTF8":
+            connection.close()
+            raise StoreUnavailable(
+                f"The store {self.name} is a database that cannot hold every text.",
+                hint="Make one with the encoding UTF8: createdb --encoding UTF8 --template template0 metier",
+            )
+        return connection
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        version = self.version(connection)
+        if version == newest():
+            return
+        if version > newest():
+            raise newer(self.name, version)
+        if version == 0 and not self.create:
+            raise missing(self.name)
+        if version:
+            raise older(self.name, version)
+        migrate(self, connection)
+
+
+@functools.lru_cache(256)
+def _marked(sql: str) -> str:
+    return sql.replace("?", "%s")
+
+
+@functools.lru_cache(256)
+def _number(lock: str) -> int:
+    """The number of a lock: that of a tenant is the same on every node."""
+    text = f"metier\0{lock}".encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big", signed=True)

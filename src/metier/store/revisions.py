@@ -1,0 +1,157 @@
+"""Revisions: what a skill consisted of, every file of it, under the digest of its content."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from metier.errors import FileMissing, IntegrityFailed
+from metier.skill.files import DigestEntry, digest_of, kind_of
+from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from metier.store.blobs import Blobs
+    from metier.store.rows import Rows
+
+Mode: TypeAlias = Literal["file", "exec", "link"]
+_MODES = ("file", "exec", "link")
+_JSON: Mapping[str, Callable[[Any], Any]] = {
+    "frontmatter": dict,
+    "capabilities": dict,
+    "declared": tuple,
+    "files": tuple,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionFile:
+    """One file of a revision."""
+
+    path: str
+    sha256: str
+    """Of its content; of a link, that of its target."""
+    size: int
+    mode: Mode = "file"
+    kind: str = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """The content of a skill at some time."""
+
+    digest: str
+    skill: str
+    frontmatter: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    declared: tuple[str, ...] = ()
+    """The tools that its frontmatter declares."""
+    files: tuple[RevisionFile, ...] = ()
+    parent: str = ""
+    """The digest that it came from."""
+    first_seen: str = ""
+
+
+def revision_files(files: Mapping[str, tuple[Mode, bytes]]) -> tuple[RevisionFile, ...]:
+    """The files of a revision from their contents, by path.
+
+    >>> [file.kind for file in revision_files({"SKILL.md": ("file", b"..."), "scripts/x.py": ("exec", b"...")})]
+    ['skill', 'script']
+    """
+    return tuple(
+        RevisionFile(
+            path=path,
+            sha256=hashlib.sha256(data).hexdigest(),
+            size=len(data),
+            mode=mode,
+            kind="link" if mode == "link" else kind_of(path),
+        )
+        for path, (mode, data) in sorted(files.items())
+    )
+
+
+class Revisions:
+    """The revisions of a tenant."""
+
+    def __init__(self, rows: Rows, blobs: Blobs) -> None:
+        self._rows = rows
+        self._blobs = blobs
+
+    def put(self, revision: Revision, files: Mapping[str, tuple[Mode, bytes]] | None = None) -> None:
+        """Keep a revision, with its content where that is given; one that is there stays as it is.
+
+        Content that does not make the digest is refused with `IntegrityFailed`.
+        """
+        checked_key("digest", revision.digest)
+        if files is not None:
+            _check(revision, files)
+            # Before the row that refers to them, so that there is never one whose content is not there; in one order,
+            # so that no two that keep the same contents wait for each other.
+            paths = sorted(files, key=lambda path: hashlib.sha256(files[path][1]).digest())
+            self._blobs.put(files[path][1] for path in paths)
+        row = packed(replace(revision, files=(), first_seen=revision.first_seen or now()))
+        del row["files"]
+        listed = {"file_count": len(revision.files), "bytes": sum(file.size for file in revision.files)}
+        listed["kept"] = int(files is not None)
+        key = {"digest": revision.digest}
+        with self._rows.transaction():
+            if not self._rows.insert("revisions", {**row, **listed}, "ignore"):
+                if files is None or self.has(revision.digest):
+                    return
+                # What was said of it before was never compared with its content.
+                self._rows.update("revisions", listed, key)
+                self._rows.delete("revision_files", key)
+            rows = [{**packed(file), **key, "position": position} for position, file in enumerate(revision.files)]
+            self._rows.insert_all("revision_files", rows)
+
+    def get(self, digest: str) -> Revision | None:
+        """The revision with this digest."""
+        with self._rows.snapshot():
+            found = self._rows.select("revisions", {"digest": digest})
+            if not found:
+                return None
+            files = self._rows.select("revision_files", {"digest": digest}, ("position",))
+        listed = tuple(unpacked(RevisionFile, row, {}) for row in files)
+        return replace(unpacked(Revision, {**found[0], "files": ""}, _JSON), files=listed)
+
+    def has(self, digest: str) -> bool:
+        """Whether the content of this digest is kept."""
+        return bool(self._rows.select("revisions", {"digest": digest, "kept": 1}))
+
+    def files(self, digest: str) -> dict[str, tuple[Mode, bytes]]:
+        """The content of every file, by path, each as it was when it was kept."""
+        if not self.has(digest):
+            raise FileMissing(
+                f"The content of {digest:.20}… was not kept here.",
+                hint="Only what was deployed, proposed or approved here can be brought back.",
+                digest=digest,
+            )
+        listed = self._rows.select("revision_files", {"digest": digest}, ("position",))
+        found = {row["path"]: (cast("Mode", row["mode"]), self._blobs.get(row["sha256"])) for row in listed}
+        _require_digest(digest, found)
+        return found
+
+
+def _check(revision: Revision, files: Mapping[str, tuple[Mode, bytes]]) -> None:
+    for mode, _ in files.values():
+        checked_choice("mode of a file", mode, _MODES)
+    expected = {file.path: (file.mode, file.sha256, file.size) for file in revision_files(files)}
+    if {file.path: (file.mode, file.sha256, file.size) for file in revision.files} != expected:
+        raise IntegrityFailed(
+            f"The files of {revision.skill!r} are not those that the revision lists.",
+            hint="Read the skill again; it may have changed meanwhile.",
+            digest=revision.digest,
+        )
+    _require_digest(revision.digest, files)
+
+
+def _require_digest(digest: str, files: Mapping[str, tuple[Mode, bytes]]) -> None:
+    entries = [DigestEntry(path, mode, hashlib.sha256(data).digest()) for path, (mode, data) in files.items()]
+    if digest_of(entries) != digest:
+        raise IntegrityFailed(
+            f"The content is not that of {digest:.20}….",
+            hint="Read the skill again; it may have changed meanwhile. `metier store check` looks at what is stored.",
+            digest=digest,
+        )

@@ -1,0 +1,160 @@
+"""A store: opened by its address, and given out one tenant at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.store.driver import Driver
+from metier.store.migrations import migrate, newest
+from metier.store.rows import has_people, tenant_of_token, tenants_of
+from metier.store.scope import Scope
+from metier.store.url import address_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from metier.store.blobs import Blobs
+    from metier.store.people import Person
+    from metier.store.postgresql import PostgresServer
+    from metier.store.sqlite import SqliteFile
+    from metier.store.state import State
+    from metier.store.url import Address, Kind
+
+_STATES_KEPT = 1_000
+
+
+class Store:
+    """Everything that must last, for all tenants.
+
+    `Store.open()` opens the user's own, and makes it where there is none; `Store.peek()` only opens one that is there.
+    One store serves all threads of a process, and a process that was forked.
+    """
+
+    def __init__(self, address: Address, database: SqliteFile | PostgresServer) -> None:
+        self._address = address
+        self.driver = Driver(database)
+        self.states: dict[str, State] = {}
+        """What decisions depend on, by tenant, as it was last read."""
+        self.blobs: Blobs
+        if address.kind == "sqlite":
+            from metier.store.blobs import FolderBlobs
+
+            self.blobs = FolderBlobs(address.folder)
+        else:
+            from metier.store.blobs import TableBlobs
+
+            self.blobs = TableBlobs(self.driver)
+
+    @classmethod
+    def open(cls, url: str | None = None, *, create: bool = True) -> Self:
+        """The store at an address, by default that of `default_store()`; made where there is none, if it may be.
+
+        Raises `StoreUnavailable` for one that cannot be used.
+        """
+        address = address_of(url)
+        store = cls(address, _database(address, create=create))
+        # Whoever opens a store wants to know now that it cannot be used, not at the first question.
+        store.driver.execute("SELECT 1")
+        return store
+
+    @classmethod
+    def migrate(cls, url: str | None = None) -> tuple[int, int]:
+        """Make a store, or bring its tables up to date; returns the version that they had and the one they have.
+
+        A SQLite file is brought up to date whenever it is opened. A PostgreSQL database may be used by other nodes,
+        which would no longer understand it: so that is done only here.
+        """
+        address = address_of(url)
+        database = _database(address, create=True)
+        connection = database.reach()
+        try:
+            return migrate(database, connection), newest()
+        except database.failures as error:
+            raise database.told(error) from None
+        finally:
+            connection.close()
+
+    @classmethod
+    def peek(cls, url: str | None = None) -> Self | None:
+        """The store at an address, or None where there is none yet."""
+        address = address_of(url)
+        if not _database(address, create=False).exists():
+            return None
+        return cls.open(url, create=False)
+
+    @property
+    def url(self) -> str:
+        """Its address, as it opens it again: it has the password, if there is one; `str(store)` does not."""
+        return str(self._address) if self.kind == "sqlite" else self._address.target
+
+    @property
+    def kind(self) -> Kind:
+        """`sqlite` or `postgresql`."""
+        return self._address.kind
+
+    @property
+    def folder(self) -> Path:
+        """Where blobs, checkpoints and proposals are, on this machine."""
+        return self._address.folder
+
+    def of(self, tenant: str = "") -> Scope:
+        """All that it keeps for a tenant; "" for a store that has but one."""
+        return Scope(self, tenant)
+
+    def tenants(self) -> list[str]:
+        """The tenants that it keeps something for, by name."""
+        return tenants_of(self.driver)
+
+    @property
+    def has_people(self) -> bool:
+        """Whether anybody was added, to any tenant: until then it is its owner's."""
+        return has_people(self.driver)
+
+    def by_token(self, secret: str) -> tuple[Scope, Person] | None:
+        """Whose token it is, and where they belong; None for one that does not count."""
+        from metier.store.people import PREFIX, secret_hash
+
+        if not secret.startswith(PREFIX):
+            return None
+        tenant = tenant_of_token(self.driver, secret_hash(secret))
+        if tenant is None:
+            return None
+        scope = self.of(tenant)
+        person = scope.people.by_token(secret)
+        return (scope, person) if person is not None else None
+
+    def keep_state(self, tenant: str, state: State) -> None:
+        """Keep what was read for a tenant."""
+        if len(self.states) >= _STATES_KEPT:
+            self.states.clear()
+        self.states[tenant] = state
+
+    def close(self) -> None:
+        """Let go of its connections; the next use opens one again."""
+        self.driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self)!r})"
+
+
+def _database(address: Address, *, create: bool) -> SqliteFile | PostgresServer:
+    if address.kind == "sqlite":
+        from metier.store.sqlite import SqliteFile
+
+        return SqliteFile(address.target, create=create)
+    from metier.store.postgresql import PostgresServer
+
+    return PostgresServer(address.target, create=create)

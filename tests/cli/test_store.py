@@ -1,0 +1,264 @@
+"""`metier store`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier.store import Person, Store, data_folder, default_store
+from metier.store.schema import protection, unprotection
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def block(name: str) -> None:
+    with Store.open() as store:
+        store.of().blocks.add("name", name, reason="", by="ada")
+
+
+def blocked() -> set[str]:
+    with Store.open(create=False) as store:
+        return {block.value for block in store.of().blocks.all()}
+
+
+def test_a_store_is_made_and_then_up_to_date(metier: Call) -> None:
+    code, out, err = metier("store", "migrate")
+    assert (code, err) == (0, "")
+    assert out == f"✓ The store {default_store()} was made, at version 1.\n"
+    assert metier("store", "migrate")[1] == f"✓ The store {default_store()} is up to date, at version 1.\n"
+    code, out, _ = metier("store", "migrate", "--json")
+    assert json.loads(out) == {"store": default_store(), "before": 1, "version": 1}
+
+
+def test_a_backup_is_made_and_brought_back(metier: Call, tmp_path: Path) -> None:
+    block("early")
+    code, out, err = metier("store", "backup", tmp_path / "backup.zip")
+    assert (code, err) == (0, "")
+    assert "2 rows and 0 contents" in out
+    block("late")
+    code, out, err = metier("store", "restore", tmp_path / "backup.zip")
+    assert (code, out) == (2, "")
+    assert "is in use" in err
+    assert "--force" in err
+    assert blocked() == {"early", "late"}
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, err) == (0, "")
+    assert blocked() == {"early"}
+
+
+def test_that_a_backup_was_brought_back_is_recorded(metier: Call, tmp_path: Path) -> None:
+    block("x")
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    assert metier("store", "restore", "--force", tmp_path / "backup.zip")[0] == 0
+    with Store.open(create=False) as store:
+        (record,) = store.of().audit.tail(5)
+    assert record["type"] == "store.restored"
+    assert record["path"] == str(tmp_path / "backup.zip")
+    assert record["user"]
+
+
+def test_old_checkpoints_are_named_when_they_are_set_aside(metier: Call, tmp_path: Path) -> None:
+    block("x")
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    with Store.open() as store:
+        folder = store.folder / "audit"
+    folder.mkdir(exist_ok=True)
+    (folder / "checkpoints.jsonl").write_bytes(b"old\n")
+    code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip", "--json")
+    told = json.loads(out)
+    (aside,) = told["set_aside"]
+    assert (code, Path(aside).read_bytes()) == (0, b"old\n")
+
+
+def test_what_is_no_backup_is_refused_and_nothing_changes(metier: Call, tmp_path: Path) -> None:
+    block("x")
+    (tmp_path / "bad.zip").write_bytes(b"no archive")
+    code, out, err = metier("store", "restore", "--force", tmp_path / "bad.zip")
+    assert (code, out) == (3, "")
+    assert "[integrity-failed]" in err
+    assert blocked() == {"x"}
+    code, _, err = metier("store", "restore", tmp_path / "none.zip")
+    assert (code, "does not exist" in err) == (2, True)
+
+
+def test_there_is_nothing_to_check_or_to_save_where_there_is_no_store(metier: Call, tmp_path: Path) -> None:
+    code, out, err = metier("store", "check")
+    assert (code, err) == (0, "")
+    assert out.startswith("There is no store at")
+    assert json.loads(metier("store", "check", "--json")[1])["exists"] is False
+    code, _, err = metier("store", "backup", tmp_path / "backup.zip")
+    assert (code, "There is no store" in err) == (2, True)
+    assert Store.peek() is None
+
+
+def test_a_store_is_checked(metier: Call) -> None:
+    block("x")
+    code, out, err = metier("store", "check")
+    assert (code, err) == (0, "")
+    assert "is as it should be" in out
+    with Store.open() as store, store.driver.transaction():
+        store.driver.change("DROP TRIGGER audit_log_no_delete")
+    code, out, err = metier("store", "check")
+    assert (code, err) == (3, "")
+    assert "error tables The trigger audit_log_no_delete is missing." in out
+    code, out, err = metier("store", "check", "--json")
+    assert code == 3
+    assert [problem["part"] for problem in json.loads(out)["problems"]] == ["tables"]
+
+
+def add_people() -> dict[str, str]:
+    """An admin and a reviewer of the installation, and an admin of a tenant; their tokens."""
+    with Store.open() as store:
+        tokens = {}
+        for tenant, name, role in (("", "ada", "admin"), ("", "rita", "reviewer"), ("acme", "tina", "admin")):
+            people = store.of(tenant).people
+            people.add(Person(name=name, roles=frozenset({role})))
+            tokens[name] = people.new_token(name)[1]
+    return tokens
+
+
+@pytest.mark.parametrize("name", ["rita", "tina", "mallory", "nobody's"])
+@pytest.mark.usefixtures("typed")
+def test_only_an_admin_of_the_installation_saves_or_replaces_what_all_tenants_have(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    tokens = add_people()
+    monkeypatch.setenv("METIER_API_TOKEN", tokens["ada"])
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    block("late")
+    if name == "mallory":  # somebody without a token, whom nobody has added
+        monkeypatch.delenv("METIER_API_TOKEN")
+        monkeypatch.setattr("metier.cli.identity.current_user", lambda: name)
+    else:
+        monkeypatch.setenv("METIER_API_TOKEN", tokens.get(name, "mtr_wrong"))
+    for words in (("backup", tmp_path / "other.zip"), ("restore", "--force", tmp_path / "backup.zip")):
+        code, out, err = metier("store", *words)
+        assert (code, out) == (1, "")
+        assert "[person-not-found]" in err if name == "nobody's" else "[not-permitted]" in err
+    assert not (tmp_path / "other.zip").exists()
+    assert blocked() == {"late"}
+    monkeypatch.setenv("METIER_API_TOKEN", tokens["ada"])
+    assert metier("store", "restore", "--force", tmp_path / "backup.zip")[0] == 0
+    assert blocked() == set()
+    with Store.open() as store:
+        assert store.of().audit.tail(1)[0]["user"] == "ada"
+
+
+def test_no_script_brings_a_backup_back_where_there_are_people(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
+    add_people()
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, out) == (1, "")
+    assert "nobody is at a terminal" in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no such owner")
+@pytest.mark.parametrize("harm", ["damaged", "gone"])
+def test_where_the_store_cannot_say_who_may_the_owner_of_its_folder_brings_it_back(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    block("x")
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    for path in data_folder().glob("metier.db*"):
+        path.unlink()
+    (data_folder() / "blobs").mkdir(exist_ok=True)
+    if harm == "damaged":
+        (data_folder() / "metier.db").write_bytes(b"no database" * 1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 54_321)
+        code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+        assert (code, out) == (1, "")
+        assert "does not own" in err
+    code, _, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert code == 0
+    assert f"is {harm} and cannot say who is an admin" in err
+    assert blocked() == {"x"}
+
+
+def test_a_trail_is_signed_anew_when_a_backup_is_brought_back(metier: Call, tmp_path: Path) -> None:
+    with Store.open() as store:
+        for number in range(5):
+            store.of().audit.append({"type": "tool.called", "tool": f"tool-{number}"})
+        assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+        store.of().audit.append({"type": "tool.called", "tool": "later"})
+    assert metier("audit", "checkpoint")[0] == 0
+    code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip", "--json")
+    assert code == 0
+    assert [Path(path).name.split(".")[-2] for path in json.loads(out)["set_aside"]] == ["jsonl", "last"]
+    code, out, _ = metier("audit", "verify")
+    assert (code, out) == (
+        0,
+        "✓ 6 records, all as they were written; 1 checkpoint signed, 0 records since the last.\n",
+    )
+
+
+def test_a_backup_with_a_trail_that_nobody_wrote_so_is_told(metier: Call, tmp_path: Path) -> None:
+    with Store.open() as store:
+        for number in range(3):
+            store.of().audit.append({"type": "tool.called", "tool": f"tool-{number}"})
+        with store.driver.transaction():
+            harm = "UPDATE audit_log SET outcome = 'deny' WHERE seq = 2"
+            for statement in (*unprotection("sqlite"), harm, *protection("sqlite")):
+                store.driver.change(statement)
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert code == 3
+    assert "The column outcome of record 2 is not what its content says." in out
+
+
+@pytest.mark.parametrize("harm", ["damaged", "gone", "empty"])
+def test_a_store_that_is_damaged_or_gone_is_not_as_it_should_be(metier: Call, harm: str) -> None:
+    block("x")
+    for path in data_folder().glob("metier.db*"):
+        path.unlink()
+    (data_folder() / "blobs").mkdir(exist_ok=True)
+    if harm != "gone":
+        (data_folder() / "metier.db").write_bytes(b"no database" * 1_000 if harm == "damaged" else b"")
+    code, out, err = metier("store", "check")
+    assert (code, err) == (3, "")
+    assert "error database The store" in out
+    code, out, _ = metier("store", "check", "--json")
+    assert (code, len(json.loads(out)["problems"])) == (3, 1)
+
+
+def test_the_store_is_where_an_administrator_says(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = f"sqlite:///{tmp_path}/ours.db"
+    (tmp_path / "policy.yaml").write_text(f"version: 1\nstore: {ours}\n")
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
+    monkeypatch.setenv("METIER_STORE", f"sqlite:///{tmp_path}/mine.db")
+    for words in (["migrate"], ["check"], ["backup", tmp_path / "backup.zip"]):
+        code, out, _ = metier("store", *words, "--json")
+        assert (code, json.loads(out)["store"]) == (0, ours)
+    assert not (tmp_path / "mine.db").exists()
+
+
+@pytest.mark.each("url", ["mysql://db", "sqlite:///:memory:", "\x1b[31m"])
+def test_an_address_that_is_none_is_wrong_usage(metier: Call, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("METIER_STORE", url)
+    for verb in ("migrate", "check"):
+        code, out, err = metier("store", verb)
+        assert (code, out) == (2, "")
+        assert "[invalid-argument]" in err
+        assert "\x1b" not in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such device here")
+def test_a_store_that_cannot_be_opened_is_told(metier: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METIER_STORE", "sqlite:////dev/null")
+    code, out, err = metier("store", "migrate")
+    assert (code, out) == (2, "")
+    assert "not a regular file" in err
+
+
+def test_it_takes_a_word(metier: Call) -> None:
+    assert metier("store")[0] == 2
+    assert metier("store", "--help")[0] == 0

@@ -1,0 +1,48 @@
+"""Nobody waits for the disk: what tests write is to outlast processes that are killed, not a loss of power."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+from metier.store import codec, sqlite
+
+_FSYNC, _CONNECTION = os.fsync, sqlite._Connection
+
+
+class Hurried(sqlite._Connection):
+    """A connection that does all that it is told, but to wait."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        super().execute("PRAGMA synchronous = OFF")
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        return super().execute("SELECT 1" if sql == "PRAGMA synchronous = FULL" else sql, *parameters)
+
+
+class Ticking(datetime):
+    """A clock that never says the same millisecond twice: rows that nobody waited for still have an order."""
+
+    last = datetime.min.replace(tzinfo=UTC)
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        Ticking.last = max(datetime.now(tz), Ticking.last + timedelta(milliseconds=1))
+        return Ticking.last
+
+
+def hurry(replace: Callable[[Any, str, Any], None]) -> None:
+    """Let this process, and those that are forked from it, wait for no disk."""
+    replace(os, "fsync", lambda descriptor: None)
+    replace(sqlite, "_Connection", Hurried)
+    replace(codec, "datetime", Ticking)
+
+
+def take_care(replace: Callable[[Any, str, Any], None]) -> None:
+    """Do everything as it is done outside of tests."""
+    replace(os, "fsync", _FSYNC)
+    replace(sqlite, "_Connection", _CONNECTION)
+    replace(codec, "datetime", datetime)

@@ -1,0 +1,83 @@
+"""A store that is gone, damaged or elsewhere releases nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier import Session
+from metier.errors import Refused
+from metier.guard import stores
+from metier.store import Store
+
+Begin = Callable[..., Session]
+Put = Callable[..., Path]
+
+
+@pytest.fixture
+def blocked(put: Put, begin: Begin) -> Path:
+    """A skill in quarantine, as some session has seen; the file of the store."""
+    put("project", "deploy")
+    with Store.open() as store:
+        store.of().blocks.add("name", "deploy", reason="It was taken over.", by="ada")
+        file = Path(store.url.removeprefix("sqlite:///"))
+    with pytest.raises(Refused, match="in quarantine"):
+        begin().load("deploy")
+    stores._stores.clear()  # as in another process
+    return file
+
+
+def remove(file: Path) -> None:
+    for name in (file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")):
+        name.unlink(missing_ok=True)
+
+
+def truncate(file: Path) -> None:
+    remove(file)
+    file.touch()
+
+
+def spoil(file: Path) -> None:
+    remove(file)
+    file.write_bytes(b"no database" * 1000)
+
+
+def replace_by_folder(file: Path) -> None:
+    remove(file)
+    file.mkdir()
+
+
+@pytest.mark.covers("A-50")
+@pytest.mark.parametrize("harm", [remove, truncate, spoil, replace_by_folder])
+@pytest.mark.parametrize("policy", ["", "version: 1\n"])
+def test_a_quarantine_is_not_released_by_taking_the_store_away(
+    harm: Callable[[Path], None], policy: str, blocked: Path, begin: Begin, enterprise: Callable[[str], Path]
+) -> None:
+    if policy:
+        enterprise(policy)
+    harm(blocked)
+    for _ in range(2):  # what is recorded makes no new store either
+        with pytest.raises(Refused) as caught:
+            begin().load("deploy")
+        assert caught.value.code in ("store-unavailable", "audit-unavailable")
+
+
+def test_no_variable_says_where_the_store_is_when_an_administrator_does(
+    put: Put, begin: Begin, enterprise: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = f"sqlite:///{tmp_path}/ours.db"
+    enterprise(f"version: 1\nstore: {ours}\n")
+    put("project", "deploy")
+    with Store.open(ours) as store:
+        store.of().blocks.add("name", "deploy", reason="It was taken over.", by="ada")
+    for variable, value in (("METIER_STORE", f"sqlite:///{tmp_path}/mine.db"), ("METIER_DATA", str(tmp_path / "mine"))):
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("METIER_AUDIT", "off")
+    with pytest.raises(Refused, match="in quarantine"):
+        begin().load("deploy")
+    with Store.open(ours) as store:
+        assert "skill.denied" in [one["type"] for one in store.of().audit.tail(5)]
+    assert not os.path.exists(tmp_path / "mine.db")

@@ -1,0 +1,152 @@
+"""The audit trail for other programs: each format is what its readers expect, whatever is in the records."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from metier.guard.exporting import Format, exported, told
+from metier.store.canonical import canonical
+from metier.store.link import Link
+
+CALL = {
+    "timestamp": "2026-01-01T10:00:00.250+00:00",
+    "event": "call",
+    "type": "tool.denied",
+    "decision": "deny",
+    "reason": "Not allowed.",
+    "active": ["notes", "pdf"],
+    "tool": "Bash",
+    "user": "sam",
+    "success": False,
+    "duration_ms": 0.5,
+    "exit_code": 3,
+    "correlation_id": "0af7651916cd43dd8448eb211c80319c",
+}
+ODD = {"timestamp": "t", "reason": "\x1b[2J\n[AUDIT] forged\u2028", "type": {"a": None}, "active": 5, "by": []}
+
+
+def link(values: dict[str, Any], tenant: str = "") -> Link:
+    text = canonical({"seq": 1, "tenant": tenant, **values})
+    return Link(tenant=tenant, seq=1, record=json.loads(text), text=text, previous="0" * 64, hash="a" * 64)
+
+
+def lines(form: Format, *links: Link) -> list[str]:
+    return list(exported(links, [], form))
+
+
+def test_a_line_of_json_is_the_record_with_its_hashes() -> None:
+    (line,) = lines("jsonl", link(CALL))
+    assert json.loads(line) == {**CALL, "seq": 1, "tenant": "", "prev_hash": "0" * 64, "hash": "a" * 64}
+
+
+def test_a_cloud_event_has_what_the_specification_asks_for() -> None:
+    (line,) = lines("cloudevents", link(CALL, "acmé inc"))
+    event = json.loads(line)
+    assert event.pop("data") == {**CALL, "seq": 1, "tenant": "acmé inc"}
+    assert event == {
+        "specversion": "1.0",
+        "id": "a" * 64,
+        "source": "urn:metier:audit:acm%C3%A9%20inc",
+        "type": "metier.tool.denied",
+        "subject": "pdf",
+        "time": "2026-01-01T10:00:00.250+00:00",
+        "datacontenttype": "application/json",
+    }
+
+
+def test_a_time_that_is_none_is_not_told() -> None:
+    event = json.loads(lines("cloudevents", link({**CALL, "timestamp": "yesterday"}))[0])
+    assert "time" not in event
+    assert event["source"] == "urn:metier:audit"
+
+
+def test_otlp_is_what_a_collector_reads() -> None:
+    (line,) = lines("otlp", link(CALL, "acme"), link({**CALL, "decision": "allow", "correlation_id": "mine"}))
+    request = ParseDict(json.loads(line), ExportLogsServiceRequest())
+    (resource,) = request.resource_logs
+    assert {one.key: one.value.string_value for one in resource.resource.attributes}["service.name"] == "metier"
+    first, second = resource.scope_logs[0].log_records
+    assert first.time_unix_nano == 1_767_261_600_250_000_000
+    assert (first.severity_text, second.severity_text) == ("WARN", "INFO")
+    assert first.event_name == "metier.tool.denied"
+    assert first.body.string_value == "Not allowed."
+    values = {one.key: one.value for one in first.attributes}
+    assert values["metier.tenant"].string_value == "acme"
+    assert values["metier.exit_code"].int_value == 3
+    assert values["metier.duration_ms"].double_value == 0.5
+    assert values["metier.success"].HasField("bool_value")
+    assert [one.string_value for one in values["metier.active"].array_value.values] == ["notes", "pdf"]
+    found = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    assert ["traceId" in one for one in found] == [True, False]
+
+
+def test_many_records_go_in_several_requests() -> None:
+    found = lines("otlp", *[link(CALL)] * 1_001)
+    counts = [len(json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]) for line in found]
+    assert counts == [500, 500, 1]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "cloudevents", "otlp", "text"])
+def test_nothing_in_a_record_breaks_a_format_or_forges_a_line(form: Format) -> None:
+    unreadable = Link(tenant="", seq=2, record=None, text="{", previous="", hash="")
+    found = lines(form, link(ODD), unreadable, link({}))
+    assert "".join(found).isprintable()
+    if form == "text":
+        assert all(line.startswith("[AUDIT] ") for line in found)
+        assert len(found) == 3
+    else:
+        for line in found:
+            json.loads(line)
+        if form == "otlp":
+            ParseDict(json.loads(found[0]), ExportLogsServiceRequest())
+
+
+@pytest.mark.covers("A-23")
+def test_a_script_run_is_told_in_three_lines() -> None:
+    run = {
+        "timestamp": "2026-01-01T10:00:00.250+00:00",
+        "event": "run",
+        "type": "script.run",
+        "decision": "allow",
+        "skill": "pdf",
+        "source": "acme",
+        "path": "scripts/fill.py",
+        "command": "scripts/fill.py a\nb.pdf",
+        "user": "sam",
+        "exit_code": 0,
+        "duration_ms": 12.5,
+        "output_digest": "sha256:1",
+    }
+    assert told(run) == [
+        "[AUDIT] skill=pdf@acme script=scripts/fill.py user=sam time=2026-01-01T10:00:00.250+00:00",
+        "[AUDIT] command: scripts/fill.py a\\nb.pdf",
+        "[AUDIT] exit code: 0, duration: 12.5 ms, output: sha256:1",
+    ]
+
+
+def test_a_script_that_was_refused_says_why() -> None:
+    refused = {"event": "run", "decision": "deny", "skill": "pdf", "reason": "Scripts are not allowed here."}
+    assert told(refused)[2] == "[AUDIT] not run: Scripts are not allowed here."
+
+
+def test_anything_else_is_told_in_one_line() -> None:
+    assert told(CALL) == ["[AUDIT] 2026-01-01T10:00:00.250+00:00 tool.denied pdf Bash user=sam Not allowed."]
+    assert re.fullmatch(
+        r"\[AUDIT\] \S+ approval.granted pdf@acme user=ada",
+        told(
+            {
+                **CALL,
+                "type": "approval.granted",
+                "decision": "allow",
+                "tool": "",
+                "skill": "pdf@acme",
+                "user": "ada",
+            }
+        )[0],
+    )

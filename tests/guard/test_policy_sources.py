@@ -1,0 +1,67 @@
+"""Whether a pattern of a policy file means a source: narrowly where it allows, widely where it denies."""
+
+from __future__ import annotations
+
+import pytest
+
+from metier.guard.policy_sources import allows_source, denies_source
+
+ACME = "git+https://github.com/acme/*"
+
+
+@pytest.mark.each(
+    ("pattern", "source", "expected"),
+    [
+        ("dir:*", "dir:/srv/skills", True),
+        ("dir:/srv/*", "dir:/srv/skills", True),
+        ("dir:/srv/*", "dir:/srv/../etc", False),
+        ("dir:/srv/*", "dir:/srvother/x", False),
+        ("dir:*", "git+https://github.com/acme/x", False),
+        (ACME, "git+https://github.com/acme/x", True),
+        (ACME, "git+https://GitHub.com/acme/x", True),
+        (ACME, "git+https://github.com/acme", False),
+        (ACME, "git+https://github.com/acme-evil/x", False),
+        (ACME, "git+https://github.com/acme/../evil/x", False),
+        (ACME, "git+https://github.com/acme/%2e%2E/evil/x", False),
+        (ACME, "git+https://github.com/acme/..%2fevil", False),
+        (ACME, "git+https://github.com\\@evil.test/acme/x", False),
+        (ACME, "git+https://evil.test/github.com/acme/x", False),
+        (ACME, "git+https://github.com/acme/x\n", False),
+        (ACME, "git+http://github.com/acme/x", False),
+        ("git+https://*.acme.com/*", "git+https://evil.test/.acme.com/x", False),
+        ("git+https://*.acme.com/*", "git+https://evil.test/x.acme.com/x", False),
+        ("git+https://*.acme.com/*", "git+https://skills.acme.com/x", True),
+        ("git+*", "git+https://github.com/x", False),
+        ("git+*:*", "git+https://github.com/x", True),
+        ("well-known:skills.acme.com", "well-known:skills.acme.com", True),
+        ("well-known:skills.acme.com", "well-known:skills.acme.com/", True),
+        ("well-known:skills.acme.com", "well-known:skills.acme.com.evil.test", False),
+        ("*:*.acme.com", "well-known:skills.acme.com", True),
+        ("*:*.acme.com", "git+https://evil.test/a.acme.com", False),
+        ("*", "anything:at/all", True),
+        ("*", "git+https://x.test/../y", False),
+    ],
+)
+def test_what_is_allowed_is_certainly_meant(pattern: str, source: str, expected: bool) -> None:
+    assert allows_source(pattern, source) is expected
+
+
+@pytest.mark.each(
+    ("pattern", "source", "expected"),
+    [
+        ("*:*.vercel.app", "well-known:evil.vercel.app", True),
+        ("*:*.vercel.app", "git+https://evil.vercel.app/x", True),
+        ("*:*.vercel.app", "git+https://evil.vercel.app:8443/x", True),
+        ("*:*.vercel.app", "git+https://evil.VERCEL.app", True),
+        ("*:*.vercel.app", "git+https://vercel.app.example.com/x", False),
+        ("git+https://github.com/evil/*", "git+https://github.com/Evil/x", True),
+        ("git+https://github.com/evil", "git+https://github.com/evil/x", True),
+        ("git+https://github.com/evil", "git+https://github.com/evil@v1", True),
+        ("git+https://github.com/evil", "git+https://github.com/evilish", False),
+        ("dir:/tmp", "dir:/tmp/x", True),
+        ("dir:/tmp/", "dir:/tmp/x", True),
+        ("dir:/tmp", "dir:/tmpx", False),
+    ],
+)
+def test_what_is_denied_is_denied_with_all_below_it(pattern: str, source: str, expected: bool) -> None:
+    assert denies_source(pattern, source) is expected

@@ -1,0 +1,163 @@
+"""A real PostgreSQL server for tests: started when first asked for, one for each worker, gone when the worker is."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metier.store import Store
+
+_NUMBERS = itertools.count(1)
+_KEEPERS: list[subprocess.Popen[bytes]] = []
+"""Kept until the end: the pipe to them is what keeps the servers up."""
+
+# It outlives neither the tests nor a test run that was killed: when its standard input ends, so does the server.
+_KEEPER = r"""
+import os, shutil, signal, subprocess, sys
+bin, folder, user = sys.argv[1:]
+as_user = {"user": user, "group": user, "extra_groups": []} if user else {}
+data = os.path.join(folder, "data")
+quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "cwd": folder}
+log = open(os.path.join(folder, "log"), "ab")
+subprocess.run(
+    [os.path.join(bin, "initdb"), "-D", data, "-U", "metier", "-A", "trust", "--locale=C", "-E", "UTF8", "--no-sync"],
+    check=True, timeout=120, stderr=log, **quiet, **as_user,
+)
+settings = {
+    "listen_addresses": "", "unix_socket_directories": folder, "fsync": "off", "shared_buffers": "16MB",
+    "max_connections": "60", "autovacuum": "off", "dynamic_shared_memory_type": "mmap",
+}
+options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+server = subprocess.Popen([os.path.join(bin, "postgres"), "-D", data, *options], stderr=log, **quiet, **as_user)
+print("started", flush=True)
+sys.stdin.read()
+server.send_signal(signal.SIGINT)
+try:
+    server.wait(10)
+except subprocess.TimeoutExpired:
+    server.send_signal(signal.SIGQUIT)
+    server.wait(10)
+log.close()
+shutil.rmtree(folder, ignore_errors=True)
+"""
+
+
+def binaries() -> str | None:
+    """The folder with the programs of a PostgreSQL server, if there is one."""
+    found = [*sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True), *os.environ.get("PATH", "").split(":")]
+    return next((folder for folder in found if os.access(os.path.join(folder, "initdb"), os.X_OK)), None)
+
+
+@functools.cache
+def server() -> str:
+    """The address of the server, which is started by the first call."""
+    import psycopg
+
+    folder = binaries()
+    if folder is None or sys.platform == "win32":
+        pytest.skip("PostgreSQL is not installed here")
+    is_root = os.geteuid() == 0
+    if is_root and not _is_user("postgres"):
+        pytest.skip("PostgreSQL does not run as root, and there is no user for it")
+    # Not below the folder of the test run, which is closed to others; and short, because a socket's path has to be.
+    place = tempfile.mkdtemp(prefix="metier-pg-")
+    if is_root:
+        shutil.chown(place, "postgres", "postgres")
+    command = [sys.executable, "-IS", "-c", _KEEPER, folder, place, "postgres" if is_root else ""]
+    keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    _KEEPERS.append(keeper)
+    assert keeper.stdout is not None
+    if keeper.stdout.readline() != b"started\n":
+        pytest.fail(f"PostgreSQL did not start: {Path(place, 'log').read_text(errors='replace')[-2_000:]}")
+    keeper.stdout.close()
+    address = f"postgresql://metier@/postgres?host={place}"
+    for _ in range(600):
+        try:
+            psycopg.connect(address, autocommit=True).close()
+            return address
+        except psycopg.OperationalError:
+            time.sleep(0.02)
+    pytest.fail("PostgreSQL did not answer")
+
+
+def _is_user(name: str) -> bool:
+    import pwd
+
+    try:
+        return bool(pwd.getpwnam(name))
+    except KeyError:
+        return False
+
+
+def new_postgres_url() -> str:
+    """The address of a part of the server's database that nobody has used yet."""
+    import psycopg
+
+    address = server()
+    name = f"test_{next(_NUMBERS)}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{address}&options=-csearch_path%3D{name}"
+
+
+@pytest.fixture
+def postgres_url() -> str:
+    """The address of an empty PostgreSQL database."""
+    return new_postgres_url()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty store, on each kind of database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/store/metier.db"
+        return
+    with lent_postgres_url() as url:
+        yield url
+
+
+_SHAPE = """
+SELECT md5(string_agg(what, ' ' ORDER BY what)) FROM (
+    SELECT concat(relname, relkind, relnatts) AS what FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+    UNION ALL SELECT concat(tgname, tgenabled) FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+        WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
+) AS parts
+"""
+_FREE: list[str] = []
+
+
+@contextlib.contextmanager
+def lent_postgres_url() -> Iterator[str]:
+    """The address of an empty store, emptied and lent again: to make its tables takes longer than most tests."""
+    import psycopg
+
+    if not _FREE:
+        _FREE.append(new_postgres_url())
+        Store.migrate(_FREE[0])
+    url = _FREE.pop()
+    with psycopg.connect(url) as connection:
+        shape = connection.execute(_SHAPE).fetchone()
+    yield url
+    with psycopg.connect(url) as connection:
+        if connection.execute(_SHAPE).fetchone() == shape:
+            names = connection.execute(
+                "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'"
+            ).fetchall()
+            # Without triggers, which would not let go of records.
+            connection.execute("SET session_replication_role = replica")
+            for (name,) in names:
+                if name != "store_version":
+                    connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(name)))
+            _FREE.append(url)

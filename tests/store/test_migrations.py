@@ -1,0 +1,188 @@
+"""From one version of the tables to the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from metier.errors import StoreUnavailable
+from metier.store import Store, migrations
+from metier.store.checking import check
+from metier.store.migrations import Run
+from metier.store.url import Kind
+
+FIRST = Path(__file__).with_name("version-1.sql")
+
+
+def add_colours(run: Run, kind: Kind) -> None:
+    run("CREATE TABLE colours (name TEXT NOT NULL)")
+    run("ALTER TABLE blocks ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'")
+
+
+def break_in_the_middle(run: Run, kind: Kind) -> None:
+    add_colours(run, kind)
+    raise ZeroDivisionError
+
+
+def columns(store: Store, table: str) -> set[str]:
+    if store.kind == "sqlite":
+        return {row[1] for row in store.driver.execute(f"PRAGMA table_info({table})")}
+    rows = store.driver.execute(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?",
+        (table,),
+    )
+    return {name for (name,) in rows}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An address where there is nothing yet."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/metier.db"
+    made: str = request.getfixturevalue("postgres_url")
+    return made
+
+
+def test_a_store_is_made_once(url: str) -> None:
+    assert Store.migrate(url) == (0, 1)
+    assert Store.migrate(url) == (1, 1)
+    with Store.open(url, create=False) as store:
+        assert check(store) == []
+
+
+def test_a_store_is_brought_up_to_date_and_keeps_what_it_has(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(url) as store:
+        store.of("acme").blocks.add("name", "x", reason="", by="ada")
+    monkeypatch.setattr(migrations, "STEPS", (add_colours, lambda run, kind: run("DROP TABLE colours")))
+    assert Store.migrate(url) == (1, 3)
+    with Store.open(url) as store:
+        assert "colour" in columns(store, "blocks")
+        assert columns(store, "colours") == set()
+        assert store.driver.execute("SELECT value, colour FROM blocks") == [("x", "red")]
+
+
+def test_only_a_file_is_brought_up_to_date_by_opening_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store.migrate(url)
+    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
+    if url.startswith("sqlite"):
+        with Store.open(url) as store:
+            assert "colour" in columns(store, "blocks")
+        return
+    with pytest.raises(StoreUnavailable, match="has tables of version 1") as caught:
+        Store.open(url)
+    assert "metier store migrate" in caught.value.hint
+
+
+def test_a_step_that_fails_never_happened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store.migrate(url)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (break_in_the_middle,))
+        with pytest.raises(ZeroDivisionError):
+            Store.migrate(url)
+    with Store.open(url) as store:
+        assert check(store) == []
+    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
+    assert Store.migrate(url) == (1, 2)
+
+
+def test_a_store_of_a_later_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (add_colours,))
+        Store.migrate(url)
+    for use in (Store.open, Store.peek, Store.migrate):
+        with pytest.raises(StoreUnavailable, match="version 2; this version of Métier knows 1") as caught:
+            use(url)
+        assert "Upgrade" in caught.value.hint
+
+
+def killed(run: Run, kind: Kind) -> None:
+    add_colours(run, kind)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at_once(url: str, count: int = 1) -> list[str]:
+    """What several processes say that bring a store up to date at the same moment; nothing for one that is killed."""
+    begin, begun = os.pipe()
+    children = []
+    for _ in range(count):
+        report, told = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                os.close(begun)
+                os.read(begin, 1)
+                os.write(told, str(Store.migrate(url)).encode())
+            finally:
+                os._exit(0)
+        os.close(told)
+        children.append((child, report))
+    os.close(begin)
+    os.close(begun)
+    said = []
+    for child, report in children:
+        with open(report) as stream:
+            said.append(stream.read())
+        os.waitpid(child, 0)
+    return sorted(said)
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_step_that_was_killed_in_the_middle_never_happened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store.migrate(url)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (killed,))
+        assert at_once(url) == [""]
+    with Store.open(url) as store:
+        assert "colour" not in columns(store, "blocks")
+    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
+    assert Store.migrate(url) == (1, 2)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_of_several_processes_that_come_at_once_one_does_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert at_once(url, 4) == ["(0, 1)", "(1, 1)", "(1, 1)", "(1, 1)"]
+    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
+    assert at_once(url, 4) == ["(1, 2)", "(2, 2)", "(2, 2)", "(2, 2)"]
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_many_processes_may_open_a_store_that_is_not_there_yet(url: str) -> None:
+    children = []
+    for number in range(8):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                if number % 2:
+                    Store.migrate(url)
+                else:
+                    Store.open(url).of().audit.append({"type": "skill.activated"})
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 8
+    with Store.open(url) as store:
+        assert len(store.of().audit.tail(10)) == 4
+
+
+def test_a_file_of_the_first_version_can_still_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "metier.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST.read_text(encoding="utf-8"))
+    with Store.open(f"sqlite:///{path}") as store:
+        assert [problem.part for problem in check(store) if problem.severity == "error"] == []
+        assert store.of("acme").state().blocked == {("name", "miner")}
+        (record,) = store.of("acme").audit.tail(5)
+        assert record["type"] == "skill.activated"

@@ -1,0 +1,91 @@
+"""What decisions depend on: always as it is now, and read only when it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from metier.store import Approval, Install, Person, Proposal, Request, ScanRow, Scope, Store
+
+
+def approve(scope: Scope) -> Approval:
+    return scope.approvals.add(Approval(digest="d", skill="x@y", decided_by="ada", grants=("scripts",)))
+
+
+def test_it_is_the_same_object_until_something_changes(scope: Scope) -> None:
+    first = scope.state()
+    assert scope.state() is first
+    approve(scope)
+    assert scope.state() is not first
+
+
+def test_it_holds_blocks_approvals_and_installs(scope: Scope) -> None:
+    scope.blocks.add("digest", "sha256:1", reason="", by="")
+    first, second = approve(scope), approve(scope)
+    install = scope.installs.put(Install(location="/x", skill="x", digest="d"))
+    state = scope.state()
+    assert state.blocked == {("digest", "sha256:1")}
+    assert set(state.approvals["d"]) == {first, second}
+    assert state.installs == {"/x": install}
+
+
+def test_what_was_revoked_is_no_longer_in_it(scope: Scope) -> None:
+    kept, revoked = approve(scope), approve(scope)
+    scope.approvals.revoke(revoked.id, "ada", "changed her mind")
+    assert scope.state().approvals["d"] == (kept,)
+
+
+CHANGES: dict[str, Callable[[Scope, Approval], object]] = {
+    "add approval": lambda scope, approval: approve(scope),
+    "revoke": lambda scope, approval: scope.approvals.revoke(approval.id, "ada", ""),
+    "fell": lambda scope, approval: scope.approvals.fell(approval.id, "e"),
+    "block": lambda scope, approval: scope.blocks.add("name", "y", reason="", by=""),
+    "unblock": lambda scope, approval: scope.blocks.remove("name", "x"),
+    "install": lambda scope, approval: scope.installs.put(Install(location="/y", skill="y", digest="d")),
+    "uninstall": lambda scope, approval: scope.installs.remove("/x"),
+}
+
+
+@pytest.mark.covers("A-5", "A-50")
+def test_every_change_is_seen_by_others_at_their_next_look(store_url: str) -> None:
+    with Store.open(store_url) as ours, Store.open(store_url) as theirs:
+        scope, other = ours.of("acme"), theirs.of("acme")
+        scope.blocks.add("name", "x", reason="", by="")
+        scope.installs.put(Install(location="/x", skill="x", digest="d"))
+        approval = approve(scope)
+        for what, change in CHANGES.items():
+            before = other.state()
+            assert other.state() is before, what
+            change(scope, approval)
+            after = other.state()
+            assert after.generation > before.generation, what
+            assert after == scope.state(), what
+
+
+def test_what_decisions_do_not_depend_on_changes_nothing(scope: Scope) -> None:
+    approve(scope)
+    before = scope.state()
+    scope.people.add(Person(name="ada"))
+    scope.proposals.add(Proposal(skill="x"))
+    scope.scans.put(ScanRow(digest="d", engine="core"))
+    scope.approvals.request(Request(digest="e", skill="x"))
+    scope.audit.append({"type": "skill.activated"})
+    scope.blocks.remove("name", "not there")
+    assert scope.state() is before
+
+
+def test_what_was_taken_back_is_never_mistaken_for_what_is(scope: Scope) -> None:
+    with pytest.raises(ZeroDivisionError), scope.transaction():
+        scope.blocks.add("name", "x", reason="", by="")
+        assert scope.state().blocked == {("name", "x")}
+        raise ZeroDivisionError
+    scope.blocks.add("name", "y", reason="", by="")
+    assert scope.state().blocked == {("name", "y")}
+
+
+def test_of_many_tenants_only_so_many_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metier.store.store._STATES_KEPT", 5)
+    for number in range(12):
+        store.of(f"tenant-{number}").state()
+    assert len(store.states) <= 5

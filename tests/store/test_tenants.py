@@ -1,0 +1,207 @@
+"""Nothing of one tenant is seen or touched by another, by any method that there is."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import metier.store
+from metier.errors import FileMissing, InvalidArgument, PersonNotFound
+from metier.skill.memory import MemoryPackage
+from metier.store import (
+    Approval,
+    Install,
+    Person,
+    Proposal,
+    Request,
+    Revision,
+    ScanRow,
+    Scope,
+    Store,
+    revision_files,
+)
+
+FILES: dict[str, tuple[Any, bytes]] = {"SKILL.md": ("file", b"---\nname: x\n---\n")}
+DIGEST = MemoryPackage({"SKILL.md": FILES["SKILL.md"][1]}).digest()
+
+
+class Played:
+    """What one tenant has done, with every method that changes something."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.request = scope.approvals.request(Request(digest="d", skill="x@y"))
+        self.approval = scope.approvals.add(Approval(digest="d", skill="x@y", decided_by="ada"))
+        self.proposal = scope.proposals.add(Proposal(skill="x@y"))
+        scope.proposals.recommend(self.proposal.id, {"by": "ada"})
+        scope.blocks.add("name", "x", reason="r", by="ada")
+        scope.installs.put(Install(location="/x", skill="x", digest="d"))
+        scope.versions.add("x", "/x", "d", by="ada", reason="r")
+        scope.people.add(Person(name="ada", roles=frozenset({"admin"})))
+        self.token, self.secret = scope.people.new_token("ada")
+        scope.revisions.put(Revision(digest=DIGEST, skill="x", files=revision_files(FILES)), FILES)
+        scope.scans.put(ScanRow(digest="d", engine="core"))
+        scope.policies.keep("d", "enterprise", "/etc", "text")
+        scope.audit.append({"type": "skill.activated", "session": "s"})
+        scope.audit.keep_checkpoint({"seq": 1, "hash": "h", "signed_at": "", "key_id": "k", "signature": "s"})
+
+    def seen_by(self, scope: Scope) -> dict[str, Any]:
+        """What a tenant finds, with every method that reads something, by what the first one has."""
+        return {
+            "approvals.get_request": scope.approvals.get_request(self.request.id),
+            "approvals.requests": scope.approvals.requests(),
+            "approvals.get": scope.approvals.get(self.approval.id),
+            "approvals.of": scope.approvals.of("d"),
+            "approvals.of_skill": scope.approvals.of_skill("x@y", ""),
+            "approvals.all": scope.approvals.all(),
+            "proposals.get": scope.proposals.get(self.proposal.id),
+            "proposals.all": scope.proposals.all(),
+            "blocks.all": scope.blocks.all(),
+            "installs.get": scope.installs.get("/x"),
+            "installs.all": scope.installs.all(),
+            "versions.of": scope.versions.of("/x"),
+            "people.get": scope.people.get("ada"),
+            "people.all": scope.people.all(),
+            "people.by_token": scope.people.by_token(self.secret),
+            "people.tokens": scope.people.tokens(),
+            "people.is_empty": not scope.people.is_empty,
+            "revisions.get": scope.revisions.get(DIGEST),
+            "revisions.has": scope.revisions.has(DIGEST),
+            "revisions.files": files_of(scope),
+            "scans.latest": scope.scans.latest("d"),
+            "policies.texts": scope.policies.texts("d"),
+            "audit.last": scope.audit.last(),
+            "audit.walk": list(scope.audit.walk()),
+            "audit.tail": scope.audit.tail(9),
+            "audit.search": scope.audit.search(session="s"),
+            "audit.checkpoints": scope.audit.checkpoints(),
+            "audit.last_checkpoint": scope.audit.last_checkpoint(),
+            "audit.has_checkpoint": scope.audit.has_checkpoint(1, "k"),
+            "state": tuple(getattr(scope.state(), part) for part in ("blocked", "approvals", "installs")),
+        }
+
+    def touched_by(self, scope: Scope) -> dict[str, bool]:
+        """Whether a tenant can change what the first one has."""
+        return {
+            "approvals.set_request": scope.approvals.set_request(self.request.id, "denied", expected="pending"),
+            "approvals.revoke": scope.approvals.revoke(self.approval.id, "eve", "r"),
+            "approvals.fell": scope.approvals.fell(self.approval.id, "e"),
+            "proposals.recommend": scope.proposals.recommend(self.proposal.id, {"by": "eve"}),
+            "proposals.move": scope.proposals.move(self.proposal.id, expected="open", to="applied"),
+            "blocks.remove": scope.blocks.remove("name", "x"),
+            "installs.remove": scope.installs.remove("/x"),
+            "people.revoke_token": scope.people.revoke_token(self.token.id),
+            "people.remove": scope.people.remove("ada"),
+        }
+
+
+ADDING = {
+    *("approvals.request", "approvals.add", "proposals.add", "blocks.add", "installs.put", "versions.add"),
+    *("people.add", "people.new_token", "revisions.put", "scans.put", "policies.keep"),
+    *("audit.append", "audit.keep_checkpoint"),
+}
+"""What `Played` does."""
+
+
+def files_of(scope: Scope) -> object:
+    try:
+        return scope.revisions.files(DIGEST)
+    except FileMissing:
+        return None
+
+
+def nothing(found: object) -> bool:
+    return not any(found) if isinstance(found, tuple) else not found
+
+
+def test_one_tenant_sees_nothing_of_another(store: Store) -> None:
+    played = Played(store.of("acme"))
+    assert [name for name, found in played.seen_by(store.of("acme")).items() if nothing(found)] == []
+    assert [name for name, found in played.seen_by(store.of("")).items() if not nothing(found)] == []
+    assert [name for name, found in played.seen_by(store.of("ACME")).items() if not nothing(found)] == []
+
+
+def test_one_tenant_changes_nothing_of_another(store: Store) -> None:
+    played = Played(store.of("acme"))
+    before = played.seen_by(store.of("acme"))
+    assert not any(played.touched_by(store.of("eve")).values())
+    with pytest.raises(PersonNotFound):
+        store.of("eve").people.new_token("ada")
+    Played(store.of("eve"))
+    assert played.seen_by(store.of("acme")) == before
+    assert all(played.touched_by(store.of("acme")).values())
+
+
+def test_every_method_is_played_through_here(store: Store) -> None:
+    played = Played(store.of("acme"))
+    known = {*ADDING, *played.seen_by(store.of("acme")), *played.touched_by(store.of("acme"))}
+    parts = {
+        name: type(getattr(store.of("acme"), name))
+        for name, value in vars(Scope).items()
+        if not name.startswith("_") and not inspect.isfunction(value)
+    }
+    methods = {f"{part}.{name}" for part, kind in parts.items() for name in vars(kind) if not name.startswith("_")}
+    assert methods == known - {"state"}
+
+
+def test_a_token_leads_to_its_tenant(store: Store) -> None:
+    played = Played(store.of("acme"))
+    found = store.by_token(played.secret)
+    assert found is not None
+    scope, person = found
+    assert (scope.tenant, person.name) == ("acme", "ada")
+    assert store.tenants() == ["acme"]
+
+
+TENANTS = st.text(st.characters(exclude_categories=[]), max_size=20)
+
+
+@given(TENANTS, TENANTS, st.text(st.characters(exclude_categories=[]), min_size=1, max_size=50))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_tenants_are_called_they_stay_apart(store: Store, one: str, other: str, name: str) -> None:
+    scope = store.of(one)
+    scope.blocks.add("name", name, reason=name, by=name)
+    try:
+        assert [(block.value, block.reason) for block in scope.blocks.all()] == [(name, name)]
+        assert scope.state().blocked == {("name", name)}
+        assert bool(store.of(other).blocks.all()) == (one == other)
+        assert store.of(other).blocks.remove("name", name) == (one == other)
+    finally:
+        scope.blocks.remove("name", name)
+
+
+@pytest.mark.each("tenant", [None, 7, "x" * 201])
+def test_what_is_no_tenant_is_refused(store: Store, tenant: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        store.of(tenant)
+
+
+def test_a_statement_that_forgets_the_tenant_is_refused(store: Store) -> None:
+    rows = store.of("acme")._rows
+    forgetful: list[Callable[[], object]] = [
+        lambda: rows.statement("SELECT * FROM blocks WHERE kind = ?", "name"),
+        lambda: rows.statement("SELECT * FROM blocks"),
+        lambda: rows.change("DELETE FROM blocks WHERE kind = ? AND tenant = ?", "name"),
+    ]
+    for statement in forgetful:
+        with pytest.raises(InvalidArgument):
+            statement()
+
+
+def test_no_other_module_asks_the_database_itself() -> None:
+    may = {"rows", "driver", "blobs", "checking", "store"}
+    for path in Path(metier.store.__file__).parent.glob("*.py"):
+        asking = {
+            node.attr
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute | ast.Name)
+            if (node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id).endswith("driver")
+        }
+        assert path.stem in may or not asking & {"execute", "change", "change_all"}, path.name

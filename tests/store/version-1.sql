@@ -1,0 +1,267 @@
+-- A store as version 1 of the tables has it; it is never changed again.
+PRAGMA application_id = 1298494578;
+PRAGMA user_version = 1;
+BEGIN TRANSACTION;
+CREATE TABLE approval_requests (
+	tenant TEXT NOT NULL, 
+	id TEXT DEFAULT '' NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	skill TEXT DEFAULT '' NOT NULL, 
+	location TEXT DEFAULT '' NOT NULL, 
+	layer TEXT DEFAULT '' NOT NULL, 
+	environment TEXT DEFAULT '' NOT NULL, 
+	capabilities TEXT DEFAULT '' NOT NULL, 
+	new TEXT DEFAULT '' NOT NULL, 
+	scripts TEXT DEFAULT '' NOT NULL, 
+	requested_by TEXT DEFAULT '' NOT NULL, 
+	reason TEXT DEFAULT '' NOT NULL, 
+	status TEXT DEFAULT '' NOT NULL, 
+	created_at TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, id)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE approvals (
+	tenant TEXT NOT NULL, 
+	id TEXT DEFAULT '' NOT NULL, 
+	request TEXT DEFAULT '' NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	skill TEXT DEFAULT '' NOT NULL, 
+	location TEXT DEFAULT '' NOT NULL, 
+	layer TEXT DEFAULT '' NOT NULL, 
+	environment TEXT DEFAULT '' NOT NULL, 
+	grants TEXT DEFAULT '' NOT NULL, 
+	tools TEXT DEFAULT '' NOT NULL, 
+	decision TEXT DEFAULT '' NOT NULL, 
+	decided_by TEXT DEFAULT '' NOT NULL, 
+	reason TEXT DEFAULT '' NOT NULL, 
+	policy TEXT DEFAULT '' NOT NULL, 
+	rule TEXT DEFAULT '' NOT NULL, 
+	decided_at TEXT DEFAULT '' NOT NULL, 
+	expires_at TEXT DEFAULT '' NOT NULL, 
+	revoked_at TEXT DEFAULT '' NOT NULL, 
+	revoked_by TEXT DEFAULT '' NOT NULL, 
+	revoked_reason TEXT DEFAULT '' NOT NULL, 
+	fell_to TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, id)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE audit_checkpoints (
+	tenant TEXT NOT NULL, 
+	seq INTEGER DEFAULT '0' NOT NULL, 
+	hash TEXT DEFAULT '' NOT NULL, 
+	signed_at TEXT DEFAULT '' NOT NULL, 
+	key_id TEXT DEFAULT '' NOT NULL, 
+	signature TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, seq, key_id)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE audit_log (
+	tenant TEXT NOT NULL, 
+	seq INTEGER DEFAULT '0' NOT NULL, 
+	ts TEXT DEFAULT '' NOT NULL, 
+	event_type TEXT DEFAULT '' NOT NULL, 
+	actor_kind TEXT DEFAULT '' NOT NULL, 
+	actor_id TEXT DEFAULT '' NOT NULL, 
+	env TEXT DEFAULT '' NOT NULL, 
+	session TEXT DEFAULT '' NOT NULL, 
+	trace_id TEXT DEFAULT '' NOT NULL, 
+	skill_ref TEXT DEFAULT '' NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	layer TEXT DEFAULT '' NOT NULL, 
+	point TEXT DEFAULT '' NOT NULL, 
+	outcome TEXT DEFAULT '' NOT NULL, 
+	rule_id TEXT DEFAULT '' NOT NULL, 
+	policy_digest TEXT DEFAULT '' NOT NULL, 
+	data_json TEXT DEFAULT '' NOT NULL, 
+	prev_hash TEXT DEFAULT '' NOT NULL, 
+	hash TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, seq)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "audit_log" VALUES('acme',1,'2026-01-01T10:00:00.000+00:00','skill.activated','','','','','','pdf','','','','allow','','','{"decision":"allow","seq":1,"skill":"pdf","tenant":"acme","timestamp":"2026-01-01T10:00:00.000+00:00","type":"skill.activated"}','0000000000000000000000000000000000000000000000000000000000000000','959483183e9ff31bfed420ded23b3b901dc912c5818363eca5a736867928c302');
+CREATE TABLE blocks (
+	tenant TEXT NOT NULL, 
+	kind TEXT DEFAULT '' NOT NULL, 
+	value TEXT DEFAULT '' NOT NULL, 
+	reason TEXT DEFAULT '' NOT NULL, 
+	"by" TEXT DEFAULT '' NOT NULL, 
+	at TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, kind, value)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "blocks" VALUES('acme','name','miner','mines coins','ada','2026-11-16T11:40:30.728+00:00');
+CREATE TABLE generations (
+	tenant TEXT NOT NULL, 
+	number INTEGER DEFAULT '0' NOT NULL, 
+	PRIMARY KEY (tenant)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "generations" VALUES('acme',1794829230734);
+CREATE TABLE installs (
+	tenant TEXT NOT NULL, 
+	location TEXT DEFAULT '' NOT NULL, 
+	skill TEXT DEFAULT '' NOT NULL, 
+	source TEXT DEFAULT '' NOT NULL, 
+	layer TEXT DEFAULT '' NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	state TEXT DEFAULT '' NOT NULL, 
+	"by" TEXT DEFAULT '' NOT NULL, 
+	at TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, location)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE people (
+	tenant TEXT NOT NULL, 
+	name TEXT DEFAULT '' NOT NULL, 
+	kind TEXT DEFAULT '' NOT NULL, 
+	roles TEXT DEFAULT '' NOT NULL, 
+	added_at TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, name)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE policies (
+	tenant TEXT NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	layer TEXT DEFAULT '' NOT NULL, 
+	path_hash TEXT DEFAULT '' NOT NULL, 
+	path TEXT DEFAULT '' NOT NULL, 
+	text TEXT DEFAULT '' NOT NULL, 
+	loaded_at TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, digest, layer, path_hash)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE proposals (
+	tenant TEXT NOT NULL, 
+	id TEXT DEFAULT '' NOT NULL, 
+	kind TEXT DEFAULT '' NOT NULL, 
+	skill TEXT DEFAULT '' NOT NULL, 
+	location TEXT DEFAULT '' NOT NULL, 
+	base_digest TEXT DEFAULT '' NOT NULL, 
+	proposed_digest TEXT DEFAULT '' NOT NULL, 
+	diff TEXT DEFAULT '' NOT NULL, 
+	justification TEXT DEFAULT '' NOT NULL, 
+	evidence TEXT DEFAULT '' NOT NULL, 
+	author_kind TEXT DEFAULT '' NOT NULL, 
+	author TEXT DEFAULT '' NOT NULL, 
+	capabilities_new TEXT DEFAULT '' NOT NULL, 
+	status TEXT DEFAULT '' NOT NULL, 
+	reviewer TEXT DEFAULT '' NOT NULL, 
+	comment TEXT DEFAULT '' NOT NULL, 
+	created_at TEXT DEFAULT '' NOT NULL, 
+	decided_at TEXT DEFAULT '' NOT NULL, 
+	applied_digest TEXT DEFAULT '' NOT NULL, 
+	recommendations TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, id)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE revision_files (
+	tenant TEXT NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	path TEXT DEFAULT '' NOT NULL, 
+	sha256 TEXT DEFAULT '' NOT NULL, 
+	mode TEXT DEFAULT '' NOT NULL, 
+	kind TEXT DEFAULT '' NOT NULL, 
+	position INTEGER DEFAULT '0' NOT NULL, 
+	size INTEGER DEFAULT '0' NOT NULL, 
+	PRIMARY KEY (tenant, digest, position), 
+	FOREIGN KEY(tenant, digest) REFERENCES revisions (tenant, digest)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE revisions (
+	tenant TEXT NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	skill TEXT DEFAULT '' NOT NULL, 
+	frontmatter TEXT DEFAULT '' NOT NULL, 
+	capabilities TEXT DEFAULT '' NOT NULL, 
+	declared TEXT DEFAULT '' NOT NULL, 
+	parent TEXT DEFAULT '' NOT NULL, 
+	first_seen TEXT DEFAULT '' NOT NULL, 
+	file_count INTEGER DEFAULT '0' NOT NULL, 
+	bytes INTEGER DEFAULT '0' NOT NULL, 
+	kept INTEGER DEFAULT '0' NOT NULL, 
+	PRIMARY KEY (tenant, digest)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE scans (
+	tenant TEXT NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	engine TEXT DEFAULT '' NOT NULL, 
+	engine_version TEXT DEFAULT '' NOT NULL, 
+	ruleset TEXT DEFAULT '' NOT NULL, 
+	status TEXT DEFAULT '' NOT NULL, 
+	max_severity TEXT DEFAULT '' NOT NULL, 
+	findings TEXT DEFAULT '' NOT NULL, 
+	at TEXT DEFAULT '' NOT NULL, 
+	number INTEGER DEFAULT '0' NOT NULL, 
+	ms INTEGER DEFAULT '0' NOT NULL, 
+	PRIMARY KEY (tenant, digest, engine, number)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE tokens (
+	tenant TEXT NOT NULL, 
+	id TEXT DEFAULT '' NOT NULL, 
+	person TEXT DEFAULT '' NOT NULL, 
+	label TEXT DEFAULT '' NOT NULL, 
+	secret_hash TEXT DEFAULT '' NOT NULL, 
+	created_at TEXT DEFAULT '' NOT NULL, 
+	expires_at TEXT DEFAULT '' NOT NULL, 
+	revoked_at TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (tenant, id), 
+	FOREIGN KEY(tenant, person) REFERENCES people (tenant, name)
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE versions (
+	tenant TEXT NOT NULL, 
+	location TEXT DEFAULT '' NOT NULL, 
+	skill TEXT DEFAULT '' NOT NULL, 
+	digest TEXT DEFAULT '' NOT NULL, 
+	"by" TEXT DEFAULT '' NOT NULL, 
+	reason TEXT DEFAULT '' NOT NULL, 
+	proposal TEXT DEFAULT '' NOT NULL, 
+	at TEXT DEFAULT '' NOT NULL, 
+	number INTEGER DEFAULT '0' NOT NULL, 
+	PRIMARY KEY (tenant, location, number)
+)
+ WITHOUT ROWID
+
+;
+CREATE UNIQUE INDEX approval_requests_pending ON approval_requests (tenant, digest, environment) WHERE status = 'pending';
+CREATE INDEX approvals_digest ON approvals (tenant, digest);
+CREATE INDEX approvals_skill ON approvals (tenant, skill, location);
+CREATE INDEX audit_log_digest ON audit_log (digest);
+CREATE INDEX audit_log_session ON audit_log (session);
+CREATE INDEX versions_skill ON versions (tenant, skill);
+CREATE INDEX revision_files_sha256 ON revision_files (sha256);
+CREATE UNIQUE INDEX tokens_secret_hash ON tokens (secret_hash);
+CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
+CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
+CREATE TRIGGER audit_log_no_replace BEFORE INSERT ON audit_log WHEN EXISTS (SELECT 1 FROM audit_log WHERE tenant = NEW.tenant AND seq = NEW.seq) BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
+COMMIT;
