@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from metier.guard import AuditRecord
-from metier.guard.chain import ChainLog
-from metier.guard.checkpoints import checkpoints_of, make_checkpoint
-from metier.guard.exporting import exported
-from metier.guard.signing import known_keys
-from metier.guard.verifying import Verdict, verify, verify_export
+from metier.guard.audit.chain import ChainLog
+from metier.guard.audit.checkpoints import checkpoints_of, make_checkpoint
+from metier.guard.audit.exporting import exported
+from metier.guard.audit.signing import known_keys
+from metier.guard.audit.verifying import Verdict, verify, verify_export
 from metier.store import Scope
 
 

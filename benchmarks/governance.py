@@ -22,7 +22,7 @@ from typing import NamedTuple
 from metier import Guard, Library
 from metier.guard import Action, Actor, MemoryLog
 from metier.guard.governance import Governance
-from metier.guard.policies import Policies
+from metier.guard.policy.files import Policies
 from metier.library import Place
 from metier.session.active import subject_of
 from metier.source import FolderSource

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from metier.guard.verifying import verify
+from metier.guard.audit.verifying import verify
 from metier.skill.memory import MemoryPackage
 from metier.store import Approval, Revision, Scope, Store, revision_files
 from metier.store.revisions import Mode

@@ -29,8 +29,14 @@ from typing import NoReturn
 
 ALL_NEED = ("metier.cli.library", "metier.cli.listing", "metier.session.session", "metier.library.layers", "yaml")
 _STORE = ("metier.store.sqlite", "metier.store.statements", "metier.store.trail", "sqlalchemy.dialects.sqlite.pysqlite")
-_DECIDING = ("metier.guard.chain", "metier.guard.checks", "metier.guard.approving", "metier.guard.governance", *_STORE)
-_LOOKING = ("metier.guard.layering", "metier.guard.capabilities", "metier.guard.scan.structure", *_DECIDING)
+_DECIDING = (
+    "metier.guard.audit.chain",
+    "metier.guard.checks",
+    "metier.guard.approvals.approving",
+    "metier.guard.governance",
+    *_STORE,
+)
+_LOOKING = ("metier.guard.policy.layering", "metier.guard.capabilities", "metier.guard.scan.structure", *_DECIDING)
 _SCANNING = ("metier.guard.scan.rules", "metier.guard.scan.scanner", *_LOOKING)
 _RUNNING = ("metier._session", "metier.run.native.runner", "anyio._backends._asyncio", "jsonschema_rs", *_LOOKING)
 _AGENT = ("metier.agent.agent", "metier.agent.agents", "metier.agent.prompt", "pydantic_ai.models.test", "jinja2")
@@ -53,7 +59,7 @@ NEEDS = {
     "token": ("metier.cli.people", *_DECIDING),
     "quarantine": ("metier.cli.quarantine", *_DECIDING),
     "release": ("metier.cli.quarantine", *_DECIDING),
-    "audit": ("metier.cli.audit", "metier.guard.verifying", "metier.guard.signing", *_DECIDING),
+    "audit": ("metier.cli.audit", "metier.guard.audit.verifying", "metier.guard.audit.signing", *_DECIDING),
     "store": ("metier.cli.store", *_STORE),
 }
 """What is imported before the first call of a command, for all that follow."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._lazy import lazy_names
 from metier.errors import InvalidArgument
-from metier.guard.audit import MemoryLog
+from metier.guard.audit.records import MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

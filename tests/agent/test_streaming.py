@@ -18,7 +18,7 @@ from metier.agent import Manifest
 from metier.agent.streaming import MAX_WAITING
 from metier.errors import AgentFailed, ModelMissing
 from metier.guard import redact
-from metier.guard.redaction import Redactor
+from metier.guard.audit.redaction import Redactor
 from metier.testing import skill
 
 Declare = Callable[..., Manifest]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, Subject
-from metier.guard.approving import request
+from metier.guard.approvals.approving import request
 from metier.guard.capabilities import infer, new_in
 from metier.hub.contents import Files, digest_of_files, package_of
 from metier.store import Person, Request, Revision, ScanRow, Scope, Store, revision_files

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from metier.guard import AuditRecord
-from metier.guard.chain import ChainLog
+from metier.guard.audit.chain import ChainLog
 from metier.store import Person, Store, data_folder
 
 Command = Callable[..., tuple[int, str, str]]

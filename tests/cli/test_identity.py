@@ -9,7 +9,7 @@ import pytest
 
 from metier.cli.identity import system_user, who
 from metier.errors import NotPermitted
-from metier.guard.people import add_person
+from metier.guard.approvals.people import add_person
 from metier.library.trust import TrustStore
 from metier.store import Person, Store
 

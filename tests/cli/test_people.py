@@ -10,7 +10,7 @@ import pytest
 
 from metier.cli.identity import system_user, user_name, who
 from metier.errors import MetierError, NotPermitted, PersonNotFound
-from metier.guard.people import add_person, make_token, remove_person
+from metier.guard.approvals.people import add_person, make_token, remove_person
 from metier.store import Person, Store
 
 Call = Callable[..., tuple[int, str, str]]

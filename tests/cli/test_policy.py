@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from metier.guard.policy_schema import KEYS
+from metier.guard.policy.schema import KEYS
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]

@@ -11,8 +11,8 @@ import pytest
 
 from metier.cli.identity import system_user
 from metier.errors import InvalidArgument, NotPermitted
-from metier.guard.audit import AuditRecord
-from metier.guard.quarantine import quarantine, release, usage_of
+from metier.guard.approvals.quarantine import quarantine, release, usage_of
+from metier.guard.audit.records import AuditRecord
 from metier.store import Install, Person, Scope, Store
 
 Call = Callable[..., tuple[int, str, str]]

@@ -14,7 +14,7 @@ from metier import Guard, Library, ToolResult
 from metier.dialect.dialects import PROPOSAL_TOOLS
 from metier.dialect.proposing import proposal_tools
 from metier.guard.governance import Governance
-from metier.guard.policies import Policies
+from metier.guard.policy.files import Policies
 from metier.hub.proposal_page import page_of
 from metier.skill import FolderPackage
 from metier.store import Scope, Store

@@ -17,10 +17,10 @@ from metier.cli.dossier import Dossier, approval_shape, request_shape
 from metier.cli.parser import make_parser
 from metier.cli.proposal_text import proposal_shape
 from metier.guard import AuditRecord
-from metier.guard.checkpoints import Checkpoint
+from metier.guard.audit.checkpoints import Checkpoint
+from metier.guard.audit.verifying import FaultKind
 from metier.guard.scan.finding import Finding
 from metier.guard.scan.scanner import Report
-from metier.guard.verifying import FaultKind
 from metier.store import Approval, Block, Person, Proposal, Request, Token, Version
 
 ROOT = Path(__file__).parents[2]

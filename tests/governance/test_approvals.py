@@ -11,7 +11,7 @@ import pytest
 from metier import Guard, Library, Policy, Session
 from metier.errors import IntegrityFailed, Refused, StoreUnavailable
 from metier.guard import MemoryLog
-from metier.guard.approving import deny, grant, revoke
+from metier.guard.approvals.approving import deny, grant, revoke
 from metier.guard.governance import Governance
 from metier.store import Approval, Install, Person, Scope
 

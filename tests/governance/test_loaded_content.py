@@ -12,7 +12,7 @@ import pytest
 from metier import Guard, Library, Session
 from metier.errors import MetierError, Refused, SkillChanged
 from metier.guard import MemoryLog
-from metier.guard.approving import grant
+from metier.guard.approvals.approving import grant
 from metier.guard.governance import Governance
 from metier.store import Person, Scope
 

@@ -10,7 +10,7 @@ from tests.governance.conftest import Begin, Put
 from metier import Guard, Library
 from metier.dialect import CONTROL_TOOLS
 from metier.guard import MemoryLog
-from metier.guard.rules import unknown_tools
+from metier.guard.tool_rules.rules import unknown_tools
 from metier.library import Place
 from metier.source import FolderSource
 from metier.tools import FunctionTool

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from metier.guard.decision import Action, Actor, Subject
-from metier.guard.effective import Effective
-from metier.guard.matching import forbids, permits
-from metier.guard.policy import Policy
-from metier.guard.policy_rules import CAPABILITY_NAMES, names_skill
-from metier.guard.policy_sources import allows_source, denies_source
+from metier.guard.policy.effective import Effective
+from metier.guard.policy.program import Policy
+from metier.guard.policy.rules import CAPABILITY_NAMES, names_skill
+from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.scan.finding import SEVERITIES
+from metier.guard.tool_rules.matching import forbids, permits
 
 RANK = {"allow": 0, "ask": 1, "deny": 2}
 _MODES = ("off", "audit", "enforce")

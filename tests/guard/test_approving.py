@@ -13,11 +13,11 @@ from tests.store.postgres import store_url
 
 from metier.errors import InvalidArgument, MetierError, NotPermitted, RequestNotFound
 from metier.guard import Actor, Subject
-from metier.guard.approving import deny, fallen, grant, may_decide, request, revoke
-from metier.guard.automatic import approve_automatically, auto_approval
-from metier.guard.effective import ApprovalTerms, Effective
-from metier.guard.policy_grants import AutoApproval
-from metier.guard.standing import Standing, moment, standing
+from metier.guard.approvals.approving import deny, fallen, grant, may_decide, request, revoke
+from metier.guard.approvals.automatic import approve_automatically, auto_approval
+from metier.guard.approvals.standing import Standing, moment, standing
+from metier.guard.policy.effective import ApprovalTerms, Effective
+from metier.guard.policy.grants import AutoApproval
 from metier.store import Approval, Person, Request, Revision, Scope, Store
 from metier.testing import FakeClock
 

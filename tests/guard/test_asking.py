@@ -17,7 +17,7 @@ import pytest
 from metier import FunctionTool, Library, Place, Session
 from metier.dialect import Kit
 from metier.guard import Action, Decision, Guard, MemoryLog, Policy
-from metier.guard.approval import Answers, asking_if
+from metier.guard.question import Answers, asking_if
 from metier.run import PlainRunner
 from metier.source import MemorySource
 from metier.tools import ToolResult

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from metier.guard.exporting import Format, exported, told
+from metier.guard.audit.exporting import Format, exported, told
 from metier.store.canonical import canonical
 from metier.store.link import Link
 

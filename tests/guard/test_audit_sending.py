@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from metier.errors import AuditUnavailable, InvalidArgument
-from metier.guard.sending import address_of, send
+from metier.guard.audit.sending import address_of, send
 
 
 class Collector(HTTPServer):

@@ -17,12 +17,12 @@ from tests.store.postgres import store_url
 from metier import Guard, Library, Policy, Session
 from metier.errors import AuditUnavailable
 from metier.guard import Actor, AuditRecord
-from metier.guard.audit import governance_record
-from metier.guard.chain import ChainLog
-from metier.guard.checkpoints import CheckpointFile
-from metier.guard.exporting import exported
-from metier.guard.signing import default_key_file, known_keys
-from metier.guard.verifying import verify_store
+from metier.guard.audit.chain import ChainLog
+from metier.guard.audit.checkpoints import CheckpointFile
+from metier.guard.audit.exporting import exported
+from metier.guard.audit.records import governance_record
+from metier.guard.audit.signing import default_key_file, known_keys
+from metier.guard.audit.verifying import verify_store
 from metier.run import PlainRunner
 from metier.store.url import address_of
 
@@ -140,7 +140,7 @@ def test_a_store_that_was_taken_away_is_not_made_anew_at_the_end(tmp_path: Path)
 
 AT_THE_END = """
 import sys
-from metier.guard.chain import ChainLog
+from metier.guard.audit.chain import ChainLog
 from metier.guard import AuditRecord
 log = ChainLog(sys.argv[1])
 for number in range(12):
@@ -157,7 +157,7 @@ def test_the_end_of_a_process_is_such_an_end(tmp_path: Path) -> None:
 def test_a_failure_to_sign_is_told_recorded_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.guard.chain._PAUSE", 0.0)
+    monkeypatch.setattr("metier.guard.audit.chain._PAUSE", 0.0)
     key = tmp_path / "key"
     key.write_text("no key")
     log = ChainLog(f"sqlite:///{tmp_path}/metier.db", every=2, key=key)
@@ -241,7 +241,7 @@ def test_many_threads_write_one_chain(log: ChainLog) -> None:
 
 WRITER = """
 import sys
-from metier.guard.chain import ChainLog
+from metier.guard.audit.chain import ChainLog
 from metier.guard import AuditRecord
 log = ChainLog(sys.argv[1], every=7)
 for number in range(20):

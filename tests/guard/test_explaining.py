@@ -9,7 +9,7 @@ import pytest
 from metier.guard import Action, Actor, Guard, MemoryLog, Policy, Subject
 from metier.guard.explaining import Explanation, explain
 from metier.guard.governance import Governance
-from metier.guard.policies import Policies
+from metier.guard.policy.files import Policies
 
 
 def explained(action: Action, *texts: tuple[Any, str], policy: Policy | None = None) -> Explanation:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from tests.guard.policy_probes import SUBJECTS, answers, looser
 
-from metier.guard.effective import DEFAULT, Effective
-from metier.guard.layering import merge
-from metier.guard.policy_file import PolicyFile, parse_policy
-from metier.guard.policy_rules import CAPABILITY_NAMES
-from metier.guard.policy_schema import KEYS
+from metier.guard.policy.effective import DEFAULT, Effective
+from metier.guard.policy.file import PolicyFile, parse_policy
+from metier.guard.policy.layering import merge
+from metier.guard.policy.rules import CAPABILITY_NAMES
+from metier.guard.policy.schema import KEYS
 
 ENTERPRISE, PERSONAL, PROJECT = "/etc/metier/policy.yaml", "/home/ada/.metier/policy.yaml", "/repo/.metier/policy.yaml"
 A, B = "sha256:" + "0" * 64, "sha256:" + "b" * 64

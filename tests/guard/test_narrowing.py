@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from metier.guard import narrowing
-from metier.guard.layering import merge
-from metier.guard.policy import Policy
-from metier.guard.policy_file import parse_policy
+from metier.guard.policy import narrowing
+from metier.guard.policy.file import parse_policy
+from metier.guard.policy.layering import merge
+from metier.guard.policy.program import Policy
 from metier.run.job import Limits
 
 

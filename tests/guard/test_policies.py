@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from metier.errors import InvalidArgument
-from metier.guard import policies as module
-from metier.guard.policies import Policies
+from metier.guard.policy import files as module
+from metier.guard.policy.files import Policies
 
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege here")
 
@@ -189,7 +189,7 @@ def test_while_nothing_changes_nothing_is_read_again(machine: Path, monkeypatch:
     def read(*_: object) -> None:
         raise AssertionError("it was read again")
 
-    monkeypatch.setattr("metier.guard.policy_file.read_policy", read)
+    monkeypatch.setattr("metier.guard.policy.file.read_policy", read)
     assert policies.current() is first
     assert policies.version == version
 

@@ -11,10 +11,10 @@ import pytest
 
 from metier.guard import Action, Guard, MemoryLog, Subject
 from metier.guard.governance import Governance
-from metier.guard.layering import merge
-from metier.guard.policies import Policies
-from metier.guard.policy_file import MAX_BYTES, PolicyFile, parse_policy, read_policy
-from metier.guard.policy_schema import KEYS
+from metier.guard.policy.file import MAX_BYTES, PolicyFile, parse_policy, read_policy
+from metier.guard.policy.files import Policies
+from metier.guard.policy.layering import merge
+from metier.guard.policy.schema import KEYS
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "reference" / "policy-file.md"
 DIGEST = "sha256:" + "a" * 64

@@ -13,10 +13,10 @@ from tests.guard.policy_probes import CALLS, RANK, SOURCES, SUBJECTS, answers, l
 
 from metier.guard import Action, Guard, MemoryLog
 from metier.guard.governance import Governance
-from metier.guard.layering import merge
-from metier.guard.policies import Policies
-from metier.guard.policy_file import MAX_BYTES, PolicyFile, parse_policy
-from metier.guard.policy_schema import KEYS
+from metier.guard.policy.file import MAX_BYTES, PolicyFile, parse_policy
+from metier.guard.policy.files import Policies
+from metier.guard.policy.layering import merge
+from metier.guard.policy.schema import KEYS
 
 PARTS = (
     "version: 1\n",

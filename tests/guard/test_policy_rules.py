@@ -8,8 +8,8 @@ import pytest
 from tests.guard.policy_probes import known
 
 from metier.guard.decision import Actor, Subject
-from metier.guard.policy_file import PolicyFile, parse_policy
-from metier.guard.policy_rules import PolicyRule, names_skill
+from metier.guard.policy.file import PolicyFile, parse_policy
+from metier.guard.policy.rules import PolicyRule, names_skill
 
 PDF = Subject(name="pdf", source="acme-tools", layer="plugin", trusted=True)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from metier.guard.capabilities import CAPABILITIES
-from metier.guard.policy_file import parse_policy
-from metier.guard.policy_rules import CAPABILITY_NAMES
-from metier.guard.policy_schema import KEYS, SECTIONS, names_below
+from metier.guard.policy.file import parse_policy
+from metier.guard.policy.rules import CAPABILITY_NAMES
+from metier.guard.policy.schema import KEYS, SECTIONS, names_below
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policy-file.md"
 

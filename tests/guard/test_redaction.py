@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.guard.redaction import MARK, names_secret, redact, redact_value
+from metier.guard.audit.redaction import MARK, names_secret, redact, redact_value
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 

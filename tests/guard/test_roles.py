@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metier.errors import InvalidArgument, NotPermitted
-from metier.guard.roles import demand, holds, is_named, known_role
+from metier.guard.approvals.roles import demand, holds, is_named, known_role
 from metier.store import Person
 from metier.store.people import ROLES
 

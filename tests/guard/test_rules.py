@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.guard import Rule, canonical_tool, forbids, parse_rules, permits
-from metier.guard.rules import MAX_PATTERN
+from metier.guard.tool_rules.rules import MAX_PATTERN
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=80)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.guard.standing import Standing, end_of, moment, standing
+from metier.guard.approvals.standing import Standing, end_of, moment, standing
 from metier.store import Approval
 
 NOW = moment(1_000)

@@ -13,10 +13,10 @@ import pytest
 from tests.store.postgres import store_url
 
 from metier.errors import AuditUnavailable
-from metier.guard.checkpoints import Checkpoint, CheckpointFile, checkpoints_of, make_checkpoint
-from metier.guard.exporting import exported
-from metier.guard.signing import SigningKey, default_key_file, known_keys
-from metier.guard.verifying import Fault, Verdict, verify_export, verify_store
+from metier.guard.audit.checkpoints import Checkpoint, CheckpointFile, checkpoints_of, make_checkpoint
+from metier.guard.audit.exporting import exported
+from metier.guard.audit.signing import SigningKey, default_key_file, known_keys
+from metier.guard.audit.verifying import Fault, Verdict, verify_export, verify_store
 from metier.store import Scope, Store
 from metier.store.canonical import canonical, tied
 from metier.store.trail import Trail

@@ -9,7 +9,7 @@ import pytest
 
 from metier import Guard, Library
 from metier.guard.governance import Governance
-from metier.guard.policies import Policies
+from metier.guard.policy.files import Policies
 from metier.store import Person, Scope, Store
 
 Write = Callable[..., Path]

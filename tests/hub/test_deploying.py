@@ -19,7 +19,7 @@ from metier.errors import (
     SourceUnavailable,
 )
 from metier.guard import Actor, Subject
-from metier.guard.approving import request
+from metier.guard.approvals.approving import request
 from metier.hub.contents import files_of
 from metier.hub.deploying import deploy
 from metier.hub.history import rollback

@@ -12,10 +12,10 @@ from tests.store.postgres import postgres_url, store_url
 
 from metier import Guard, Library
 from metier.errors import IntegrityFailed, InvalidArgument, NotPermitted, Refused, SkillNotFound
-from metier.guard.approving import grant
+from metier.guard.approvals.approving import grant
+from metier.guard.approvals.standing import moment, standing
 from metier.guard.governance import Governance
-from metier.guard.policies import Policies
-from metier.guard.standing import moment, standing
+from metier.guard.policy.files import Policies
 from metier.hub.history import compare, rollback
 from metier.hub.homes import Home, find_home
 from metier.hub.proposals import propose_update

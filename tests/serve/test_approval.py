@@ -21,7 +21,7 @@ from tests.serve.clients import MODES, NO, YES, answering, ask, talk, text_of
 
 from metier import Library, Place
 from metier.guard import MemoryLog, Policy
-from metier.guard.approval import Question
+from metier.guard.question import Question
 from metier.serve.mcp import SkillServer
 from metier.serve.mcp.asking import SECONDS, Questions
 from metier.source import FolderSource

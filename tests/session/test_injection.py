@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.guard.rules import Rule, parse_rules
+from metier.guard.tool_rules.rules import Rule, parse_rules
 from metier.run import Capabilities, Job, Outcome, PlainRunner, Runner
 from metier.session.injection import MAX_COMMANDS, Injected, find_commands, inject, refusal
 from metier.session.substitution import substitute

@@ -16,7 +16,7 @@ import pytest
 from tests.store.test_tenants import FILES, Played
 
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
-from metier.guard.verifying import verify
+from metier.guard.audit.verifying import verify
 from metier.skill.memory import MemoryPackage
 from metier.store import Approval, Revision, Store, revision_files
 from metier.store.backup import back_up

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from metier.dialect import ContextProvider, Dialect, DialectName
     from metier.dialect.pydantic_ai import Models
     from metier.guard import AuditLog
-    from metier.guard.approval import Approve
+    from metier.guard.question import Approve
     from metier.session.events import View
 
 log = logger("metier.agent")

@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 )
 
 from metier.dialect.ending import ended_with_its_threads
-from metier.guard.redaction import Redactor
+from metier.guard.audit.redaction import Redactor
 from metier.session import Event
 from metier.skill import shown
 

@@ -31,7 +31,7 @@ from metier.dialect import Kit
 from metier.dialect.suspending import Suspension
 from metier.errors import AgentFailed, MetierError
 from metier.guard import Answers, redact
-from metier.guard.approval import asked_meanwhile, asking
+from metier.guard.question import asked_meanwhile, asking
 from metier.session import Event
 from metier.skill import shown
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.agent import Agent, AgentFailure, Agents, Manifest
-    from metier.guard.approval import Approve
+    from metier.guard.question import Approve
 
 DEFAULT = "orchestrator"
 """The agent that is asked where none is named."""

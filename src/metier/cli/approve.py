@@ -10,18 +10,18 @@ from metier.cli.dossier import approval_shape, dossier_of, print_dossier, reques
 from metier.cli.identity import acting
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument, RequestNotFound
-from metier.guard.approving import deny, grant, may_decide, revoke
-from metier.guard.durations import seconds_of
-from metier.guard.policies import Policies
-from metier.guard.roles import demand
-from metier.guard.standing import is_over, moment, standing
+from metier.guard.approvals.approving import deny, grant, may_decide, revoke
+from metier.guard.approvals.roles import demand
+from metier.guard.approvals.standing import is_over, moment, standing
+from metier.guard.policy.durations import seconds_of
+from metier.guard.policy.files import Policies
 from metier.skill import shown
 from metier.store import Request
 
 if TYPE_CHECKING:
     import argparse
 
-    from metier.guard.effective import Effective
+    from metier.guard.policy.effective import Effective
     from metier.store import Approval, Person, Scope
 
 

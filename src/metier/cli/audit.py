@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.durations import seconds_of
+from metier.guard.policy.durations import seconds_of
 from metier.store import Store
 from metier.store.link import skill_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metier.guard.verifying import Verdict
+    from metier.guard.audit.verifying import Verdict
     from metier.store import Scope
 
 _HEAD = ("SEQ", "TIME", "TYPE", "SKILL", "WHO", "WHAT")
@@ -125,8 +125,8 @@ def _line(style: Style, record: Mapping[str, Any]) -> str:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from metier.guard.signing import known_keys
-    from metier.guard.verifying import Report, verify_export, verify_store
+    from metier.guard.audit.signing import known_keys
+    from metier.guard.audit.verifying import Report, verify_export, verify_store
 
     signing = key_file()
     keys = known_keys(signing, *options.key)
@@ -202,15 +202,15 @@ _ADVICE = (
 def _export(options: argparse.Namespace) -> int:
     if options.endpoint and options.format != "otlp":
         raise InvalidArgument("Only OTLP can be sent.", hint="Add --format otlp, or write to a file with -o.")
-    from metier.guard.checkpoints import checkpoints_of
-    from metier.guard.exporting import exported
+    from metier.guard.audit.checkpoints import checkpoints_of
+    from metier.guard.audit.exporting import exported
 
     with _reading(options) as scope:
         if scope is None:
             return _written([], options)
         lines = exported(scope.audit.walk(), checkpoints_of(scope), options.format)
         if options.endpoint:
-            from metier.guard.sending import send
+            from metier.guard.audit.sending import send
 
             sent = send(lines, options.endpoint)
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
@@ -237,7 +237,7 @@ def _written(lines: Iterable[str], options: argparse.Namespace) -> int:
 
 
 def _checkpoint(options: argparse.Namespace) -> int:
-    from metier.guard.checkpoints import make_checkpoint
+    from metier.guard.audit.checkpoints import make_checkpoint
 
     with _reading(options) as scope:
         made = make_checkpoint(scope.store, scope.tenant, key_file()) if scope is not None else None
@@ -252,8 +252,8 @@ def _checkpoint(options: argparse.Namespace) -> int:
 
 def key_file() -> Path:
     """The key that policy names, else the user's own."""
-    from metier.guard.policies import Policies
-    from metier.guard.signing import default_key_file
+    from metier.guard.audit.signing import default_key_file
+    from metier.guard.policy.files import Policies
 
     chosen = Policies.discover().current().audit.key
     return Path(chosen) if chosen else default_key_file()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json, table
-from metier.guard.roles import demand
+from metier.guard.approvals.roles import demand
 from metier.hub.history import compare
 from metier.hub.homes import find_home
 from metier.hub.proposal_page import shown_lines

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
 from metier.guard import current_user
-from metier.guard._deciding import deciding
+from metier.guard.approvals._deciding import deciding
+from metier.guard.approvals.people import deciding_scope, known_person
 from metier.guard.governance import Governance
-from metier.guard.people import deciding_scope, known_person
 from metier.guard.stores import require_store
 from metier.skill import shown
 from metier.store import Store, default_store

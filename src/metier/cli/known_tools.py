@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.guard.rules import unknown_tools
+from metier.guard.tool_rules.rules import unknown_tools
 from metier.skill import Diagnostic
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_json, table
-from metier.guard.people import add_person, make_token, remove_person, revoke_token
-from metier.guard.roles import demand, holds
-from metier.guard.standing import moment
+from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
+from metier.guard.approvals.roles import demand, holds
+from metier.guard.approvals.standing import moment
 
 if TYPE_CHECKING:
     import argparse

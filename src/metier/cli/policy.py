@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.exits import FINE, PROBLEMS
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.policies import Policies
-from metier.guard.policy_file import read_policy, unreadable
-from metier.guard.policy_schema import KEYS
+from metier.guard.policy.file import read_policy, unreadable
+from metier.guard.policy.files import Policies
+from metier.guard.policy.schema import KEYS
 from metier.skill import shown
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from metier.guard.effective import Effective
     from metier.guard.explaining import Explanation
-    from metier.guard.policy_file import PolicyProblem
+    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.file import PolicyProblem
 
 _APPROVAL = "skill-policy.require-approval-for"
 

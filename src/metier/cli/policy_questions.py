@@ -11,7 +11,7 @@ from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard import Action, Actor, Ceiling, Guard, MemoryLog, Subject, parse_rules
 from metier.guard.explaining import explain
-from metier.guard.policy_rules import ALIASES, POINTS
+from metier.guard.policy.rules import ALIASES, POINTS
 from metier.session.active import subject_of
 from metier.skill import shown
 

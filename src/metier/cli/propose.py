@@ -11,7 +11,7 @@ from metier.cli.output import Style, plural, print_json, table
 from metier.cli.proposal_text import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
-from metier.guard.roles import demand
+from metier.guard.approvals.roles import demand
 from metier.hub.contents import files_of
 from metier.hub.diff_reading import MAX_DIFF_BYTES
 from metier.hub.proposal_page import page_of

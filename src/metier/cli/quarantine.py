@@ -10,13 +10,13 @@ from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.quarantine import known_target, quarantine, release, usage_of
-from metier.guard.roles import demand
+from metier.guard.approvals.quarantine import known_target, quarantine, release, usage_of
+from metier.guard.approvals.roles import demand
 
 if TYPE_CHECKING:
     import argparse
 
-    from metier.guard.quarantine import Usage
+    from metier.guard.approvals.quarantine import Usage
     from metier.store import Person, Scope
     from metier.store.blocks import BlockKind
 

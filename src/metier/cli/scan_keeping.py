@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from metier.cli.scan_places import Place
-    from metier.guard.effective import Effective
+    from metier.guard.policy.effective import Effective
     from metier.guard.scan.finding import Finding
     from metier.store import Person, ScanRow, Scope
 
@@ -57,7 +57,7 @@ def keeper_of(options: argparse.Namespace) -> Iterator[Keeper | None]:
         yield None
         return
     from metier.cli.identity import acting
-    from metier.guard.policies import Policies
+    from metier.guard.policy.files import Policies
     from metier.guard.scans import may_keep
 
     with acting(options) as (scope, person):

@@ -11,8 +11,8 @@ from metier.cli.exits import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard._deciding import actor_of, deciding, keep
-from metier.guard.roles import demand
+from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals.roles import demand
 from metier.guard.stores import was_there
 from metier.skill import shown
 from metier.store import Person, Store
@@ -60,7 +60,7 @@ def _backup(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
-    from metier.guard.checkpoints import begin_anew
+    from metier.guard.audit.checkpoints import begin_anew
     from metier.store.checking import check
     from metier.store.restoring import restore
 
@@ -93,8 +93,8 @@ def _restore(options: argparse.Namespace) -> int:
 def _faults(url: str) -> list[Problem]:
     """What is wrong with the audit trail that was in a backup: whoever made the file may have written it."""
     from metier.cli.audit import key_file
-    from metier.guard.signing import known_keys
-    from metier.guard.verifying import verify_store
+    from metier.guard.audit.signing import known_keys
+    from metier.guard.audit.verifying import verify_store
     from metier.store.checking import Problem
 
     signing = key_file()

@@ -28,7 +28,7 @@ from metier.dialect.langchain_threads import Run, Threads, newest
 from metier.dialect.providers import as_text, definitions
 from metier.errors import InvalidArgument
 from metier.guard import Answers
-from metier.guard.approval import asking
+from metier.guard.question import asking
 from metier.skill import shown
 from metier.tools import ToolResult
 

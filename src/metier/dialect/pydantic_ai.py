@@ -23,7 +23,7 @@ from metier.dialect.providers import as_text
 from metier.dialect.pydantic_ai_models import Models, switch
 from metier.errors import InvalidArgument
 from metier.guard import Answers
-from metier.guard.approval import asking
+from metier.guard.question import asking
 from metier.tools import ToolResult
 from metier.tools.arguments import Misfit, read_arguments
 

@@ -12,7 +12,7 @@ from metier.dialect.ending import ended_with_its_threads
 from metier.dialect.order import Order
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
-from metier.guard.approval import asking_if
+from metier.guard.question import asking_if
 from metier.session import Lineage
 from metier.session.state import MAX_ID
 from metier.tools import ToolResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.dialect.dialects import Dialect, DialectName
     from metier.dialect.operations import Spawn
     from metier.guard import AuditLog, Policy
-    from metier.guard.approval import Answers, Approve
+    from metier.guard.question import Answers, Approve
     from metier.session import Session as CoreSession
     from metier.tools import Executor, Tool
 

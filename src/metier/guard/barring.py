@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from metier.guard.case import Case
     from metier.guard.decision import Subject
-    from metier.guard.effective import Effective
+    from metier.guard.policy.effective import Effective
     from metier.guard.verdict import Verdict
     from metier.store import State
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.rules import parse_rules
 from metier.guard.scan import signs
 from metier.guard.scan.reading import view_of
 from metier.guard.scan.signs import matches, tool_class
+from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import canonical_field, shown
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
+from metier.guard.approvals.standing import Standing, moment, standing
 from metier.guard.examining import Classes
 from metier.guard.scan.finding import rank
-from metier.guard.standing import Standing, moment, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.guard.capabilities import Capabilities
     from metier.guard.decision import Action, Actor
-    from metier.guard.effective import Effective
     from metier.guard.examining import Examiner
-    from metier.guard.policy_file import Origin
+    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.file import Origin
     from metier.guard.scan.suppression import Suppression
     from metier.skill import Package
     from metier.store import Approval, Install, ScanRow, State
@@ -218,7 +218,7 @@ class Case:
             return None
         if any(one.revoked_at or one.decision == "denied" for one in self._decided(self.subject.digest)):
             return None  # what a person took back or said no to, policy does not give again
-        from metier.guard.automatic import auto_approval
+        from metier.guard.approvals.automatic import auto_approval
 
         scanned = self.scanned
         return auto_approval(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.guard.case import Unknown
-from metier.guard.policy_rules import names_skill
-from metier.guard.policy_sources import allows_source, denies_source
+from metier.guard.policy.rules import names_skill
+from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.verdict import Verdict
 from metier.skill import shown
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from metier.guard.case import Case
     from metier.guard.decision import Outcome, Subject
-    from metier.guard.policy_file import Origin
+    from metier.guard.policy.file import Origin
 
 USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "deploy")
 """Points at which a skill is used or brought: whatever is against the skill is against them."""

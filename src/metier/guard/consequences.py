@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.audit import governance_record
+from metier.guard.audit.records import governance_record
 from metier.guard.examining import Snapshot
 from metier.store import Person, Request, Revision, revision_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.guard.audit import AuditRecord
+    from metier.guard.audit.records import AuditRecord
     from metier.guard.case import Case
     from metier.guard.decision import Actor, Decision, Subject
-    from metier.guard.effective import Effective
     from metier.guard.governance import Governance
+    from metier.guard.policy.effective import Effective
     from metier.store import Scope
 
 
@@ -42,7 +42,7 @@ def settled(
     request = _request(scope, case, subject)
     if not decision.is_allowed:
         return replace(decision, request=request.id, hint=_hint(request))
-    from metier.guard.approving import grant
+    from metier.guard.approvals.approving import grant
 
     given = grant(scope, case.effective, person_of(scope, case.actor), request.id, reason="Agreed to when asked.")
     # What several people have to agree to is not done by the first of them.
@@ -70,7 +70,7 @@ def _hint(request: Request) -> str:
 
 def may_grant(governance: Governance, case: Case) -> bool:
     """Whether policy lets whoever acts approve of a content themselves."""
-    from metier.guard.approving import may_decide, requester
+    from metier.guard.approvals.approving import may_decide, requester
 
     try:
         person = person_of(governance.scope(case.actor), case.actor)
@@ -83,7 +83,7 @@ def may_grant(governance: Governance, case: Case) -> bool:
 
 def person_of(scope: Scope, actor: Actor) -> Person:
     """Whoever sits in front of it, as the store knows them: while it knows nobody, it is its owner's."""
-    from metier.guard.people import known_person
+    from metier.guard.approvals.people import known_person
 
     name = actor.user or ""
     return known_person(scope, name) or Person(name=name)
@@ -91,7 +91,7 @@ def person_of(scope: Scope, actor: Actor) -> Person:
 
 def _request(scope: Scope, case: Case, subject: Subject) -> Request:
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
-    from metier.guard.approving import fallen, request
+    from metier.guard.approvals.approving import fallen, request
 
     found = case.capabilities
     with scope.transaction():
@@ -129,8 +129,8 @@ def keep_revision(scope: Scope, case: Case) -> None:
 
 
 def _approve_automatically(governance: Governance, case: Case, rule: str) -> bool:
-    from metier.guard.approving import fallen
-    from metier.guard.automatic import approve_automatically
+    from metier.guard.approvals.approving import fallen
+    from metier.guard.approvals.automatic import approve_automatically
 
     subject = case.subject
     assert subject is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.ceiling import Ceiling
+    from metier.guard.tool_rules.ceiling import Ceiling
     from metier.library import Entry
 
 Point: TypeAlias = Literal[

@@ -10,7 +10,7 @@ from metier.guard.verdict import STRICTNESS, Verdict
 if TYPE_CHECKING:
     from metier.guard.decision import Action, Actor, Decision, Outcome
     from metier.guard.guard import Guard
-    from metier.guard.policy_file import Origin
+    from metier.guard.policy.file import Origin
 
 _NOTHING_AGAINST = "default"
 
@@ -66,7 +66,7 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
 
     >>> from metier.guard import Action, Actor, Guard, MemoryLog
     >>> from metier.guard.governance import Governance
-    >>> from metier.guard.policies import Policies
+    >>> from metier.guard.policy.files import Policies
     >>> files = Policies(texts=[("enterprise", "version: 1\\ntools:\\n  deny: [WebFetch]")])
     >>> guard = Guard(governance=Governance(files, store=None), audit=MemoryLog())
     >>> explain(guard, Action(point="call", tool="WebFetch"), Actor()).rule

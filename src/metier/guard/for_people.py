@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.matching import Match, forbids
-from metier.guard.names import canonical_tool
-from metier.guard.rules import parse_rules
+from metier.guard.tool_rules.matching import Match, forbids
+from metier.guard.tool_rules.names import canonical_tool
+from metier.guard.tool_rules.rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

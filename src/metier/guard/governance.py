@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from metier._log import logger
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard.decision import Action, Actor, Decision
-from metier.guard.policies import Policies
+from metier.guard.policy.files import Policies
 from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
 from metier.guard.suppressing import KeptSuppressions
 from metier.guard.verdict import STRICTNESS, asking, strictest
@@ -25,14 +25,14 @@ from metier.store.url import address_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.guard.audit import AuditLog, AuditRecord
+    from metier.guard.audit.records import AuditLog, AuditRecord
     from metier.guard.barring import Barring
     from metier.guard.case import Case
     from metier.guard.decision import Subject
-    from metier.guard.effective import Effective
     from metier.guard.examining import Examiner
-    from metier.guard.policy import Policy
-    from metier.guard.tool_layers import ToolLayers
+    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.program import Policy
+    from metier.guard.policy.tool_layers import ToolLayers
     from metier.guard.verdict import Verdict
     from metier.store import Approval, ScanRow, Scope, Store
 
@@ -50,7 +50,7 @@ class Governance:
     """What policy files, approvals and quarantines say to an action.
 
     >>> from metier.guard import Action, Actor, Subject
-    >>> from metier.guard.policies import Policies
+    >>> from metier.guard.policy.files import Policies
     >>> ours = Governance(Policies(texts=[("enterprise", "skills: {deny: [miner]}")]), store=None)
     >>> ours.considered(Action(point="load", skill=Subject(name="miner")))[0].rule
     'skills.deny (<enterprise policy 1>:1 (enterprise))'
@@ -188,7 +188,7 @@ class Governance:
         if kept is not None and kept[0] is effective and kept[1] is policy:
             return kept[2]
         if not effective.files:
-            from metier.guard.policy import Policy
+            from metier.guard.policy.program import Policy
 
             found = policy or Policy()
             found = found if found.network is not None else replace(found, network="none")
@@ -196,7 +196,7 @@ class Governance:
             found = effective.narrow(policy)
         else:
             # A policy that only watches takes nothing away; what it grants is granted.
-            from metier.guard.effective import RunSettings
+            from metier.guard.policy.effective import RunSettings
 
             found = replace(effective, run=RunSettings()).narrow(policy)
         self._narrowed = (effective, policy, found)
@@ -253,7 +253,7 @@ class Governance:
     def _tool_layers(self, effective: Effective) -> ToolLayers:
         kept = self._tools
         if kept is None or kept[0] is not effective:
-            from metier.guard.tool_layers import ToolLayers
+            from metier.guard.policy.tool_layers import ToolLayers
 
             kept = self._tools = (effective, ToolLayers(effective))
         return kept[1]

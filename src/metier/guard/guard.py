@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from metier._log import logger
 from metier.errors import InvalidArgument
-from metier.guard.approval import Answers, asked, asked_blocking, asked_meanwhile
-from metier.guard.calls import Calls
+from metier.guard.audit.keeping import Keeping
+from metier.guard.audit.redaction import redact
 from metier.guard.decision import Actor, Decision
-from metier.guard.keeping import Keeping
 from metier.guard.passage import Passage, failure_code
-from metier.guard.policy import Policy
-from metier.guard.redaction import redact
+from metier.guard.policy.program import Policy
+from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile
+from metier.guard.tool_rules.calls import Calls
 from metier.guard.waiting import in_own_thread
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metier.guard.approval import Approve
-    from metier.guard.audit import AuditLog, AuditRecord
+    from metier.guard.audit.records import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
     from metier.guard.governance import Governance
+    from metier.guard.question import Approve
 
 log = logger("metier.guard")
 

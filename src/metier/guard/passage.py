@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError, Refused
-from metier.guard.audit import AuditRecord
-from metier.guard.redaction import redact
+from metier.guard.audit.records import AuditRecord
+from metier.guard.audit.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

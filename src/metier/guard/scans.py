@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
-from metier.guard._deciding import actor_of, deciding, keep
-from metier.guard.roles import demand
+from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals.roles import demand
 from metier.guard.scan.external import FAILURE
 from metier.guard.scan.finding import SEVERITIES, Finding, rank
 from metier.skill import shown

@@ -13,7 +13,7 @@ from metier.errors import StoreUnavailable
 from metier.library.trust import default_config_folder
 
 if TYPE_CHECKING:
-    from metier.guard.chain import ChainLog
+    from metier.guard.audit.chain import ChainLog
     from metier.store import Store
 
 _KEPT = 8
@@ -128,7 +128,7 @@ def trail_at(url: str, every: int, key: str | None) -> ChainLog:
     found = _trails.get((url, every, key))
     if found is not None:
         return found
-    from metier.guard.chain import ChainLog
+    from metier.guard.audit.chain import ChainLog
 
     let_go = []
     with _opening:

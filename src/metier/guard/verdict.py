@@ -9,7 +9,7 @@ from metier.guard.decision import Decision
 
 if TYPE_CHECKING:
     from metier.guard.decision import Outcome
-    from metier.guard.policy_file import Origin
+    from metier.guard.policy.file import Origin
 
 STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
 

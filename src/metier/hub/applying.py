@@ -6,8 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted
-from metier.guard.approving import grant, may_decide
-from metier.guard.standing import standing
+from metier.guard.approvals.approving import grant, may_decide
+from metier.guard.approvals.standing import standing
 from metier.hub.contents import digest_of_files, files_of
 from metier.hub.recording import keep_record
 from metier.hub.replacing import digest_at, replacing
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier.guard import Actor
-    from metier.guard.effective import Effective
+    from metier.guard.policy.effective import Effective
     from metier.hub.contents import Files
     from metier.hub.homes import Home
     from metier.store import Person, Scope, Version

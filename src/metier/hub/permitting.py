@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Literal
 
 from metier.errors import MetierError, NotPermitted
 from metier.guard import Action
+from metier.guard.approvals.roles import demand
 from metier.guard.case import Case
 from metier.guard.examining import Examiner
-from metier.guard.roles import demand
 from metier.hub.recording import actor_of, keep_refusal
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
-    from metier.guard.effective import Effective
-    from metier.guard.policy_rules import PolicyRule
+    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.rules import PolicyRule
     from metier.store import Person, Scope
 
 _MAY_LOOSEN = ("enterprise", "personal")

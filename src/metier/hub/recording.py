@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.guard import Actor
-from metier.guard.audit import governance_record
+from metier.guard.audit.records import governance_record
 
 if TYPE_CHECKING:
     from metier.store import Person, Scope

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
 from metier.guard import Action, Guard, refused
-from metier.guard.roles import holds
+from metier.guard.approvals.roles import holds
 from metier.hub.applying import approve_content, expire_others, put_in_place
 from metier.hub.homes import home_at, subject_in
 from metier.hub.permitting import rule_for_agent
@@ -18,7 +18,7 @@ from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
-    from metier.guard.effective import Effective
+    from metier.guard.policy.effective import Effective
     from metier.hub.contents import Files
     from metier.hub.homes import Home
     from metier.library.library import Library

@@ -14,7 +14,7 @@ from metier.store import Revision, revision_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.effective import Effective
+    from metier.guard.policy.effective import Effective
     from metier.hub.contents import Files
     from metier.skill import Diagnostic, Document
     from metier.store import Scope

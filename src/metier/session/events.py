@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
-from metier.guard.redaction import redact_value
+from metier.guard.audit.redaction import redact_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

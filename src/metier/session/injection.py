@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._log import logger
-from metier.guard.redaction import redact
+from metier.guard.audit.redaction import redact
 from metier.run import Job, Limits
 from metier.session.substitution import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metier.guard.rules import Rule
+    from metier.guard.tool_rules.rules import Rule
     from metier.run import Outcome, Runner
 
 SECONDS = 10.0
@@ -202,7 +202,7 @@ def _beyond(rules: Sequence[Rule] | None, command: str, unlisted: bool) -> str |
     """Why the skill's own rules do not allow a command."""
     if rules is None:
         return None if unlisted else "the skill declares no allowed-tools"
-    from metier.guard.matching import permits
+    from metier.guard.tool_rules.matching import permits
 
     # The words that will be run, and not the text: a shell would read some of it otherwise.
     match = permits(rules, "Bash", {"command": list(_words(command))})

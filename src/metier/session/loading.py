@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, SkillChanged
 from metier.guard import Action, Ceiling, Decision, Passage, Subject, failure_code, parse_rules, refused
-from metier.guard.rules import unknown_tools
+from metier.guard.tool_rules.rules import unknown_tools
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event

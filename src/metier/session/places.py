@@ -11,7 +11,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused
-from metier.guard.policy import split_mode
+from metier.guard.policy.program import split_mode
 from metier.library.cache import default_cache_folder
 from metier.library.trust import default_config_folder, home_folder
 from metier.run.job import Place

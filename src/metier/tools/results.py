@@ -8,7 +8,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from metier.errors import MetierError
-from metier.guard.redaction import redact
+from metier.guard.audit.redaction import redact
 from metier.skill import shown
 from metier.tools.tool import ToolResult
 

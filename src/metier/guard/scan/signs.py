@@ -9,12 +9,12 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard.rules import parse_rules
+from metier.guard.tool_rules.rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metier.guard.rules import Rule
+    from metier.guard.tool_rules.rules import Rule
 
 SHELLS = ("shell", "powershell", "batch")
 """The languages whose code in instructions is commands to run."""

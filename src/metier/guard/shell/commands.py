@@ -8,8 +8,6 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from metier.guard.matching import Match, forbids, listed, permits, shown
-from metier.guard.patterns import word_patterns
 from metier.guard.shell.parts import MAX_WRAPPING, Parts
 from metier.guard.shell.places import changes_folder, is_own, is_relative, possible_paths, reachable, ways_of
 from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
@@ -17,13 +15,15 @@ from metier.guard.shell.scanner import Unreadable, Word
 from metier.guard.shell.script import Command
 from metier.guard.shell.starting import Unclear
 from metier.guard.shell.wrappers import what_starts
+from metier.guard.tool_rules.matching import Match, forbids, listed, permits, shown
+from metier.guard.tool_rules.patterns import word_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.patterns import WordPattern
-    from metier.guard.rules import Rule
     from metier.guard.shell.script import Redirection, Script
+    from metier.guard.tool_rules.patterns import WordPattern
+    from metier.guard.tool_rules.rules import Rule
 
 _COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 _FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "work_dir", "workdir", "working_dir", "working_directory")

@@ -8,8 +8,8 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from metier.guard.patterns import glob_matches
 from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.tool_rules.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

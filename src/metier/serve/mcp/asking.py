@@ -22,7 +22,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.guard.approval import Answers
+from metier.guard.question import Answers
 from metier.serve.mcp.lines import is_modern
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mcp_types import InputResponseRequestParams
 
-    from metier.guard.approval import Question
+    from metier.guard.question import Question
     from metier.serve.mcp.lines import Context
 
 log = logger("metier.serve")

@@ -10,7 +10,7 @@ import anyio.to_thread
 from mcp_types import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.guard.approval import asking_if
+from metier.guard.question import asking_if
 from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.tools import naming
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metier import Session
     from metier.dialect import Kit
-    from metier.guard.approval import Answers
+    from metier.guard.question import Answers
     from metier.library import Entry
     from metier.serve.mcp.asking import Questions
     from metier.serve.mcp.conversations import Conversations

@@ -25,7 +25,7 @@ from mcp_types import (
 
 from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
-from metier.guard.approval import asking_if
+from metier.guard.question import asking_if
 from metier.serve.mcp.contents import Contents
 from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from metier import Session
     from metier.dialect import Kit
-    from metier.guard.approval import Answers
+    from metier.guard.question import Answers
     from metier.library import Entry
     from metier.serve.mcp.asking import Questions
     from metier.serve.mcp.conversations import Conversations

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from metier.dialect import Dialect, DialectName
     from metier.dialect.skills import Where
     from metier.guard import AuditLog, Guard, Policy
-    from metier.guard.approval import Approve
+    from metier.guard.question import Approve
     from metier.library import Library
     from metier.serve.mcp.lines import Context
 

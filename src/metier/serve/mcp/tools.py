@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 
 from metier.dialect import as_text
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.approval import asking_if
+from metier.guard.question import asking_if
 from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
 from metier.serve.mcp.turns import Busy
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolRequestParams, InputRequiredResult, PaginatedRequestParams
 
     from metier.dialect import Kit
-    from metier.guard.approval import Answers
+    from metier.guard.question import Answers
     from metier.serve.mcp.asking import Questions
     from metier.serve.mcp.conversations import Conversations
     from metier.serve.mcp.lines import Context, Line

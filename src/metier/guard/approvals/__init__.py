@@ -1,0 +1,1 @@
+"""What people decide: approvals bound to content, quarantines, and who may decide."""

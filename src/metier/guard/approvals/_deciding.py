@@ -1,0 +1,56 @@
+"""What people decide, in one transaction with its record; and that they tried what they may not."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import NotPermitted
+from metier.guard.audit.records import governance_record
+from metier.guard.decision import Actor
+from metier.store import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.store import Approval, Person, Scope
+
+
+def actor_of(person: Person) -> Actor:
+    """Somebody who decides, as records name them."""
+    return Actor(agent=person.name) if person.kind == "agent" else Actor(user=person.name)
+
+
+def keep(scope: Scope, type: str, actor: Actor, **more: Any) -> None:  # noqa: A002
+    """Record what happened, in the transaction that is under way."""
+    scope.audit.append(governance_record(type, actor=actor, **{"tenant": scope.tenant or None, **more}).as_dict())
+
+
+def fields_of(about: Request | Approval) -> dict[str, Any]:
+    """What a record says about a request or an approval."""
+    name, _, source = about.skill.partition("@")
+    ids = {"request": about.id} if isinstance(about, Request) else {"approval": about.id, "request": about.request}
+    return {
+        **ids,
+        "skill": name,
+        "source": source,
+        "digest": about.digest,
+        "layer": about.layer,
+        "environment": about.environment,
+    }
+
+
+@contextlib.contextmanager
+def deciding(scope: Scope, person: Person, subject: str, **more: Any) -> Iterator[None]:
+    """One transaction; that somebody may not do it is recorded after it, because what it did is undone.
+
+    The record is of the type `subject.refused`, with what the error's `about` says, if it says anything.
+    """
+    try:
+        with scope.transaction():
+            yield
+    except NotPermitted as error:
+        about = error.context.pop("about", {})
+        refused = {"reason": error.message, "decision": "deny", "code": error.code}
+        keep(scope, f"{subject}.refused", actor_of(person), **{**refused, **more, **dict(about)})  # type: ignore[call-overload]
+        raise

@@ -1,0 +1,329 @@
+"""Asking for approvals, giving them and taking them back: each in one transaction with its audit record."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import InvalidArgument, NotPermitted, RequestNotFound
+from metier.guard.approvals._deciding import actor_of, deciding, fields_of, keep
+from metier.guard.approvals.roles import holds, is_named
+from metier.guard.approvals.standing import end_of, is_over, moment, standing
+from metier.guard.decision import Actor
+from metier.guard.tool_rules.rules import parse_rules
+from metier.skill import shown
+from metier.store import Approval, Request
+from metier.store.codec import new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from metier.guard.approvals.standing import Clock
+    from metier.guard.decision import Subject
+    from metier.guard.policy.effective import Effective
+    from metier.store import Person, Scope
+
+_MAX_REASON = 2_000
+_AGENT = ", agent:"
+_NOBODY = Actor()
+_WAITING = "`metier approve list` shows what waits for an answer."
+_ALL = "`metier approve list --all` shows what was decided."
+
+
+def request(
+    scope: Scope,
+    subject: Subject,
+    *,
+    capabilities: Collection[str],
+    new: Collection[str],
+    scripts: Mapping[str, str],
+    actor: Actor,
+    environment: str = "",
+    reason: str = "",
+    clock: Clock = time.time,
+) -> Request:
+    """Ask for an approval of a skill's content, once: while a request waits, a second one is the same.
+
+    Those that wait for other content of the skill in the same place are superseded: it is not there any more.
+    """
+    wanted = Request(
+        id=new_id("r"),
+        digest=subject.digest,
+        skill=subject.ref,
+        location=subject.location,
+        layer=subject.layer,
+        environment=environment,
+        capabilities=tuple(sorted(capabilities)),
+        new=tuple(sorted(new)),
+        scripts=dict(sorted(scripts.items())),
+        requested_by=requester(actor),
+        reason=reason[:_MAX_REASON],
+        created_at=moment(clock()),
+    )
+    with scope.transaction():
+        asked = scope.approvals.request(wanted)
+        if asked.id != wanted.id:
+            return asked
+        place = (asked.location, asked.layer, asked.environment)
+        for one in scope.approvals.requests("pending", skill=asked.skill):
+            if one.id != asked.id and (one.location, one.layer, one.environment) == place:
+                scope.approvals.set_request(one.id, "superseded", expected="pending")
+        _note_expired(scope, asked, actor)
+        keep(scope, "approval.requested", actor, **fields_of(asked), reason=asked.reason, decision="ask")
+    return asked
+
+
+def requester(actor: Actor) -> str:
+    """Who asks: a user, and the agent that works for them."""
+    if actor.user and actor.agent:
+        return f"{actor.user}{_AGENT}{actor.agent}"
+    return actor.user or (f"agent:{actor.agent}" if actor.agent else "")
+
+
+def _note_expired(scope: Scope, asked: Request, actor: Actor) -> None:
+    """Record which approvals ran out, when that is why somebody asks again; an earlier request recorded others."""
+    given = scope.approvals.of(asked.digest)
+    found = standing(given, layer=asked.layer, environment=asked.environment, quorum=1, now=asked.created_at)
+    if not found.expired:
+        return
+    about = (asked.digest, asked.environment)
+    asked_at = [
+        one.created_at
+        for one in scope.approvals.requests(skill=asked.skill)
+        if one.id != asked.id and (one.digest, one.environment) == about
+    ]
+    for one in found.expired:
+        if not any(at >= one.expires_at for at in asked_at):
+            keep(
+                scope,
+                "approval.expired",
+                actor,
+                **fields_of(one) | {"request": asked.id},
+                reason=f"It ran out at {one.expires_at}.",
+            )
+
+
+def fallen(scope: Scope, skill: str, digest: str, *, location: str = "", actor: Actor = _NOBODY) -> list[Approval]:
+    """The approvals that a skill in a folder has for the content before this one; that they fell is recorded once.
+
+    They are not taken back: when the content that they are for comes back, they count again.
+    """
+    with scope.transaction():
+        given = [one for one in scope.approvals.of_skill(skill, location) if one.decision == "approved"]
+        others = [one for one in given if one.digest != digest]
+        found = [one for one in others if one.digest == others[-1].digest]
+        for one in found:
+            if scope.approvals.fell(one.id, digest):
+                about = fields_of(one) | {"new_digest": digest}
+                keep(scope, "approval.revoked", actor, **about, reason="The content changed.")
+    return found
+
+
+def may_decide(effective: Effective, person: Person, request: Request) -> str | None:
+    """Why somebody may not agree to a request; None if they may."""
+    terms = effective.approval
+    if effective.errors and effective.on_error != "allow":
+        return f"A policy file cannot be used, so nobody knows who decides. {effective.errors[0]}"
+    if not is_named(person, terms.approvers):
+        return _stranger(effective, person)
+    if not terms.self_approval and _is_requester(person, request):
+        return f"{shown(person.name)!r} asked for it, and policy lets nobody decide about their own request."
+    return None
+
+
+def _stranger(effective: Effective, person: Person) -> str:
+    named = shown(", ".join(effective.approval.approvers), 500) or "nobody"
+    return f"{shown(person.name)!r} is not among those who decide about approvals: {named}."
+
+
+def _is_requester(person: Person, request: Request) -> bool:
+    # Names that differ in upper and lower case alone may be those of one account.
+    asked, name = request.requested_by.casefold(), person.name.casefold()
+    # No user's name has a comma, and an agent may be called anything.
+    user, _, agent = asked.partition(_AGENT)
+    if person.kind == "agent":
+        return name in (agent, asked.removeprefix("agent:"))
+    return name == user
+
+
+def grant(
+    scope: Scope,
+    effective: Effective,
+    person: Person,
+    wanted: str | Request,
+    *,
+    grants: Collection[str] | None = None,
+    tools: Sequence[str] = (),
+    expires: float | None = None,
+    reason: str = "",
+    clock: Clock = time.time,
+) -> Approval:
+    """Agree to a request by its id, or to a known content by its digest, or to what nobody asked for yet.
+
+    Without `grants`, to all that is asked for; with less, the request waits for the rest. It lasts for `expires`
+    seconds, and never longer than policy says. Where policy wants several people to agree, the request waits until
+    they did. `NotPermitted` for who may not is recorded.
+    """
+    now = clock()
+    rules = _rules(tools)
+    with deciding(scope, person, "approval", policy=effective.digest):
+        asked = wanted if isinstance(wanted, Request) else _asked(scope, wanted)
+        granted = _granted(asked, grants)
+        why = may_decide(effective, person, asked) or _against(scope, person, asked, {*granted, *rules}, moment(now))
+        if why is not None:
+            raise _refusal(why, asked)
+        given = Approval(
+            request=asked.id,
+            **_of(asked),
+            grants=granted,
+            tools=rules,
+            decided_by=person.name,
+            reason=_said(reason),
+            policy=effective.digest,
+            decided_at=moment(now),
+            expires_at=end_of(now, expires, effective.approval.expires),
+        )
+        added = scope.approvals.add(given)
+        if asked.id and _is_complete(scope, asked, effective.approval.quorum, added.decided_at):
+            scope.approvals.set_request(asked.id, "approved", expected="pending")
+        notes = tuple(f"grants {what}" for what in (*added.grants, *added.tools))
+        _note(scope, "approval.granted", person, added, notes=notes)
+        return added
+
+
+def deny(
+    scope: Scope, effective: Effective, person: Person, wanted: str, *, reason: str, clock: Clock = time.time
+) -> Approval:
+    """Say no to a request, or to a known content: it outweighs everybody who agrees, until it is taken back."""
+    with deciding(scope, person, "approval", policy=effective.digest):
+        asked = _asked(scope, wanted)
+        # Whoever asked may say no: that is to withdraw.
+        if not is_named(person, effective.approval.approvers):
+            raise _refusal(_stranger(effective, person), asked)
+        given = Approval(
+            request=asked.id,
+            **_of(asked),
+            decision="denied",
+            decided_by=person.name,
+            reason=_said(reason),
+            policy=effective.digest,
+            decided_at=moment(clock()),
+        )
+        added = scope.approvals.add(given)
+        if asked.id:
+            scope.approvals.set_request(asked.id, "denied", expected="pending")
+        _note(scope, "approval.denied", person, added)
+        return added
+
+
+def revoke(scope: Scope, effective: Effective, person: Person, approval: str, *, reason: str) -> Approval:
+    """Take an approval back, from the next decision on; or a refusal, which takes what agreeing takes.
+
+    Reviewers may take back any approval, and everybody their own.
+    """
+    with deciding(scope, person, "approval", policy=effective.digest):
+        found = scope.approvals.get(approval)
+        if found is None:
+            raise RequestNotFound(f"There is no approval {shown(approval)!r}.", hint=_ALL)
+        asked = scope.approvals.get_request(found.request) or Request(**_of(found))
+        if found.decision == "denied" or not _may_take_back(person, found):
+            why = may_decide(effective, person, asked)
+            if why is not None:
+                raise _refusal(why, asked)
+        if not scope.approvals.revoke(found.id, person.name, _said(reason)):
+            raise RequestNotFound(f"{found.id} was taken back already.", hint=_ALL)
+        _note(scope, "approval.revoked", person, found, reason=_said(reason), policy=effective.digest)
+        return scope.approvals.get(found.id) or found
+
+
+def _may_take_back(person: Person, approval: Approval) -> bool:
+    return person.name == approval.decided_by or (person.kind != "agent" and holds(person, "reviewer"))
+
+
+def _refusal(why: str, asked: Request) -> NotPermitted:
+    return NotPermitted(
+        why,
+        hint="`metier policy show` says who decides, and `metier user list` who is who.",
+        request=asked.id,
+        about=fields_of(asked),
+    )
+
+
+def _note(scope: Scope, type: str, person: Person, approval: Approval, **more: Any) -> None:  # noqa: A002
+    said = {"reason": approval.reason, "policy": approval.policy}
+    keep(scope, type, actor_of(person), **{**fields_of(approval), **said, **more})
+
+
+def _asked(scope: Scope, wanted: str) -> Request:
+    """The request that an id names, or the one that waits for a digest; a known content needs none."""
+    if not wanted.startswith("sha256:"):
+        found = scope.approvals.get_request(wanted)
+        if found is None:
+            raise RequestNotFound(f"There is no request {shown(wanted)!r}.", hint=_WAITING)
+        if found.status != "pending":
+            raise RequestNotFound(f"Request {found.id} waits no longer: it is {found.status}.", hint=_WAITING)
+        return found
+    waiting = [one for one in scope.approvals.requests("pending") if one.digest == wanted]
+    if len(waiting) > 1:
+        ids = ", ".join(f"{one.id} ({shown(one.environment) or 'any environment'})" for one in waiting)
+        raise InvalidArgument(f"Several requests wait for this content: {ids}.", hint="Name one of them by its id.")
+    if waiting:
+        return waiting[0]
+    revision = scope.revisions.get(wanted)
+    if revision is None:
+        raise RequestNotFound(f"Nothing is known of a content {shown(wanted)!r}.", hint=_WAITING)
+    return Request(digest=wanted, skill=revision.skill, capabilities=tuple(revision.capabilities.get("names", ())))
+
+
+def _of(about: Request | Approval) -> dict[str, Any]:
+    """What both are about."""
+    return {name: getattr(about, name) for name in ("digest", "skill", "location", "layer", "environment")}
+
+
+def _against(scope: Scope, person: Person, asked: Request, granted: set[str], now: str) -> str | None:
+    """Why nobody can agree to it now, or not this person once more to the same."""
+    for one in scope.approvals.of(asked.digest):
+        if one.revoked_at or not _meet(one.layer, asked.layer) or not _meet(one.environment, asked.environment):
+            continue
+        if one.decision == "denied":
+            return f"{shown(one.decided_by)!r} said no; `metier approve revoke {one.id}` takes that back."
+        is_own = asked.id and one.request == asked.id and one.decided_by == person.name and not is_over(one, now)
+        if is_own and granted <= {*one.grants, *one.tools}:
+            return f"{shown(person.name)!r} has agreed already; somebody else has to."
+    return None
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two layers or environments have anything in common, of which "" is any."""
+    return not one or not other or one == other
+
+
+def _granted(asked: Request, grants: Collection[str] | None) -> tuple[str, ...]:
+    if grants is None:
+        return asked.capabilities
+    for what in grants:
+        if what not in asked.capabilities:
+            listed = ", ".join(asked.capabilities) or "no capability"
+            raise InvalidArgument(f"{shown(what)!r} was not asked for.", hint=f"It asks for {listed}.")
+    return tuple(what for what in asked.capabilities if what in grants)
+
+
+def _rules(tools: Sequence[str]) -> tuple[str, ...]:
+    rules = parse_rules(tools)
+    for rule in rules:
+        if rule.is_malformed:
+            raise InvalidArgument(f"{shown(rule.text)!r} is no tool rule.", hint="Write it as Read or Bash(git:*).")
+    return tuple(rule.text for rule in rules)
+
+
+def _is_complete(scope: Scope, asked: Request, quorum: int, now: str) -> bool:
+    """Whether so many agreed to a request that all of it is granted."""
+    given = [one for one in scope.approvals.of(asked.digest) if one.request == asked.id]
+    found = standing(given, layer=asked.layer, environment=asked.environment, quorum=quorum, now=now)
+    return found.is_approved and found.grants.issuperset(asked.capabilities)
+
+
+def _said(reason: str) -> str:
+    if len(reason) > _MAX_REASON:
+        raise InvalidArgument(f"A reason has at most {_MAX_REASON:,} characters.", hint="Say it in fewer words.")
+    return reason.strip()

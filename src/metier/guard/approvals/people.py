@@ -1,0 +1,134 @@
+"""Adding people and their tokens, and removing them: only admins do, and one of them always stays."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
+from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals.roles import demand, holds, known_role
+from metier.guard.approvals.standing import end_of
+from metier.skill import shown
+from metier.store import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from metier.guard.approvals.standing import Clock
+    from metier.store import Scope, Token
+    from metier.store.people import PersonKind
+
+_NAME = re.compile(r"\w[\w.@+\\-]{0,63}")
+_MAX_LABEL = 200
+
+
+def deciding_scope(scope: Scope) -> Scope:
+    """Where those are who decide for a tenant: its own people, or while it has none those of the whole installation."""
+    return scope.store.of() if scope.people.is_empty else scope
+
+
+def known_person(scope: Scope, name: str) -> Person | None:
+    """Somebody as those who decide for a tenant know them, or None.
+
+    Until somebody is added, to whatever tenant, a store is its owner's, who may do everything.
+    """
+    if not scope.store.has_people:
+        return Person(name=name, roles=frozenset({"admin"}))
+    return deciding_scope(scope).people.get(name)
+
+
+def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
+    """Add somebody, or give somebody who is there other roles; the first must be an admin, or nobody could add more."""
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"{shown(name)!r} cannot be the name of a person.",
+            hint="Use letters, digits and . _ @ + -, at most 64 of them.",
+        )
+    person = Person(name=name, kind=kind, roles=frozenset(map(known_role, roles)))
+    what = f"{kind} {name}: {', '.join(sorted(person.roles))}"
+    with deciding(scope, by, "person", notes=(what,)):
+        demand(by, "admin", "say who may decide")
+        is_first = not scope.store.has_people
+        if is_first and (scope.tenant or person.name != by.name or not _is_admin(person)):
+            raise InvalidArgument(
+                "The first person who is added must be you, as an admin of the whole installation: else nobody could "
+                "add others.",
+                hint=f"Add yourself first: `metier user add {shown(by.name)} --role admin`.",
+            )
+        if scope.people.is_empty and not _is_admin(person):
+            raise InvalidArgument(
+                "The first person of a tenant must be an admin: from then on only its own people decide for it.",
+                hint=f"Add an admin first: `metier user add NAME --role admin --tenant {shown(scope.tenant)}`.",
+            )
+        if not _is_admin(person):
+            _require_another_admin(scope, name)
+        scope.people.add(person)
+        keep(scope, "person.added", actor_of(by), reason=what)
+    return person
+
+
+def remove_person(scope: Scope, by: Person, name: str) -> Person:
+    """Remove somebody and all of their tokens; what they approved stays approved."""
+    with deciding(scope, by, "person", notes=(f"remove {name}",)):
+        demand(by, "admin", "remove people")
+        person = scope.people.get(name)
+        if person is None:
+            raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint="`metier user list` shows who is.")
+        _require_another_admin(scope, name)
+        scope.people.remove(name)
+        keep(scope, "person.removed", actor_of(by), reason=f"{person.kind} {name}")
+    return person
+
+
+def make_token(
+    scope: Scope,
+    by: Person,
+    name: str,
+    *,
+    label: str = "",
+    expires: float | None = None,
+    clock: Clock = time.time,
+) -> tuple[Token, str]:
+    """A token for somebody, and its secret, which cannot be shown again: an admin makes any, others their own."""
+    if len(label) > _MAX_LABEL:
+        raise InvalidArgument(f"A label has at most {_MAX_LABEL} characters.", hint="Say it in fewer words.")
+    with deciding(scope, by, "token", notes=(f"token of {name}",)):
+        if name != by.name:
+            demand(by, "admin", "make a token for somebody else")
+        if scope.people.get(name) is None:
+            raise PersonNotFound(
+                f"Nobody is called {shown(name)!r} here.",
+                hint=f"`metier user list` shows who is, and `metier user add {shown(name)} --role ROLE` adds them.",
+            )
+        token, secret = scope.people.new_token(name, label=label, expires_at=end_of(clock(), expires))
+        keep(scope, "token.made", actor_of(by), reason=f"{token.id} of {name}", notes=(label,) if label else ())
+    return token, secret
+
+
+def revoke_token(scope: Scope, by: Person, token: str) -> Token:
+    """Accept a token no longer: an admin revokes any, others their own."""
+    with scope.transaction():
+        found = next((one for one in scope.people.tokens() if one.id == token), None)
+        # Who may not see a token is not told whether there is one.
+        if found is None or not (found.person == by.name or holds(by, "admin")):
+            raise PersonNotFound(f"There is no token {shown(token)!r}.", hint="`metier token list` shows them.")
+        if not scope.people.revoke_token(token):
+            raise PersonNotFound(f"Token {shown(token)} was revoked already.", hint="`metier token list` shows them.")
+        keep(scope, "token.revoked", actor_of(by), reason=f"{found.id} of {found.person}")
+    return found
+
+
+def _is_admin(person: Person) -> bool:
+    return person.kind == "user" and holds(person, "admin")
+
+
+def _require_another_admin(scope: Scope, name: str) -> None:
+    """Somebody must be left who can let others in."""
+    admins = [one.name for one in scope.people.all() if _is_admin(one)]
+    if admins == [name]:
+        raise NotPermitted(
+            f"{shown(name)!r} is the only admin: nobody could add or remove anybody.",
+            hint="Make somebody else an admin first: `metier user add NAME --role admin`.",
+        )

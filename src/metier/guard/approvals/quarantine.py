@@ -1,0 +1,118 @@
+"""Taking skills out of use at once, letting them be used again, and who used them until then."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import InvalidArgument
+from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals.roles import demand
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.store import Block, Person, Scope
+    from metier.store.blocks import BlockKind
+
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
+_MAX_REASON = 2_000
+_MAX_RECORDS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Somebody who used a skill, in one session."""
+
+    session: str
+    user: str
+    agent: str
+    first: str
+    last: str
+    times: int
+
+
+def quarantine(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> Block:
+    """Take a name, a content or a source out of use everywhere, from the next decision on; reviewers may."""
+    reason, value = _said(reason), known_target(kind, value)
+    with deciding(scope, person, "skill", **_about(kind, value)):
+        demand(person, "reviewer", "take skills out of use")
+        block = scope.blocks.add(kind, value, reason=reason, by=person.name)
+        keep(scope, "skill.quarantined", actor_of(person), **_about(kind, value), reason=reason)
+    return block
+
+
+def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> bool:
+    """Let it be used again; False where it was not in quarantine. Admins may.
+
+    A folder whose content was not what was recorded is released too: it is looked at anew.
+    """
+    reason, value = _said(reason), known_target(kind, value)
+    with deciding(scope, person, "skill", **_about(kind, value)):
+        demand(person, "admin", "release skills from quarantine")
+        was_there = scope.blocks.remove(kind, value)
+        for install in scope.installs.all():
+            of_it = {"name": install.skill.partition("@")[0], "digest": install.digest, "source": install.source}
+            if install.state == "quarantined" and of_it[kind] == value:
+                scope.installs.put(replace(install, state="enabled"))
+                was_there = True
+        if was_there:
+            keep(scope, "skill.released", actor_of(person), **_about(kind, value), reason=reason)
+    return was_there
+
+
+def known_target(kind: BlockKind, value: str) -> str:
+    """What can be blocked, as it is compared; raises `InvalidArgument` for what would never be the same as anything.
+
+    >>> known_target("digest", "AB" * 32)[:12]
+    'sha256:ababa'
+    """
+    if kind == "digest":
+        found = _DIGEST.fullmatch(value)
+        if found is None:
+            raise InvalidArgument(
+                f"{shown(value)!r} is no digest.", hint="Write sha256: and 64 digits; `metier show NAME` has it."
+            )
+        return f"sha256:{found[1].lower()}"
+    if not value.strip():
+        raise InvalidArgument(f"A {kind} has at least one character.", hint="`metier list --all` shows what is there.")
+    if kind == "name" and "@" in value:
+        raise InvalidArgument(
+            f"{shown(value)!r} is one skill of several.",
+            hint="Name it without @, or take out its content with --digest, or all of its source with --source.",
+        )
+    return value
+
+
+def usage_of(scope: Scope, kind: BlockKind, value: str) -> list[Usage]:
+    """Who used it, by what the audit trail says: the last first."""
+    wanted: dict[str, Any] = {"name": {"skill": value}, "digest": {"digest": value}, "source": {"text": value}}[kind]
+    found: dict[tuple[str, str, str], Usage] = {}
+    for record in scope.audit.search(**wanted, outcome="allow", limit=_MAX_RECORDS):
+        if kind == "source" and record.get("source") != value:
+            continue
+        if not record.get("type", "").startswith(
+            ("skill.activated", "tool.", "resource.", "script.", "hook.", "inject.")
+        ):
+            continue
+        at = record.get("timestamp", "")
+        session, user, agent = (str(record.get(name) or "") for name in ("session", "user", "agent"))
+        last = found.get((session, user, agent))
+        # The newest records come first, so the first of each is its last.
+        found[session, user, agent] = (
+            replace(last, first=at, times=last.times + 1)
+            if last is not None
+            else Usage(session=session, user=user, agent=agent, first=at, last=at, times=1)
+        )
+    return list(found.values())
+
+
+def _said(reason: str) -> str:
+    if not reason.strip() or len(reason) > _MAX_REASON:
+        raise InvalidArgument(f"A reason has 1 to {_MAX_REASON:,} characters.", hint="Say why: --reason TEXT.")
+    return reason.strip()
+
+
+def _about(kind: BlockKind, value: str) -> dict[str, Any]:
+    """What a record says about it."""
+    return {"skill" if kind == "name" else kind: value, "notes": (f"{kind} {value}",)}

@@ -1,0 +1,80 @@
+"""What telemetry is told of a record: metrics, and attributes on the span of the tool call that it belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier import _telemetry
+from metier._telemetry import OTHER
+
+if TYPE_CHECKING:
+    from metier._telemetry import ToolCall
+    from metier.guard.audit.records import AuditRecord
+
+_PATHS = frozenset({"file-missing", "file-refused"})
+_NO_RULES = frozenset({"script-read", "file-missing", "session-not-found", "audit-unavailable"})
+"""Refusals that are counted elsewhere, or that break no rule of anybody's."""
+
+
+def tell(record: AuditRecord) -> None:
+    """Tell telemetry of a record, where there is any."""
+    call = _telemetry.current_call()
+    if _telemetry.is_measuring():
+        _count(record, call)
+    if call is not None:
+        _describe(record, call)
+
+
+def _count(record: AuditRecord, call: ToolCall | None) -> None:
+    event, code, model = record.event, record.code, record.model
+    outcome = "ok" if record.success else code or ("failed" if record.decision == "allow" else record.decision)
+    # Only names that stand for something: what a model makes up would fill any list of names.
+    skill = (record.skill if record.layer else OTHER) if record.skill else _owner(record)
+    tool = OTHER if code == "tool-not-found" else record.tool or (call.name if call is not None else "")
+    if event == "call":
+        seconds = record.duration_ms / 1_000
+        _telemetry.measure("tool.duration", seconds, tool=tool, outcome=outcome, model=model)
+    elif event == "load":
+        _telemetry.measure("skill.activations", skill=skill, outcome=outcome, model=model)
+    elif event == "run" and record.skill and record.decision == "allow":
+        _telemetry.measure("script.executions", skill=skill, outcome=outcome, model=model)
+    if event not in ("call", "read", "run"):
+        found = ""
+    elif code in _PATHS:
+        found = "path.failures"
+    else:
+        found = "script.read_attempts" if code == "script-read" or (event == "read" and record.command) else ""
+    # A call of a tool that reads leaves two records of the same failure: what was read, and the call.
+    if found and (call is None or call.is_first(found)):
+        _telemetry.measure(found, skill=skill, tool=tool, outcome=outcome, model=model)
+    if code not in _NO_RULES and (record.decision == "deny" or code == "tool-not-allowed"):
+        _telemetry.measure("rule.violations", skill=skill, tool=tool, outcome=outcome, model=model)
+
+
+def _describe(record: AuditRecord, call: ToolCall) -> None:
+    if record.event == "call":
+        call.describe(
+            gen_ai__conversation__id=record.session,
+            gen_ai__agent__name=record.agent,
+            gen_ai__request__model=record.model,
+            metier__skill__active=record.active,
+            metier__skill__fork__parent=record.parent,
+        )
+    elif record.layer and record.event in ("load", "unload", "read", "run"):
+        is_first = call.is_first("gen_ai.skill.name")
+        # What was replaced ends after what was loaded instead, and is not what the call was about.
+        if is_first or record.event != "unload":
+            call.describe(
+                gen_ai__skill__name=record.skill,
+                gen_ai__skill__resource__name=record.path if record.success else "",
+                metier__skill__digest=record.digest,
+                metier__skill__layer=record.layer,
+            )
+    if record.decision != "allow":
+        call.describe(metier__skill__denied_by=record.rule)
+
+
+def _owner(record: AuditRecord) -> str | None:
+    """The active skill whose rule decided about a call."""
+    owner = record.rule.partition(": ")[0]
+    return owner if owner in record.active else None

@@ -1,0 +1,1 @@
+"""What policy says: the program's own, and the files of the machine, the user and the project."""

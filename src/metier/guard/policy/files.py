@@ -1,0 +1,242 @@
+"""The policy files of this machine, this user and this project, read again as soon as one changes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from metier.errors import InvalidArgument, SourceUnavailable
+from metier.library.places import project_root
+from metier.library.trust import home_folder
+from metier.source.source import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.file import PolicyFile
+    from metier.library import Layer
+
+POLICY_FILE = "policy.yaml"
+VARIABLE = "METIER_POLICY"
+_LAYERS = ("enterprise", "personal", "project")
+_SETTLES_AFTER = 100_000_000
+"""Nanoseconds after which a change of a file has another time stamp for certain."""
+_AHEAD = 2_000_000_000
+"""Nanoseconds that the clock of a file system may be ahead; what is further in the future stays there."""
+
+_Stamp: TypeAlias = tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyPlace:
+    """Where a policy file may be."""
+
+    layer: Layer
+    path: str
+    is_named: bool = False
+    """Whether somebody named it, so that it has to be there."""
+
+
+def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
+    """Where policy files are looked for, the strongest first."""
+    places = [PolicyPlace(layer="enterprise", path=system_policy())]
+    named = (part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
+    places += [PolicyPlace(layer="enterprise", path=path, is_named=True) for path in named]
+    home = home_folder()
+    if home is not None:
+        places.append(PolicyPlace(layer="personal", path=os.path.join(home, ".metier", POLICY_FILE)))
+    for folder in _project_folders(start):
+        places.append(PolicyPlace(layer="project", path=str(folder / ".metier" / POLICY_FILE)))
+    # A file counts once, in the strongest layer it belongs to: the user's own is nobody's project.
+    found: dict[str, PolicyPlace] = {}
+    for place in places:
+        same = found.setdefault(os.path.realpath(place.path), place)
+        if place.is_named and not same.is_named:
+            found[os.path.realpath(place.path)] = replace(same, is_named=True)
+    return list(found.values())
+
+
+def _project_folders(start: Path | str | None) -> list[Path]:
+    """The folders of the project around `start`, up to its root; none where the working folder was removed."""
+    try:
+        here = Path(absolute(start if start is not None else ".")).resolve()
+        root = project_root(here)
+    except SourceUnavailable:
+        if start is not None:
+            raise
+        return []
+    return [folder for folder in (here, *here.parents) if folder == root or root in folder.parents]
+
+
+def system_policy() -> str:
+    """Where administrators put the policy for everybody on this machine."""
+    if sys.platform == "win32":
+        return os.path.join(os.environ.get("PROGRAMDATA", r"C:\ProgramData"), "metier", POLICY_FILE)
+    return f"/etc/metier/{POLICY_FILE}"
+
+
+class Policies:
+    """The policy files that hold, and what they say together.
+
+    >>> policies = Policies(texts=[("enterprise", "version: 1\\nmode: audit")])
+    >>> policies.current().mode
+    'audit'
+    """
+
+    def __init__(
+        self,
+        files: Iterable[tuple[Layer, str | os.PathLike[str]]] = (),
+        *,
+        texts: Iterable[tuple[Layer, str]] = (),
+    ) -> None:
+        """Read files, each of which must be there, and texts that are in none; the strongest layer counts first."""
+        from metier.guard.policy.file import parse_policy
+
+        places = [PolicyPlace(layer=layer, path=os.path.abspath(path), is_named=True) for layer, path in files]
+        written = [
+            parse_policy(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)
+        ]
+        for layer in (*(place.layer for place in places), *(file.layer for file in written)):
+            if layer not in _LAYERS:
+                raise InvalidArgument(
+                    f"{layer!r} is no layer that has a policy.", hint=f"Layers are {', '.join(_LAYERS)}."
+                )
+        self._begin(places, written)
+
+    @classmethod
+    def discover(cls, *starts: Path | str | None) -> Policies:
+        """The policy files of this machine, of the user, and of the projects around `starts`, or around here."""
+        places = {place.path: place for start in starts or (None,) for place in policy_places(start)}
+        found = cls.__new__(cls)
+        found._begin(sorted(places.values(), key=lambda place: _LAYERS.index(place.layer)), [])
+        return found
+
+    def _begin(self, places: list[PolicyPlace], texts: list[PolicyFile]) -> None:
+        self.places = tuple(places)
+        """Where files are looked for, the strongest first."""
+        self._texts = texts
+        self._reading = threading.Lock()
+        # What was seen and what follows from it are replaced at once: nobody gets the one without the other.
+        self._state: _State | None = None
+
+    @property
+    def version(self) -> int:
+        """Changes whenever what the files say may have changed."""
+        self.current()
+        return self._state.version if self._state is not None else 0
+
+    def current(self) -> Effective:
+        """What all files say now."""
+        state = self._state
+        if state is None:
+            return self._read()
+        for one in state.seen:
+            if one.is_changed():
+                return self._read()
+        return state.effective
+
+    def found(self) -> Effective | None:
+        """What all files say now; None where there is none, as long as nobody has asked what holds without one.
+
+        To list skills takes far longer with all that is needed to decide about them.
+        """
+        if self._state is not None or self._texts:
+            return self.current()
+        is_there = any(place.is_named or _is_there(place.path) for place in self.places)
+        return self.current() if is_there else None
+
+    def _read(self) -> Effective:
+        with self._reading:
+            before = self._state
+            seen = tuple(
+                _read(place, before.seen[number] if before is not None else None)
+                for number, place in enumerate(self.places)
+            )
+            files = [*(one.file for one in seen if one.file is not None), *self._texts]
+            files.sort(key=lambda file: _LAYERS.index(file.layer))
+            if before is not None and list(before.effective.files) == files:
+                state = _State(seen, before.effective, before.version)
+            else:
+                state = _State(seen, _merged(files), before.version + 1 if before is not None else 1)
+            self._state = state
+            return state.effective
+
+
+class _State(NamedTuple):
+    """What was seen at all places, and what it says together."""
+
+    seen: tuple[_Seen, ...]
+    effective: Effective
+    version: int
+
+
+class _Seen(NamedTuple):
+    """What was read at a place, and the stamp that it had."""
+
+    path: str
+    stamp: _Stamp
+    is_settled: bool
+    """False: it was written a moment ago, and may be written again without another stamp."""
+    file: PolicyFile | None
+
+    def is_changed(self) -> bool:
+        """Whether the file may be another than the one that was read; one look at the file system."""
+        path, stamp, is_settled, _ = self
+        if not is_settled:
+            return True
+        return _is_there(path) if stamp is None else _stamp(path) != stamp
+
+
+def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
+    """What is at a place now."""
+    if before is not None and not before.is_changed():
+        return before
+    from metier.guard.policy.file import read_policy, unreadable
+
+    path, layer = place.path, place.layer
+    stamp, now = _stamp(path), time.time_ns()
+    if place.is_named and not os.path.isabs(path):
+        why = "its path is relative, so it would mean another file wherever one stands"
+        file: PolicyFile | None = unreadable(path, layer, why, f"Write an absolute path in ${VARIABLE}.")
+    else:
+        file = read_policy(path, layer)
+        if file is None and place.is_named:
+            file = unreadable(path, layer, "it is not there", "Write the file, or no longer name it.")
+    if before is not None and before.file is not None and file is not None and file.digest == before.file.digest:
+        file = before.file
+    changed = max(stamp[3:5]) if stamp is not None else 0
+    return _Seen(path, stamp, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
+
+
+def _merged(files: list[PolicyFile]) -> Effective:
+    if not files:
+        from metier.guard.policy.effective import DEFAULT
+
+        return DEFAULT
+    from metier.guard.policy.layering import merge
+
+    return merge(files)
+
+
+def _stamp(path: str) -> _Stamp:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is anything, be it a link to nothing; a miss raises no exception, which would take far longer."""
+    try:
+        if os.access in os.supports_follow_symlinks:
+            return os.access(path, os.F_OK, follow_symlinks=False)
+        return os.path.lexists(path)
+    except ValueError:
+        return False

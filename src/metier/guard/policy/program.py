@@ -1,0 +1,176 @@
+"""What the people responsible for an agent allow it to do with skills."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier.errors import InvalidArgument
+from metier.guard.tool_rules.rules import parse_rules
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.guard.decision import Outcome
+
+Rules: TypeAlias = str | Sequence[str]
+"""Tool rules as a person writes them: `"Read, Bash(git:*)"`, or a list of such."""
+
+_OUTCOMES = ("allow", "ask", "deny")
+_LAYERS = ("enterprise", "personal", "project", "plugin")
+_NETWORKS = ("none", "restricted", "host")
+_NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
+_LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
+_HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
+_NO_LIMITS: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What is allowed, asked or denied. It narrows what skills may do and never widens what one declares.
+
+    >>> Policy(deny="Bash(curl:*), WebFetch", untrusted="deny").untrusted
+    'deny'
+    """
+
+    allow: Rules | None = None
+    """The only tool calls there may be; None restricts nothing."""
+    ask: Rules = ()
+    """Tool calls that somebody must agree to first."""
+    deny: Rules = ()
+    """Tool calls that never happen."""
+    blocked: Sequence[str] = ()
+    """Skills, by name or digest, that are not shown, loaded, read or run, also where they are active already."""
+    untrusted: Outcome = "ask"
+    """Loading, by a model, of a skill that nobody vouches for; its scripts are treated no better."""
+    scripts: Outcome = "allow"
+    """Running a script of a skill."""
+    unsandboxed: Outcome = "deny"
+    """Running anything in a runner that isolates nothing."""
+    hooks: Outcome = "deny"
+    """Running the hooks that a skill declares."""
+    injection: Outcome = "deny"
+    """Running the commands that a skill's instructions inject their output from."""
+    script_reads: Outcome = "deny"
+    """Reading a script instead of running it: it costs context and gains nothing."""
+    advisory: Sequence[str] = ()
+    """Layers whose `allowed-tools` were written as suggestions and restrict nothing."""
+    network: Literal["none", "restricted", "host"] | None = None
+    """The most that anything reaches: nothing, the `hosts`, or all that this machine reaches. None leaves it to the
+    policy files, and where they say nothing, it is nothing."""
+    hosts: Sequence[str] = ()
+    """The most hosts: `api.example.com`, `*.example.com`, `example.com:8443`. Where the network is restricted, an empty
+    list is nobody."""
+    paths: Sequence[str] = ()
+    """Folders and files that a skill gets if it asks for them by `allowed-paths`: `/data` to read, `/project:rw` to
+    write too."""
+    secrets: Mapping[str, Sequence[str]] = field(default_factory=lambda: _NOTHING)
+    """Skill, by name or digest, to the names of the secrets that its scripts get if it asks for them."""
+    require: Sequence[str] = ()
+    """What a runner must enforce, or nothing runs: files, network, hosts, descendants, memory, processes, disk or
+    calls."""
+    limits: Mapping[str, float] = field(default_factory=lambda: _NO_LIMITS)
+    """How much anything that runs may use, such as `{"seconds": 60, "memory_bytes": 2**30}`: the most seconds, and
+    in place of the defaults the rest."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.type == "Outcome" and value not in _OUTCOMES:
+                raise InvalidArgument(
+                    f"{item.name} is {value!r} in a policy.", hint=f"It is one of {', '.join(_OUTCOMES)}."
+                )
+        for name in ("blocked", "advisory", "hosts", "paths", "require"):
+            if isinstance(getattr(self, name), str) or not _is_texts(getattr(self, name)):
+                raise InvalidArgument(f"{name} is a list of texts in a policy.", hint=f'Write {name}=["..."].')
+        for name in ("allow", "ask", "deny"):
+            rules = getattr(self, name)
+            if not (rules is None and name == "allow") and not _is_texts(rules):
+                raise InvalidArgument(
+                    f"{name} is {rules!r:.80} in a policy.",
+                    hint=f'Write {name}="Read, Bash(git:*)", or a list of such.',
+                )
+            wrong = [rule.text for rule in parse_rules(rules) if rule.is_malformed]
+            if wrong:
+                raise InvalidArgument(
+                    f"{name} has the rule {shown(wrong[0])!r} in a policy, which cannot be read.",
+                    hint="A rule is `Tool` or `Tool(pattern)`, with every parenthesis closed.",
+                )
+        for layer in self.advisory:
+            if layer not in _LAYERS:
+                raise InvalidArgument(f"There is no layer {layer!r}.", hint=f"Layers are {', '.join(_LAYERS)}.")
+        self._check_what_runs()
+
+    def _check_what_runs(self) -> None:
+        if self.network is not None and self.network not in _NETWORKS:
+            raise InvalidArgument(
+                f"network is {self.network!r:.80} in a policy.", hint=f"It is one of {', '.join(_NETWORKS)}."
+            )
+        for host in self.hosts:
+            if not _HOST(host) or not host.isprintable():
+                raise InvalidArgument(
+                    f"{shown(host)!r} is no host in a policy.",
+                    hint="Write api.example.com, *.example.com or example.com:8443, and no URL.",
+                )
+        for path in self.paths:
+            if not _is_granted_path(path):
+                raise InvalidArgument(
+                    f"{shown(path)!r} cannot be granted by a policy.",
+                    hint="Write an absolute path, as it is, and `:rw` behind it if it may be written.",
+                )
+        for need in self.require:
+            if need not in _NEEDS:
+                raise InvalidArgument(
+                    f"{shown(need)!r} cannot be required by a policy.", hint=f"It can be {', '.join(_NEEDS)}."
+                )
+        if not isinstance(self.secrets, Mapping) or not all(
+            isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(_VARIABLE, names))
+            for skill, names in self.secrets.items()
+        ):
+            raise InvalidArgument(
+                "secrets is a map of skills to names in a policy.", hint='Write secrets={"deploy": ["API_TOKEN"]}.'
+            )
+        for name, most in self.limits.items() if isinstance(self.limits, Mapping) else [("limits", None)]:
+            if name not in _LIMITS or not _is_positive(most) or (name != "seconds" and not isinstance(most, int)):
+                raise InvalidArgument(
+                    f"{shown(str(name))!r} is no limit in a policy, or its value is none.",
+                    hint=f"Give numbers above 0 for {', '.join(_LIMITS)}; all but the seconds are whole.",
+                )
+
+
+def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:
+    """A path as it is granted or asked for, without the `:ro` or `:rw` behind it.
+
+    >>> split_mode("/project:rw"), split_mode("/data")
+    (('/project', 'rw'), ('/data', ''))
+    """
+    if path.endswith(":rw"):
+        return path[:-3], "rw"
+    return (path[:-3], "ro") if path.endswith(":ro") else (path, "")
+
+
+def _is_granted_path(text: str) -> bool:
+    """Whether a policy can grant it: an absolute path, and never the whole machine."""
+    path, _ = split_mode(text)
+    return (
+        os.path.isabs(path)
+        and path.isprintable()
+        and ".." not in re.split(r"[/\\]", path)
+        and os.path.normpath(path).strip("/") != ""
+    )
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _is_texts(value: object) -> bool:
+    """Whether it is text, or several."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, str) for item in value)

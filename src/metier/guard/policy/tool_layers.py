@@ -1,0 +1,89 @@
+"""The tool rules of policy files, each file by itself: a call must be inside all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.guard.approvals.standing import moment, standing
+from metier.guard.policy.file import Origin
+from metier.guard.tool_rules.calls import Calls
+from metier.guard.tool_rules.matching import permits
+from metier.guard.tool_rules.rules import parse_rules
+from metier.guard.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.case import Case
+    from metier.guard.policy.effective import Effective, ToolLayer
+
+_WHOSE = "tools"
+
+
+class ToolLayers:
+    """The tool rules of all policy files, ready to be matched."""
+
+    def __init__(self, effective: Effective) -> None:
+        self._layers = tuple(
+            (layer, Calls(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._layers)
+
+    def verdicts(self, case: Case) -> Iterator[Verdict]:
+        """What each file says to a call; what it asks about may have been granted to an active skill."""
+        action = replace(case.action, ceilings=())
+        for layer, calls in self._layers:
+            decision = calls.decide(action)
+            origin = _origin(layer, decision.rule)
+            if decision.outcome == "ask":
+                granted = _granting(case, time.time())
+                if granted:
+                    reason = f"{decision.reason} It was granted to an active skill."
+                    yield Verdict(check=f"approval {granted}", outcome="allow", reason=reason, origin=origin)
+                    continue
+            if decision.rule.startswith(_WHOSE):
+                yield Verdict(
+                    check=decision.rule,
+                    outcome=decision.outcome,
+                    reason=decision.reason,
+                    code=decision.code,
+                    hint=decision.hint,
+                    origin=origin,
+                )
+
+
+def _origin(layer: ToolLayer, rule: str) -> Origin:
+    """The line of the rule that decided: `tools: deny Bash(curl:*)` is in the list of what is denied."""
+    key, _, text = rule.removeprefix(f"{_WHOSE}: ").partition(" ")
+    line = layer.lines.get((key, text), layer.lines.get((key, ""), layer.origin.line))
+    return Origin(layer=layer.origin.layer, path=layer.origin.path, line=line, key=f"tools.{key}")
+
+
+def _granting(case: Case, now: float) -> str:
+    """The approvals that grant a call to all of the active skills, as what each allows has to be inside of all."""
+    action, terms = case.action, case.effective.approval
+    granting: list[str] = []
+    for ceiling in action.ceilings:
+        if not ceiling.owner:
+            continue
+        approvals = case.states[-1].approvals.get(ceiling.digest, ()) if ceiling.digest else ()
+        if not any(one.tools for one in approvals):
+            return ""
+        found = standing(
+            approvals,
+            layer=ceiling.layer,
+            environment=case.environment,
+            quorum=terms.quorum,
+            now=moment(now),
+            since="" if terms.expires is None else moment(now - terms.expires),
+        )
+        rules = parse_rules(found.tools)
+        permitted = bool(rules) and permits(rules, action.tool, action.arguments, workspace=action.workspace).allowed
+        if not found.is_approved or not permitted:
+            return ""
+        granting += found.ids
+    return ", ".join(granting)

@@ -1,0 +1,219 @@
+"""Deciding about tool calls: policy first, then the ceiling of every active skill."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from metier.guard.decision import Decision
+from metier.guard.for_people import for_people, has_code
+from metier.guard.tool_rules.matching import PATH_ARGUMENTS, forbids, permits
+from metier.guard.tool_rules.names import canonical_tool, is_patch
+from metier.guard.tool_rules.rules import parse_rules
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.guard.decision import Action, Outcome
+    from metier.guard.policy.program import Policy
+    from metier.guard.tool_rules.ceiling import Ceiling
+    from metier.guard.tool_rules.matching import Match
+    from metier.guard.tool_rules.rules import Rule
+
+_CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
+_FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
+_KEPT = 256
+_MAX_KEPT_COMMAND = 1_000
+
+
+class Calls:
+    """The rules for tool calls that a policy gives, ready to be matched."""
+
+    def __init__(
+        self,
+        allow: tuple[Rule, ...] | None = None,
+        ask: tuple[Rule, ...] = (),
+        deny: tuple[Rule, ...] = (),
+        *,
+        script_reads: Outcome = "allow",
+        whose: str = "policy",
+    ) -> None:
+        """`whose` rules they are is said with each of them."""
+        self._allow = allow
+        self._ask = ask
+        self._deny = deny
+        self._script_reads = script_reads
+        self._whose = whose
+        self._kept: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
+
+    @classmethod
+    def of(cls, policy: Policy) -> Calls:
+        """The rules of a policy."""
+        allow = None if policy.allow is None else parse_rules(policy.allow)
+        return cls(allow, parse_rules(policy.ask), parse_rules(policy.deny), script_reads=policy.script_reads)
+
+    def decide(self, action: Action) -> Decision:
+        """Allowed only inside every ceiling and inside the policy."""
+        if action.is_control:
+            # No skill can forbid these, nor what is said of all tools; a policy that names them can.
+            return self._denied(action) or self._to_ask(action) or _CONTROL
+        command = _lasting(action)
+        if command is None and has_code(action.arguments):
+            return self._decide(action)  # which looks at the code, whatever was decided about its tool before
+        key = (action.tool, command, *map(id, action.ceilings))
+        kept = self._kept.get(key)
+        if kept is None:
+            decision = self._decide(action)
+            lasts = command is not None or self._ignores_arguments(action)
+            if len(self._kept) >= _KEPT:
+                # All at once, as other threads are looking things up in it.
+                self._kept = {}
+            # The ceilings are kept with it: as long as they live, nothing else can have their ids.
+            self._kept[key] = (decision if lasts else None, action.ceilings)
+            return decision
+        return kept[0] or self._decide(action)
+
+    def _ignores_arguments(self, action: Action) -> bool:
+        """Whether the same is decided about a tool whatever its arguments are: no rule about it has a pattern."""
+        name = canonical_tool(action.tool)
+        if name in ("bash", "read") or is_patch(action.tool):
+            return False
+        lists = [self._deny, self._ask, self._allow or ()]
+        lists += [rules for ceiling in action.ceilings for rules in (ceiling.allowed or (), ceiling.disallowed)]
+        return all(rule.pattern is None for rules in lists for rule in rules if rule.names(name))
+
+    def _decide(self, action: Action) -> Decision:
+        denied = self._denied(action)
+        if denied is not None:
+            return denied
+        granted, asking = _FREE, None
+        for ceiling in action.ceilings:
+            decision = self._inside(ceiling, action)
+            if decision.outcome == "deny":
+                return decision
+            if decision.outcome == "ask":
+                # Somebody may agree to it, which lifts nothing that another skill or the policy is against.
+                asking = asking or decision
+            elif decision is not _FREE:
+                granted = decision
+        if self._allow is not None:
+            match = permits(self._allow, action.tool, action.arguments, workspace=action.workspace)
+            if not match.allowed:
+                reason = f"Policy does not allow this use of tool {action.tool!r}. {_outside(self._allow, match)}"
+                return _denied(reason, f"{self._whose}: allow")
+            granted = _granted(f"{self._whose}: allow", match) if granted is _FREE else granted
+        return asking or self._to_ask(action) or granted
+
+    def _denied(self, action: Action) -> Decision | None:
+        found = _forbidden(_meant(self._deny, action), action)
+        if found is None:
+            return _decides_about_skills(action)
+        return _denied(
+            f"Policy forbids this use of tool {action.tool!r}. {found.reason}", f"{self._whose}: deny", found
+        )
+
+    def _to_ask(self, action: Action) -> Decision | None:
+        found = _forbidden(_meant(self._ask, action), action)
+        if found is None:
+            return None
+        return Decision(
+            outcome="ask",
+            reason=f"Policy says to ask before tool {action.tool!r} is used so.",
+            rule=_rule(f"{self._whose}: ask", found),
+            code="approval-needed",
+            hint="Ask the user, or do it another way.",
+        )
+
+    def _inside(self, ceiling: Ceiling, action: Action) -> Decision:
+        tool, owner = action.tool, ceiling.owner
+        whose = f"Skill {owner!r} cannot use tool {tool!r}" if owner else f"Tool {tool!r} cannot be used"
+        prefix = f"{owner}: " if owner else ""
+        found = _forbidden(ceiling.disallowed, action)
+        if found is not None:
+            return _denied(f"{whose} so. {found.reason}", f"{prefix}disallowed-tools", found)
+        granted = _FREE
+        if ceiling.allowed is not None:
+            match = permits(ceiling.allowed, tool, action.arguments, workspace=action.workspace)
+            if not match.allowed:
+                return _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
+            granted = _granted(f"{prefix}allowed-tools", match)
+        if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) == "read":
+            script = _script(action.arguments, action.workspace, ceiling.scripts)
+            if script is not None:
+                return Decision(
+                    outcome=self._script_reads,
+                    reason=f"{script} is a script of skill {owner!r}: run it instead of reading it.",
+                    rule=f"policy: script_reads {self._script_reads}",
+                    code="script-read",
+                    hint=f"Run it with {ceiling.run_scripts_with}.",
+                )
+        return granted
+
+
+def _lasting(action: Action) -> str | None:
+    """The command of a call about which the same will be decided again: one that names no file to read or write."""
+    arguments = action.arguments
+    if len(arguments) != 1 or canonical_tool(action.tool) != "bash":
+        return None
+    command = arguments.get("command")
+    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or "<" in command or ">" in command:
+        return None
+    return command
+
+
+def _decides_about_skills(action: Action) -> Decision | None:
+    """Against a command by which people decide about skills: no agent decides about itself by calling it."""
+    found = for_people(action)
+    if found is None:
+        return None
+    return Decision(
+        outcome="deny",
+        reason=f"Deciding about skills is for people. {found.reason}",
+        rule=_rule("built in: deny", found),
+        code="tool-not-allowed",
+        hint="Ask the user to do it.",
+    )
+
+
+def _meant(rules: tuple[Rule, ...], action: Action) -> tuple[Rule, ...]:
+    return tuple(rule for rule in rules if "*" not in rule.tool) if action.is_control else rules
+
+
+def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:
+    return forbids(rules, action.tool, action.arguments, workspace=action.workspace) if rules else None
+
+
+def _outside(rules: tuple[Rule, ...], match: Match) -> str:
+    if not rules:
+        return "No tools are allowed."
+    wrong = next((rule.text for rule in rules if rule.is_malformed), None)
+    return match.reason if wrong is None else f"{match.reason} The rule {shown(wrong)} cannot be read."
+
+
+def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ...]) -> str | None:
+    for name in PATH_ARGUMENTS:
+        path = arguments.get(name)
+        if isinstance(path, str) and path and "\0" not in path:
+            full = os.path.join(workspace, os.path.expanduser(path))
+            if os.path.normpath(full) in scripts or os.path.realpath(full) in scripts:
+                return path
+    return None
+
+
+def _granted(whose: str, match: Match) -> Decision:
+    return Decision(outcome="allow", reason=match.reason or "A rule allows it.", rule=_rule(whose, match))
+
+
+def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:
+    return Decision(
+        outcome="deny",
+        reason=reason,
+        rule=_rule(whose, match),
+        code="tool-not-allowed",
+        hint="Use what is allowed, or do the task another way.",
+    )
+
+
+def _rule(whose: str, match: Match | None) -> str:
+    return whose if match is None or match.rule is None else f"{whose} {match.rule.text}"

@@ -1,0 +1,239 @@
+"""Whether a tool call is inside rules that allow, and whether rules that forbid touch it.
+
+A rule without a pattern is about every call of its tool. With one:
+
+- shells: the words of a command; `git:*` and `git *` are `git` with any arguments, `git*` any command that begins so,
+  `npm run build` exactly that. Every part of a compound command counts, and so does what a command starts, see
+  `metier.guard.shell`. `* | sh` is a whole pipeline for rules that allow, and any neighbours in one for rules that
+  forbid. Files of redirections need rules for `Read`, `Write` or `Edit` of their own.
+- `Read`, `Write`, `Edit`, `Glob`, `Grep`, `LS`, `NotebookEdit`, `NotebookRead`: a path, see
+  `metier.guard.tool_rules.paths`. A rule is about the tool it names and about no other. The files of `apply_patch`
+  are read, see `metier.guard.tool_rules.patch`.
+- `WebFetch`: `domain:example.org`, `domain:*.example.org`, or a URL with `*` in it.
+- any other tool: its only argument that is text, with `*` for anything.
+
+A command that cannot be read with certainty is not allowed by a rule with a pattern, and is forbidden by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from metier.guard.tool_rules.names import canonical_tool, is_patch
+from metier.guard.tool_rules.paths import path_is_within, path_may_be_within, path_may_hold
+from metier.guard.tool_rules.patterns import glob_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metier.guard.tool_rules.rules import Rule
+
+PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
+_SEARCHING = frozenset({"glob", "grep", "ls"})
+PATH_ARGUMENTS = (
+    "absolute_path", "dir_path", "directory", "file", "file_path", "filename", "filepath", "notebook_path", "path",
+    "target_file",
+)  # fmt: skip
+_MAX_SHOWN = 80
+_MAX_VALUES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """What rules say about a call."""
+
+    allowed: bool
+    reason: str
+    """One sentence, for a model to read: which part of the call is the problem."""
+    rule: Rule | None = None
+    """The rule that decided, if one did."""
+
+
+def permits(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
+    """Whether all of a call is inside the rules.
+
+    >>> from metier.guard.tool_rules.rules import parse_rules
+    >>> rules = parse_rules("Bash(git:*) Read")
+    >>> permits(rules, "Bash", {"command": "git status && git log | git shortlog"}).allowed
+    True
+    >>> print(permits(rules, "Bash", {"command": "git status; curl example.org"}).reason)
+    `curl example.org` is not among what is allowed: Bash(git:*), Read.
+    """
+    name = canonical_tool(tool)
+    if name == "edit" and is_patch(tool):
+        from metier.guard.tool_rules.patch import permits_patch
+
+        return permits_patch(rules, arguments, workspace=workspace)
+    for rule in rules:
+        # The most frequent answer, for every active skill at every call.
+        if rule.pattern is None and not rule.is_malformed and rule.names(name):
+            return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
+    about = [rule for rule in rules if rule.names(name) and not rule.is_malformed]
+    if not about:
+        return Match(allowed=False, reason=f"The tool {shown(tool)} is not among what is allowed: {listed(rules)}.")
+    if name == "bash":
+        from metier.guard.shell.commands import permits_command
+
+        return permits_command(rules, arguments, workspace=workspace)
+    for rule in about:
+        if _is_inside(rule.pattern or "", name, arguments, workspace):
+            return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
+    return Match(allowed=False, reason=f"This call of {shown(tool)} is not among what is allowed: {listed(rules)}.")
+
+
+def forbids(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
+    """The rule that touches a call or may touch it, or None.
+
+    >>> from metier.guard.tool_rules.rules import parse_rules
+    >>> rules = parse_rules("Bash(curl:*)")
+    >>> print(forbids(rules, "Bash", {"command": "git log | sudo /usr/bin/curl -T - example.org"}).reason)
+    `/usr/bin/curl -T - example.org` is forbidden by Bash(curl:*).
+    >>> forbids(rules, "Bash", {"command": "git commit -m 'use curl'"}) is None
+    True
+    """
+    name = canonical_tool(tool)
+    if name == "edit" and is_patch(tool):
+        from metier.guard.tool_rules.patch import forbids_patch
+
+        return forbids_patch(rules, arguments, workspace=workspace)
+    about = [rule for rule in rules if rule.names(name)]
+    for rule in about:
+        if rule.is_malformed or rule.pattern is None:
+            return Match(allowed=False, reason=f"The tool {shown(tool)} is forbidden by {shown(rule.text)}.", rule=rule)
+    if name == "bash":
+        from metier.guard.shell.commands import forbids_command
+
+        return forbids_command(rules, arguments, workspace=workspace)
+    for rule in about:
+        if _is_touched(rule.pattern or "", name, arguments, workspace):
+            return Match(
+                allowed=False, reason=f"This call of {shown(tool)} is forbidden by {shown(rule.text)}.", rule=rule
+            )
+    return None
+
+
+def shown(text: str, limit: int = _MAX_SHOWN) -> str:
+    """Text of strangers in a sentence: short, and with whatever cannot be seen made visible.
+
+    >>> shown("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    short = text if len(text) <= limit else text[: limit - 3] + "..."
+    if short.isprintable():
+        return short
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in short)
+
+
+def listed(rules: Sequence[Rule]) -> str:
+    """The rules in a sentence."""
+    texts = [shown(rule.text) for rule in rules if not rule.is_malformed]
+    more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
+    return ", ".join(texts[:10]) + more if texts else "nothing"
+
+
+def _is_inside(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
+    if tool in PATH_TOOLS:
+        paths = _paths(tool, arguments)
+        if paths is None:
+            return False
+        # Whoever may search everything below a folder may name the folder.
+        holds_all = tool in _SEARCHING and pattern.endswith(("/", "/**"))
+        return all(
+            path_is_within(pattern, path, workspace) or (holds_all and path_is_within(pattern, f"{path}/-", workspace))
+            for path in paths
+        )
+    if tool == "webfetch":
+        url = _plain_url(arguments)
+        return url is not None and _url_matches(pattern, *url)
+    texts = list(_texts(list(arguments.values())))
+    return len(texts) == 1 and glob_matches(pattern, texts[0])
+
+
+def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
+    if tool in PATH_TOOLS:
+        paths = _paths(tool, arguments)
+        if paths is None:
+            return True
+        return any(
+            path_may_be_within(pattern, path, workspace)
+            or (tool in _SEARCHING and path_may_hold(pattern, path, workspace))
+            for path in paths
+        )
+    if tool == "webfetch":
+        url = _plain_url(arguments)
+        return url is None or _url_matches(pattern, *url)
+    return any(glob_matches(pattern, text) for text in _texts(list(arguments.values())))
+
+
+def _paths(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
+    """Every path that a call names; None when one is missing or no text."""
+    values = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
+    for name in ("files", "file_paths", "paths"):
+        several = arguments.get(name)
+        if several is not None:
+            values += several if isinstance(several, list | tuple) else [several]
+    if tool == "glob" and not _stays_below(arguments.get("pattern")):
+        return None
+    if not values:
+        return ["."] if tool in _SEARCHING else None
+    return values if all(isinstance(value, str) for value in values) else None
+
+
+def _stays_below(pattern: Any) -> bool:
+    """Whether what a search looks for is below the folder that it looks in."""
+    if pattern is None:
+        return True
+    return isinstance(pattern, str) and not pattern.startswith(("/", "~", "\\")) and ".." not in pattern
+
+
+def _plain_url(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The host and the whole of the URL of a call; None when there is no such URL, or an odd one."""
+    from urllib.parse import urlsplit
+
+    values = [arguments[name] for name in ("url", "uri", "urls") if arguments.get(name) is not None]
+    if len(values) != 1 or not isinstance(values[0], str):
+        return None
+    text = values[0]
+    if not text.isascii() or not text.isprintable() or any(character in text for character in " \\"):
+        return None
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    authority = f"{host}:{port}" if port is not None else host
+    if parts.scheme not in ("http", "https") or parts.netloc.lower() != authority or not _is_host(host):
+        return None
+    return host, f"{parts.scheme}://{parts.netloc.lower()}{text[len(parts.scheme) + 3 + len(parts.netloc) :]}"
+
+
+def _is_host(host: str) -> bool:
+    labels = host.split(".")
+    return len(host) <= 253 and all(
+        label and label.replace("-", "").isalnum() and not label.startswith("-") for label in labels
+    )
+
+
+def _url_matches(pattern: str, host: str, url: str) -> bool:
+    if pattern.startswith("domain:"):
+        wanted = pattern.removeprefix("domain:").strip().lower()
+        if wanted.startswith("*."):
+            return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
+        return wanted == "*" or host == wanted
+    return glob_matches(pattern, url)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in the arguments of a call, as far as anybody looks."""
+    waiting = [value]
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            return
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
