@@ -319,7 +319,9 @@ class Engines(Kind["tuple[Engine, ...]"]):
         found: dict[str, Engine] = {}
         for item in node.items:
             engine = self._engine(at, item)
-            if engine is None:
+            if engine is not None and engine.command and (flaw := _flaw_of(engine.command)) is not None:
+                at.error(item.line, f"`{at.key}`: {flaw.message.rstrip('.')}", flaw.hint)
+            elif engine is None:
                 at.error(item.line, f"`{at.key}` has {shown(item.text) or item.noun}", f"Write such as {self.example}.")
             elif engine.command and at.reading.layer == "project":
                 at.warning(item.line, "A project's policy adds no scanner", "Add it to your own policy file.")
@@ -346,6 +348,17 @@ class Engines(Kind["tuple[Engine, ...]"]):
     def shown(self, value: tuple[Engine, ...]) -> object:
         """The scanners."""
         return [{"name": one.name, "command": one.command} if one.command else one.name for one in value]
+
+
+def _flaw_of(command: str) -> InvalidArgument | None:
+    """Why a command can never scan anything: found while the file is read, not when the first skill is scanned."""
+    from metier.guard.scan.external import scanner_of
+
+    try:
+        scanner_of(command)
+    except InvalidArgument as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
