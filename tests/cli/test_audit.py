@@ -218,6 +218,24 @@ def test_an_export_to_read(metier: Command, trail: int) -> None:
     ]
 
 
+@pytest.mark.covers("A-6")
+def test_what_policy_only_watched_is_told_with_what_would_have_denied_it(metier: Command) -> None:
+    log = ChainLog()
+    told = "If it were enforced, this would be denied: Policy forbids it."
+    watched = {"would": "deny", "reason": told, "rule": "tools: deny tool-1 (policy.yaml:4 (enterprise))"}
+    log.append(record(1, **watched))
+    log.append(record(2, **watched, event="run", tool="", path="scripts/x.py", exit_code=0, duration_ms=1.5))
+    log.close()
+    _, out, _ = metier("audit", "tail")
+    assert [line.split("sam")[1].strip() for line in out.splitlines()[1:]] == [
+        f"tool-1: {told}",
+        f"scripts/x.py: {told}",
+    ]
+    _, out, _ = metier("audit", "export", "--format", "text")
+    assert out.splitlines()[0].endswith(f"tool-1 user=sam {told}")
+    assert out.splitlines()[-1] == f"[AUDIT] exit code: 0, duration: 1.5 ms, {told}"
+
+
 @pytest.mark.parametrize(("form", "count"), [("jsonl", 12), ("cloudevents", 12), ("otlp", 1)])
 def test_an_export_for_programs_is_json_in_lines(metier: Command, trail: int, form: str, count: int) -> None:
     code, out, _ = metier("audit", "export", "--format", form)

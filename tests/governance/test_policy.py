@@ -105,6 +105,7 @@ def test_a_policy_that_cannot_be_read_denies_where_it_is_enforced(
         session.load("report")
         assert log.records[-1].would == "deny"
         assert log.records[-1].decision == "allow"
+        assert f"{file}:" in log.records[-1].reason
     else:
         with pytest.raises(Refused, match=f"{file}:[0-9]+: The YAML cannot be read") as caught:
             session.load("report")

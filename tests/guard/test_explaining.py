@@ -60,6 +60,27 @@ def test_a_broken_file_that_only_watches_says_what_it_would_do() -> None:
     assert "<enterprise policy 1>:2" in found.reason
 
 
+def test_what_is_only_watched_says_what_would_have_denied_it_and_what_to_do() -> None:
+    found = explained(MINER, ("enterprise", "mode: audit\nskills:\n  deny: [miner]\n"))
+    enforced = explained(MINER, ("enterprise", "mode: enforce\nskills:\n  deny: [miner]\n"))
+    assert (found.outcome, found.would) == ("allow", "deny")
+    assert (found.reason, found.rule, found.hint) == (enforced.reason, enforced.rule, enforced.hint)
+
+
+@pytest.mark.each(
+    ("own", "outcome", "begins"),
+    [(Policy(), "allow", "Policy only watches"), (Policy(ask="WebFetch"), "ask", "Policy says to ask")],
+)
+def test_a_decision_that_is_only_watched_names_what_it_would_be_and_why(own: Policy, outcome: str, begins: str) -> None:
+    files = Policies(texts=[("enterprise", "mode: audit\ntools:\n  deny: [WebFetch]\n")])
+    guard = Guard(own, governance=Governance(files, store=None), audit=MemoryLog())
+    found = guard.decide(Action(point="call", tool="WebFetch"), Actor())
+    assert (found.outcome, found.would) == (outcome, "deny")
+    assert found.reason.startswith(begins)
+    assert "would be denied: Policy forbids this use of tool 'WebFetch'" in found.reason
+    assert outcome == "ask" or found.rule == "tools: deny WebFetch (<enterprise policy 1>:3 (enterprise))"
+
+
 def test_everything_that_has_a_say_is_told_in_order() -> None:
     found = explained(
         MINER,

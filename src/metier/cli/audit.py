@@ -112,7 +112,8 @@ def _shown(records: list[dict[str, Any]], options: argparse.Namespace) -> int:
 def _row(record: Mapping[str, Any]) -> list[str]:
     who = record.get("user") or record.get("agent") or record.get("by") or ""
     what = next((record[name] for name in ("tool", "path", "command") if record.get(name)), "")
-    is_news = record.get("decision") != "allow" or not (what or record.get("rule") == "default")
+    is_plain = record.get("decision") == "allow" and not record.get("would")
+    is_news = not is_plain or not (what or record.get("rule") == "default")
     reason = record.get("reason", "") if is_news else ""
     cells = [record.get("seq"), str(record.get("timestamp", ""))[:23], record.get("type", ""), skill_ref(record), who]
     return [*map(str, cells), ": ".join(str(part) for part in (what, reason) if part)]
@@ -120,7 +121,7 @@ def _row(record: Mapping[str, Any]) -> list[str]:
 
 def _line(style: Style, record: Mapping[str, Any]) -> str:
     seq, moment, kind, *rest = (Style.text(cell, 4_096) for cell in _row(record))
-    paint = style.bad if record.get("decision") == "deny" else str
+    paint = style.bad if record.get("decision") == "deny" else style.warn if record.get("would") else str
     return "  ".join([seq, style.dim(moment), paint(kind), *(cell for cell in rest if cell)])
 
 

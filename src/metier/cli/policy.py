@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.file import PolicyProblem
 
 _APPROVAL = "skill-policy.require-approval-for"
+_WOULD = {"allow": "be allowed", "ask": "have to be asked about", "deny": "be denied"}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -191,10 +192,12 @@ def _tell(what: str, explanation: Explanation) -> None:
     paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}
     print(f"{paint[explanation.outcome](explanation.outcome)}  {Style.text(what, 1_000)}")
     if explanation.would is not None:
-        print(f"{style.warn('audit')}  Policy only watches: if it were enforced, this would be {explanation.would}.")
+        print(
+            f"{style.warn('audit')}  Policy only watches: if it were enforced, this would {_WOULD[explanation.would]}."
+        )
     print(Style.text(explanation.reason, 1_000))
     print(f"{style.dim('rule')}  {Style.text(explanation.rule, 1_000)}")
-    if explanation.hint and explanation.outcome != "allow":
+    if explanation.hint and (explanation.would or explanation.outcome) != "allow":
         print(f"{style.dim('hint')}  {Style.text(explanation.hint, 1_000)}")
     others = [one for one in explanation.considered if one.rule != explanation.rule]
     if others:

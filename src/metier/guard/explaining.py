@@ -85,7 +85,7 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
         would=would,
         reason=blamed.reason if blamed is not None else decision.reason,
         rule=blamed.rule if blamed is not None else decision.rule,
-        hint=decision.hint,
+        hint=blamed.hint if blamed is not None else decision.hint,
         mode=effective.mode,
         policy=effective.digest,
         considered=tuple(verdicts),

@@ -18,7 +18,7 @@ from metier.guard.decision import Action, Actor, Decision
 from metier.guard.policy.files import Policies
 from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
 from metier.guard.suppressing import KeptSuppressions
-from metier.guard.verdict import STRICTNESS, asking, strictest
+from metier.guard.verdict import STRICTNESS, asking, strictest, watched
 from metier.store import State, default_store
 from metier.store.url import address_of
 
@@ -218,7 +218,7 @@ class Governance:
         if worst.outcome == "allow":
             return own
         if case.effective.mode != "enforce" and not worst.is_switch:
-            return replace(own, would=worst.outcome) if case.effective.mode == "audit" else own
+            return watched(own, worst) if case.effective.mode == "audit" else own
         if STRICTNESS[worst.outcome] < STRICTNESS[own.outcome]:
             return own
         found = asking(verdicts) if worst.outcome == "ask" else worst.as_decision()

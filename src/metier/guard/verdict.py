@@ -55,6 +55,15 @@ def asking(verdicts: list[Verdict]) -> Decision:
     return replace(asked[0].as_decision(), reason=reasons, needs_grant=asked[0].needs_grant)
 
 
+def watched(own: Decision, worst: Verdict) -> Decision:
+    """A decision that a policy in audit mode leaves as it is, with what that policy would have decided and why."""
+    would = "be denied" if worst.outcome == "deny" else "have to be asked about"
+    said = f"Policy only watches. If it were enforced, this would {would}: {worst.reason}"
+    if own.outcome == "ask":
+        return replace(own, would=worst.outcome, reason=f"{own.reason} {said}")
+    return replace(own, would=worst.outcome, reason=said, rule=worst.rule)
+
+
 def strictest(verdicts: list[Verdict]) -> Verdict | None:
     """The verdict that decides: the strictest, and of several the first."""
     return max(verdicts, key=lambda one: STRICTNESS[one.outcome], default=None)

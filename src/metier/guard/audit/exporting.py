@@ -130,7 +130,7 @@ def told(record: Mapping[str, Any]) -> list[str]:
         what,
         f"user={said['user']}" if "user" in said else "",
         f"agent={said['agent']}" if "agent" in said else "",
-        said.get("reason", "") if record.get("decision") != "allow" else "",
+        said.get("reason", "") if record.get("decision") != "allow" or "would" in said else "",
     ]
     return ["[AUDIT] " + " ".join(part for part in parts if part)]
 
@@ -142,6 +142,8 @@ def _told_run(record: Mapping[str, Any], said: Mapping[str, str]) -> list[str]:
     took = f"exit code: {said.get('exit_code', '-')}, duration: {said.get('duration_ms', '-')} ms{digest}"
     if record.get("decision", "allow") != "allow":
         took = f"not run: {said.get('reason', '')}"
+    elif "would" in said:
+        took += f", {said.get('reason', '')}"
     lines = [f"{head} time={said.get('timestamp', '-')}", f"command: {said.get('command') or '-'}", took]
     return [f"[AUDIT] {line}" for line in lines]
 
