@@ -302,9 +302,8 @@ def test_the_digest_is_that_of_all_files() -> None:
 
 def test_tool_rules_of_a_file_know_their_lines() -> None:
     [layer] = merge([file("tools:\n  deny:\n    - WebFetch\n    - Bash(curl *)\n  allow: [Read]\n")]).tool_layers
-    assert str(layer.origin_of("deny", layer.deny[1])) == f"{ENTERPRISE}:4 (enterprise)"
-    assert layer.origin_of("deny").line == 2
-    assert layer.origin_of("allow").line == 5
+    assert layer.lines[("deny", layer.deny[1].text)] == 4
+    assert (layer.lines[("deny", "")], layer.lines[("allow", "")]) == (2, 5)
 
 
 def test_only_the_strongest_file_says_where_the_store_is() -> None:

@@ -38,7 +38,7 @@ def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bo
     report = scan(package_of(files))
     basis = basis_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
     subject = subject_in(home_at(proposal.location, proposal.skill), files, proposal.proposed_digest)
-    why_not = may_review(scope, Guard().governance.effective, person, proposal, subject)
+    why_not = may_review(scope, Guard().governance, person, proposal, subject)
     revision = scope.revisions.get(proposal.proposed_digest)
     capabilities = list(revision.capabilities.get("names", ())) if revision is not None else []
     if json:

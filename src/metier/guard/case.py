@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.guard.approvals.standing import Standing, moment, standing
 from metier.guard.examining import Classes
+from metier.guard.policy.rules import ALIASES
 from metier.guard.scan.finding import rank
 
 if TYPE_CHECKING:
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
     from metier.guard.scan.suppression import Suppression
     from metier.skill import Package
     from metier.store import Approval, Install, ScanRow, State
-
-POINTS: Mapping[str, str] = {
-    "load": "activate",
-    "read": "read-resource",
-    "call": "tool-call",
-    "run": "script-run",
-    "hook": "hook-run",
-}
-"""What a policy file calls the points of decision that have another name inside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +89,7 @@ class Case:
     @property
     def point(self) -> str:
         """What a policy file calls the point of decision."""
-        return POINTS.get(self.action.point, self.action.point)
+        return ALIASES.get(self.action.point, self.action.point)
 
     @property
     def environment(self) -> str:

@@ -16,6 +16,7 @@ from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile
 from metier.guard.tool_rules.calls import Calls
+from metier.guard.verdict import STRICTNESS
 from metier.guard.waiting import in_own_thread
 from metier.skill import shown
 
@@ -32,7 +33,6 @@ log = logger("metier.guard")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
 _NOBODY = Actor()
 
 
@@ -259,7 +259,7 @@ class Guard:
             reason = "It would run with nothing between it and this machine."
             hint = _ISOLATE
             found.append(_by_policy("unsandboxed", policy.unsandboxed, reason, "isolation-missing", hint))
-        return max(found, key=lambda decision: _STRICTNESS[decision.outcome])
+        return max(found, key=lambda decision: STRICTNESS[decision.outcome])
 
     # --- passing --------------------------------------------------------------------------------------------------
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from metier.errors import MetierError, NotPermitted
 from metier.guard import Action
 from metier.guard.approvals.roles import demand
-from metier.guard.case import Case
-from metier.guard.examining import Examiner
 from metier.hub.recording import actor_of, keep_refusal
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
-    from metier.guard.policy.effective import Effective
+    from metier.guard.governance import Governance
     from metier.guard.policy.rules import PolicyRule
     from metier.store import Person, Scope
 
@@ -23,16 +21,15 @@ _MAY_LOOSEN = ("enterprise", "personal")
 
 
 def rule_for_agent(
-    scope: Scope, effective: Effective, point: Literal["apply", "install"], subject: Subject, actor: Actor
+    governance: Governance, point: Literal["apply", "install"], subject: Subject, actor: Actor
 ) -> PolicyRule | None:
     """The rule that lets an agent decide: one that allows this very point and names agents.
 
     `{point: apply, agent: reviewer, effect: allow}` lets the agent `reviewer` decide about proposals of others,
     `{point: install, agent: builder, effect: allow}` lets `builder` make new skills without anybody.
     """
-    action = Action(point=point, skill=subject, by="model")
-    case = Case(action, actor, effective, (scope.state(),), Examiner(), scope.scans.latest, lambda: ())
-    for rule in effective.rules:
+    case = governance.case(Action(point=point, skill=subject, by="model"), actor)
+    for rule in case.effective.rules:
         if rule.effect != "allow" or point not in rule.points or not rule.agent:
             continue
         if rule.origin is None or rule.origin.layer not in _MAY_LOOSEN:

@@ -18,6 +18,7 @@ from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
+    from metier.guard.governance import Governance
     from metier.guard.policy.effective import Effective
     from metier.hub.contents import Files
     from metier.hub.homes import Home
@@ -60,7 +61,7 @@ def approve(
     effective = guard.governance.effective
     files = scope.revisions.files(proposal.proposed_digest)
     subject = subject_in(home, files, proposal.proposed_digest)
-    why = may_review(scope, effective, person, proposal, subject, environment=environment)
+    why = may_review(scope, guard.governance, person, proposal, subject, environment=environment)
     if why is not None:
         _refuse(scope, "proposal.approved", person, proposal, why)
     _require(proposal, "open", "approved")
@@ -89,10 +90,10 @@ def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person
     """
     if proposal.kind != "new" or author.kind != "agent":
         return None
-    effective = guard.governance.effective
     files, home = scope.revisions.files(proposal.proposed_digest), home_at(proposal.location, proposal.skill)
     subject = subject_in(home, files, proposal.proposed_digest)
-    rule = rule_for_agent(scope, effective, "install", subject, actor)
+    effective = guard.governance.effective
+    rule = rule_for_agent(guard.governance, "install", subject, actor)
     if rule is None:
         return None
     for point in _BRINGS:
@@ -116,11 +117,11 @@ def reject(
 ) -> Proposal:
     """Decide against a proposal; nothing changes but its state."""
     proposal, comment = find_proposal(scope, id), _said(comment)
-    effective = (guard or Guard()).governance.effective
+    guard = guard or Guard()
     files = scope.revisions.files(proposal.proposed_digest)
     why = may_review(
         scope,
-        effective,
+        guard.governance,
         person,
         proposal,
         subject_in(home_at(proposal.location, proposal.skill), files, proposal.proposed_digest),
@@ -170,14 +171,14 @@ def recommend(
 
 
 def may_review(
-    scope: Scope, effective: Effective, person: Person, proposal: Proposal, subject: Subject, *, environment: str = ""
+    scope: Scope, governance: Governance, person: Person, proposal: Proposal, subject: Subject, *, environment: str = ""
 ) -> str | None:
     """Why somebody may not decide about a proposal; None if they may."""
     who = repr(shown(person.name))
     if is_author(person, proposal):
         return f"{who} made this proposal, and nobody decides about their own."
     if person.kind == "agent":
-        if rule_for_agent(scope, effective, "apply", subject, actor_of(person, scope, environment)) is None:
+        if rule_for_agent(governance, "apply", subject, actor_of(person, scope, environment)) is None:
             return f"{who} is an agent, and no policy lets it decide; it may recommend."
     elif not holds(person, "reviewer"):
         return f"{who} may not decide about proposals: that takes the role reviewer."

@@ -102,15 +102,6 @@ class ToolLayer:
     deny: tuple[Rule, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
 
-    def origin_of(self, key: str, rule: Rule | None = None) -> Origin:
-        """Where a list stands, or one rule of it; `key` is allow, ask or deny."""
-        from metier.guard.policy.file import Origin
-
-        line = self.lines.get((key, rule.text if rule is not None else ""))
-        if line is None:
-            line = self.lines.get((key, ""), self.origin.line)
-        return Origin(layer=self.origin.layer, path=self.origin.path, line=line, key=f"tools.{key}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:

@@ -29,7 +29,7 @@ ALIASES: Mapping[str, str] = {
     "run": "script-run",
     "hook": "hook-run",
 }
-"""Other names of points."""
+"""What policy files call the points of decision that have another name in a program; they may use either."""
 RULE_LAYERS = ("enterprise", "personal", "project", "plugin")
 TRIGGERS = ("model", "user", "nested", "host")
 CAPABILITY_NAMES = (
