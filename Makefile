@@ -38,6 +38,7 @@ bench: $(READY) ## measure, as ratios to bare loops in the same run
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/scanner.py
 	$(BIN)/python benchmarks/session.py
 	$(BIN)/python benchmarks/writers.py
 

@@ -1,0 +1,103 @@
+"""How good the scanner is on skills that somebody labelled, and what it costs.
+
+    python benchmarks/scanner.py --malicious FOLDER --benign FOLDER [--vendors FOLDER] [--json] [--check]
+    python benchmarks/scanner.py --injected FOLDER --bases FOLDER
+
+A folder holds skills, each in a folder of its own at the top. A skill counts as flagged when anything below it is found
+to be at least `high`. Where skills that carry an injection are given with the clean ones they were made from, both
+shares stand side by side: a rule that raises both says nothing. Without any folder the skills that come with the
+package are scanned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import metier
+from metier.guard.scan.finding import rank
+from metier.guard.scan.scanner import scan
+from metier.skill import FolderPackage
+
+KINDS = {
+    "malicious": "at least 85 % flagged",
+    "benign": "at most 7 % flagged",
+    "vendors": "at most 5 % flagged",
+    "injected": "",
+    "bases": "",
+    "bundled": "none flagged",
+}
+
+
+class Row(NamedTuple):
+    """What came of one folder."""
+
+    kind: str
+    skills: int
+    high: float
+    """The share that is flagged."""
+    medium: float
+    """The share that would be at the next lower severity."""
+    ms: float
+    """CPU time of one skill, on average."""
+
+    @property
+    def holds(self) -> bool | None:
+        return {
+            "malicious": self.high >= 0.85,
+            "benign": self.high <= 0.07,
+            "vendors": self.high <= 0.05,
+            "bundled": self.high == 0,
+        }.get(self.kind)
+
+
+def measured(kind: str, folder: Path) -> Row:
+    """Every skill of a folder, scanned."""
+    tops = sorted(path for path in folder.iterdir() if path.is_dir())
+    worst = []
+    start = time.process_time()
+    for top in tops:
+        found = [scan(FolderPackage(skill), folder=skill.name).max_severity for skill in skills_below(top)]
+        if found:
+            worst.append(max(rank(severity) for severity in found))
+    if not worst:
+        raise SystemExit(f"There is no skill in {folder}.")
+    seconds = time.process_time() - start
+    high, medium = (sum(severity >= rank(least) for severity in worst) / len(worst) for least in ("high", "medium"))
+    return Row(kind, len(worst), high, medium, seconds / len(worst) * 1000)
+
+
+def skills_below(top: Path) -> list[Path]:
+    """The folders with a SKILL.md, however it is written."""
+    return sorted({path.parent for path in top.rglob("*") if path.name.lower() == "skill.md" and path.is_file()})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    for kind in KINDS:
+        if kind != "bundled":
+            parser.add_argument(f"--{kind}", type=Path, metavar="FOLDER")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    options = parser.parse_args(arguments)
+    folders = {kind: getattr(options, kind) for kind in KINDS if getattr(options, kind, None)}
+    rows = [measured(kind, folder) for kind, folder in folders.items()]
+    if not rows:
+        rows = [measured("bundled", Path(metier.__file__).parent / "bundled")]
+    if options.json:
+        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
+    else:
+        print(f"  {'':12}{'skills':>8}{'high':>9}{'medium':>9}{'ms CPU':>9}")
+        for row in rows:
+            limit = f"  {KINDS[row.kind]}{'' if row.holds is not False else ': DOES NOT HOLD'}"
+            print(f"  {row.kind:12}{row.skills:8,}{row.high:9.1%}{row.medium:9.1%}{row.ms:9.1f}{limit}".rstrip())
+    return int(options.check and any(row.holds is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
