@@ -329,11 +329,17 @@ class Governance:
         """Whether a rule wants to know which layers have a skill of the same name."""
         return any(rule.collides_with for rule in self.policies.current().rules)
 
+    @property
+    def has_noted_policy(self) -> bool:
+        """Whether the policy files in force are kept already, so that nothing has to be written for them."""
+        effective = self.policies.current()
+        return not effective.files or effective.digest in self._noted
+
     def note_policy(self, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
         """Keep the policy files that a decision was made under, once, where there is a store to keep them."""
-        effective = self.policies.current()
-        if not effective.files or effective.digest in self._noted:
+        if self.has_noted_policy:
             return
+        effective = self.policies.current()
         self._noted.add(effective.digest)
         from metier.guard.consequences import note_policy
 

@@ -279,7 +279,10 @@ class Guard:
         self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
     ) -> Passage:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
-        first = decision = self._decided(action, actor)
+        if self._keeping.is_behind:
+            first = decision = await self.in_thread(self._decided, action, actor)
+        else:
+            first = decision = self._decided(action, actor)
         approve = self._who_to_ask(first, action, actor) if asks else None
         if approve is not None:
             with self._asking(action, actor, active):
@@ -287,6 +290,8 @@ class Guard:
         if _has_consequences(first, decision):
             decision = await self.in_thread(self._governance.settled, action, actor, first, decision, self.keep)
             _note_request(action, first, decision)
+        if not self._governance.has_noted_policy:
+            await self.in_thread(self._governance.note_policy, actor, self.keep)
         return self._begun(action, actor, active, first, decision)
 
     def settle(self, action: Action, actor: Actor = _NOBODY) -> Decision:

@@ -46,8 +46,8 @@ class Database(Protocol):
         """Whether a connection that has waited still leads to the database."""
         ...
 
-    def begin(self, connection: Any, lock: str) -> None:
-        """Begin to write, alone among those that name the same lock."""
+    def begin(self, connection: Any, lock: str, wait: float | None = None) -> None:
+        """Begin to write, alone among those that name the same lock; `wait` is for how many seconds at most."""
         ...
 
     def begin_snapshot(self, connection: Any) -> None:
@@ -158,18 +158,19 @@ class Driver:
             raise self.database.told(error) from None
 
     @contextlib.contextmanager
-    def transaction(self, lock: str = "") -> Iterator[None]:
+    def transaction(self, lock: str = "", wait: float | None = None) -> Iterator[None]:
         """All that this thread does inside is one transaction; an inner one that fails takes back what it did alone.
 
         Those that name the same `lock` come one after the other, so what was read inside still holds at the end.
+        `wait` is for how many seconds it waits for those before it, by default as long as anybody does.
         """
         current = self._current()
         if current is not None:
             with self._savepoint(current):
                 yield
             return
-        with self._alone():
-            connection, pool = self._first(lambda connection: self.database.begin(connection, lock))
+        with self._alone(wait):
+            connection, pool = self._first(lambda connection: self.database.begin(connection, lock, wait))
             self._local.current = _Transaction(connection, pool.process, can_write=True)
             try:
                 try:
@@ -216,14 +217,14 @@ class Driver:
         return current if current is not None and current.process == os.getpid() else None
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, wait: float | None) -> Iterator[None]:
         """Threads of one process wait for each other here, not in the database, which only looks now and then."""
         if self.database.is_shared:
             yield
             return
         self._after_fork()
         writing = self._writing
-        if not writing.acquire(timeout=WAIT_SECONDS):
+        if not writing.acquire(timeout=WAIT_SECONDS if wait is None else wait):
             raise busy()
         try:
             yield
@@ -322,4 +323,5 @@ def busy() -> StoreUnavailable:
     return StoreUnavailable(
         f"The store is busy: others have been writing to it for {WAIT_SECONDS:.0f} seconds.",
         hint="Try again; if it stays so, look for a process that hangs while it holds the store.",
+        is_busy=True,
     )

@@ -81,9 +81,11 @@ class PostgresServer:
         """Whether the connection was not seen to break."""
         return not connection.closed
 
-    def begin(self, connection: Any, lock: str) -> None:
+    def begin(self, connection: Any, lock: str, wait: float | None = None) -> None:
         """Begin to write, after all others that hold the same lock have ended."""
         connection.execute("BEGIN")
+        if wait is not None:
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{wait * 1000:.0f}ms",))
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_number(lock),))
 
     def begin_snapshot(self, connection: Any) -> None:

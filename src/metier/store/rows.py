@@ -38,9 +38,9 @@ class Rows:
         self.tenant = tenant
         self._key = stored(tenant)
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """One transaction, after those of the same tenant that came before."""
-        return self.driver.transaction(self._key)
+    def transaction(self, wait: float | None = None) -> AbstractContextManager[None]:
+        """One transaction, after those of the same tenant that came before; `wait` is how long for them at most."""
+        return self.driver.transaction(self._key, wait)
 
     def snapshot(self) -> AbstractContextManager[None]:
         """One moment to read from."""

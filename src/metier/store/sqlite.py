@@ -83,9 +83,14 @@ class SqliteFile:
         """Whether the file that was opened is still the one of that name: what goes elsewhere nobody would find."""
         return connection.identity == self._identity()  # type: ignore[no-any-return]
 
-    def begin(self, connection: Any, lock: str) -> None:
+    def begin(self, connection: Any, lock: str, wait: float | None = None) -> None:
         """Begin to write: alone, whatever the lock."""
-        connection.execute("BEGIN IMMEDIATE")
+        if wait is None:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        connection.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
+        connection.execute("BEGIN IMMEDIATE")  # a connection on which it fails is not used again
+        connection.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000:.0f}")
 
     def begin_snapshot(self, connection: Any) -> None:
         """Begin to read: the first statement fixes what is seen."""

@@ -51,17 +51,18 @@ class Trail:
         self.tenant = plain(rows.tenant)
         """Whose it is, as its records say it."""
 
-    def append(self, record: Mapping[str, Any]) -> Stamp:
+    def append(self, record: Mapping[str, Any], *, wait: float | None = None) -> Stamp:
         """Keep a record, whatever is in it: what JSON cannot hold is written so that it can.
 
         Of `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`, what the trail knows counts, not what a record says.
+        `wait` is for how many seconds others may be in the way; then it raises `StoreUnavailable`.
         """
         said: dict[str, Any] = {"seq": 0, "tenant": ""}
         said.update(record)
         for name in _NOT_SAID:
             said.pop(name, None)
         said["tenant"] = self.tenant
-        with self._rows.transaction():
+        with self._rows.transaction(wait):
             last = self._rows.statement(_LAST)
             seq, previous = (last[0][0] + 1, last[0][1]) if last else (1, FIRST)
             said["seq"] = seq

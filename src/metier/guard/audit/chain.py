@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import AuditUnavailable, MetierError
+from metier.guard.audit.backlog import Backlog
 from metier.guard.audit.records import governance_record
 from metier.guard.decision import Actor
 from metier.guard.stores import opened
@@ -62,6 +63,7 @@ class ChainLog:
         self._every = every
         self._key = key
         self._signing = _Signing()
+        self._backlog = Backlog(self._write)
         self._trails: dict[str, Trail] = {}
         self._signed: dict[str, int] = {}
         _LOGS.add(self)
@@ -79,11 +81,23 @@ class ChainLog:
         self.store  # noqa: B018
 
     def append(self, record: AuditRecord) -> None:
-        """Add a record to the chain of its tenant."""
+        """Add a record to the chain of its tenant; on an event loop it waits its turn where others are writing."""
+        self._backlog.append(record)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records wait because others are writing."""
+        return bool(self._backlog)
+
+    def catch_up(self) -> None:
+        """Write the records that wait; raises `AuditUnavailable` where that cannot be done yet."""
+        self._backlog.catch_up()
+
+    def _write(self, record: AuditRecord, wait: float | None) -> None:
         tenant = _usable(record.tenant or "")
         trail = self._trail(tenant)
         try:
-            stamp = trail.append(record.as_dict())
+            stamp = trail.append(record.as_dict(), wait=wait)
             signed = self._signed.get(tenant)
             if signed is None or signed > stamp.seq:
                 signed = self._signed[tenant] = trail.last_checkpoint()
@@ -130,7 +144,8 @@ class ChainLog:
             log.exception("nor could that be recorded")
 
     def flush(self) -> None:
-        """Wait until what is being signed has been."""
+        """Wait until what waits is written, and what is being signed has been."""
+        self._backlog.flush()
         self._signing.wait()
 
     def sign_rest(self) -> None:
@@ -218,4 +233,5 @@ def _usable(tenant: str) -> str:
 
 
 def _unavailable(error: MetierError) -> AuditUnavailable:
-    return AuditUnavailable(f"The audit trail cannot be written. {error.message}", hint=error.hint)
+    is_busy = bool(error.context.get("is_busy"))
+    return AuditUnavailable(f"The audit trail cannot be written. {error.message}", hint=error.hint, is_busy=is_busy)

@@ -14,6 +14,8 @@ from metier.guard.audit.records import FileLog
 from metier.guard.decision import Decision
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metier.guard.audit.records import AuditLog, AuditRecord
     from metier.guard.governance import Governance
 
@@ -31,6 +33,7 @@ class Keeping:
         self._by_default = audit is None and not os.environ.get("METIER_AUDIT")
         self._governance = governance
         self._unkept: list[tuple[AuditLog, AuditRecord]] = []
+        self._late: list[AuditLog] = []
         self._is_ready = False
         self._keeping = threading.Lock()
 
@@ -60,6 +63,8 @@ class Keeping:
         for one in self._logs:
             try:
                 one.append(record)
+                if getattr(one, "is_behind", False) and one not in self._late:
+                    self._late.append(one)
             except Exception as error:
                 self._put_by(one, record, error)
 
@@ -72,11 +77,37 @@ class Keeping:
             if not self._unkept or (self._insists and len(self._unkept) < _MAX_UNKEPT):
                 self._unkept.append((to, record))
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether records must be written before anything else happens, which may take a while."""
+        return bool(self._unkept or self._late) and self._insists
+
     def unrecorded(self) -> Decision | None:
         """Against everything, while a log that must be written cannot be."""
-        if (self._is_ready and not self._unkept) or not self._insists:
+        if (self._is_ready and not self._unkept and not self._late) or not self._insists:
             return None
-        with self._keeping, contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):
+            self._write_rest()
+            return None
+        return Decision(
+            outcome="deny",
+            reason="The audit log cannot be written, and nothing may happen unrecorded.",
+            rule="audit",
+            code="audit-unavailable",
+            hint="Check the disk and the permissions of the audit log.",
+        )
+
+    def _write_rest(self) -> None:
+        """Write what waits; raises where that cannot be done."""
+        late, self._late = self._late, []
+        try:
+            for one in late:  # not while others are kept out, of whom one may be an event loop
+                catch_up: Callable[[], None] = one.catch_up  # type: ignore[attr-defined]
+                catch_up()
+        except BaseException:
+            self._late += late
+            raise
+        with self._keeping:
             if not self._is_ready:
                 for one in self._logs:
                     prepare = getattr(one, "prepare", None)
@@ -87,14 +118,6 @@ class Keeping:
                 to, record = self._unkept[0]
                 to.append(record)
                 del self._unkept[0]
-            return None
-        return Decision(
-            outcome="deny",
-            reason="The audit log cannot be written, and nothing may happen unrecorded.",
-            rule="audit",
-            code="audit-unavailable",
-            hint="Check the disk and the permissions of the audit log.",
-        )
 
 
 def _log_of(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
