@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
@@ -135,8 +135,6 @@ class Backlog:
 
 
 def _runs_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    # Where nobody has imported it, there is none, and nothing has to be imported to know that.
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
