@@ -38,6 +38,19 @@ def test_a_result_becomes_a_finding() -> None:
     )
 
 
+@pytest.mark.covers("A-30")
+@pytest.mark.each("results", [None, {}, "none", 0, [None], [[]], ["clean"]], ids=repr)
+def test_a_run_without_results_is_no_clean_one(results: Any) -> None:
+    with pytest.raises(InvalidArgument, match="result"):
+        read_sarif(json.dumps({"version": "2.1.0", "runs": [{"results": results}]}).encode())
+    with pytest.raises(InvalidArgument, match="without results"):
+        read_sarif(b'{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "other"}}}]}')
+
+
+def test_an_empty_list_of_results_is_a_clean_run() -> None:
+    assert read_sarif(log()) == ()
+
+
 @pytest.mark.each(
     ("result", "rule", "severity"),
     [

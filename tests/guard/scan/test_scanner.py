@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -10,9 +13,10 @@ import pytest
 
 import metier
 from metier.errors import PackageTooLarge
-from metier.guard.scan import Finding, Hit, Rule, Severity, scan
+from metier.guard.scan import Finding, Hit, Rule, Severity, ruleset, scan
 from metier.guard.scan.finding import SEVERITIES
-from metier.guard.scan.scanner import MAX_HITS, all_rules, ruleset_of
+from metier.guard.scan.ruleset import all_rules, ruleset_of
+from metier.guard.scan.scanner import MAX_HITS
 from metier.guard.scan.view import View
 from metier.skill import FolderPackage, MemoryPackage
 from metier.skill.files import DigestEntry
@@ -212,6 +216,36 @@ def test_the_ruleset_changes_with_the_rules() -> None:
     one, other = rule(breaking, name="ONE"), rule(breaking, name="OTHER")
     assert ruleset_of([one, other]) == ruleset_of([other, one])
     assert ruleset_of([one]) != ruleset_of([one, other])
+
+
+CHECKS = "import re\nPATTERN = re.compile({pattern!r})\n\ndef check(view):\n    return ()\n"
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["in a folder", "in an archive"])
+def test_the_ruleset_changes_with_a_pattern(packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = set()
+    for number, pattern in enumerate(("curl", "curl|wget")):
+        place = tmp_path / str(number)
+        if packed:
+            with zipfile.ZipFile(place, "w") as archive:
+                archive.writestr("checks_of_mine.py", CHECKS.format(pattern=pattern))
+        else:
+            place.mkdir()
+            (place / "checks_of_mine.py").write_text(CHECKS.format(pattern=pattern))
+        monkeypatch.syspath_prepend(place)
+        monkeypatch.delitem(sys.modules, "checks_of_mine", raising=False)
+        same = rule(importlib.import_module("checks_of_mine").check)
+        assert ruleset_of([same]) == ruleset_of([same])
+        said.add(ruleset_of([same]))
+    assert len(said) == 2
+
+
+def test_the_ruleset_covers_all_code_that_looks_at_a_skill() -> None:
+    ruleset_of(all_rules())
+    looking = {name for name in sys.modules if name.startswith("metier.guard.scan.rules")}
+    assert len(looking) > 20
+    for name in (*ruleset.ENGINE, *looking):
+        assert ruleset.digest_of(sys.modules[name]), name
 
 
 def test_every_rule_says_what_it_is_and_what_to_do() -> None:

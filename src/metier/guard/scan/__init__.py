@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from metier.guard.scan.external import ExternalScanner, scanner_of
     from metier.guard.scan.finding import SEVERITIES, Finding, Severity
     from metier.guard.scan.reading import view_of
+    from metier.guard.scan.report import Report
     from metier.guard.scan.rule import Hit, Rule
     from metier.guard.scan.sarif import sarif_of
     from metier.guard.scan.sarif_in import read_sarif
-    from metier.guard.scan.scanner import Report, scan
+    from metier.guard.scan.scanner import scan
     from metier.guard.scan.suppression import Suppression, read_suppressions
     from metier.guard.scan.view import OpaqueFile, Part, View, ViewFile
 
@@ -26,7 +27,7 @@ _NAMES = {
     "Hit": "metier.guard.scan.rule",
     "OpaqueFile": "metier.guard.scan.view",
     "Part": "metier.guard.scan.view",
-    "Report": "metier.guard.scan.scanner",
+    "Report": "metier.guard.scan.report",
     "Rule": "metier.guard.scan.rule",
     "Severity": "metier.guard.scan.finding",
     "Suppression": "metier.guard.scan.suppression",

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import InvalidArgument, MetierError
+from metier.guard.scan.report import Report
 from metier.guard.scan.sarif_in import read_sarif
-from metier.guard.scan.scanner import Report
 from metier.skill import is_valid_name, shown
 from metier.skill.files import checked_path
 

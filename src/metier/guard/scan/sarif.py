@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from metier.guard.scan.finding import Finding, Severity
-    from metier.guard.scan.scanner import Report
+    from metier.guard.scan.report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 SCORES: Mapping[Severity, str] = {"info": "0.0", "low": "3.0", "medium": "5.5", "high": "8.0", "critical": "9.5"}

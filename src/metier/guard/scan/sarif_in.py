@@ -69,6 +69,11 @@ def read_sarif(data: bytes, *, root: str = "") -> tuple[Finding, ...]:
     for run in log["runs"]:
         if not isinstance(run, dict):
             raise _unusable("has a run that is none")
+        if not isinstance(run.get("results"), list):
+            # A scanner that looked and found nothing writes an empty list; without one it did not look.
+            raise _unusable("has a run without results")
+        if not all(isinstance(result, dict) for result in run["results"]):
+            raise _unusable("has a result that is none")
         for finding in _Run(run, root).findings():
             if len(found) == MAX_RESULTS:
                 raise _unusable(f"has more than {MAX_RESULTS:,} results")
@@ -96,7 +101,7 @@ class _Run:
             if isinstance(invocation, dict) and invocation.get("executionSuccessful") is False:
                 yield self._failure()
         for result in _list(self._run, "results"):
-            if isinstance(result, dict) and result.get("kind") not in ("pass", "notApplicable"):
+            if result.get("kind") not in ("pass", "notApplicable"):
                 yield self._finding(result)
 
     def _failure(self) -> Finding:
