@@ -210,9 +210,7 @@ _RUNS = {"run": "A script", "hook": "A hook", "inject": "A command inside instru
 def rules(case: Case) -> Iterator[Verdict]:
     """The rules of the policy files. One that asks about a skill is answered by an approval of its content."""
     subject = case.subject
-    for rule in case.effective.rules:
-        if rule.effect == "allow" or not rule.is_about(case):
-            continue
+    for rule in case.effective.strict_rules.about(case):
         try:
             holds = rule.holds(case)
             why = rule.because(case) if holds else ""

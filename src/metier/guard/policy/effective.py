@@ -7,6 +7,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier.guard.policy.rulebook import RuleBook
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, names_skill
 
 if TYPE_CHECKING:
@@ -156,6 +157,12 @@ class Effective:
     """What every skill needs an approval for, each with its line."""
     required_of_plugins: Mapping[str, Origin | None] = field(default_factory=lambda: _PLUGIN_APPROVAL, repr=False)
     """The same for skills of the plugin layer."""
+    strict_rules: RuleBook = field(init=False, repr=False, compare=False)
+    """Those of the rules that deny or ask."""
+
+    def __post_init__(self) -> None:
+        strict = (rule for rule in self.rules if rule.effect != "allow")
+        object.__setattr__(self, "strict_rules", RuleBook(strict))
 
     @property
     def network_tools(self) -> tuple[str, ...]:

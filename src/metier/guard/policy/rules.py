@@ -136,7 +136,8 @@ class PolicyRule:
 
     def _is_from(self, facts: Facts) -> bool:
         sources = (facts.action.source, facts.subject.source if facts.subject is not None else "")
-        return any(source and glob_matches(self.source.lower(), source.lower()) for source in sources)
+        pattern = self.source.lower()
+        return any(source and glob_matches(pattern, source.lower()) for source in sources)
 
     def holds(self, facts: Facts) -> bool:
         """Whether its conditions are true of an action that it is about; raises where that cannot be told."""
@@ -194,7 +195,6 @@ DEFAULT_RULES = (
 """What holds until a policy file has a rule about scans."""
 
 
-@lru_cache(maxsize=4_096)
 def names_skill(pattern: str, name: str, source: str) -> bool:
     """Whether a pattern names a skill: over its name, or over `name@source` where the pattern has an `@`.
 
@@ -204,4 +204,19 @@ def names_skill(pattern: str, name: str, source: str) -> bool:
     (True, True)
     """
     whole = f"{name}@{source}" if "@" in pattern else name
-    return glob_matches(pattern.casefold(), whole.casefold())
+    return glob_matches(_folded(pattern), whole.casefold())
+
+
+def ends_of(pattern: str) -> tuple[str, str]:
+    """What a skill that a pattern names must begin and end with, whatever its case.
+
+    >>> ends_of("Crypto-*@acme"), ends_of("*")
+    (('crypto-', '@acme'), ('', ''))
+    """
+    pieces = _folded(pattern).split("*")
+    return pieces[0], pieces[-1]
+
+
+@lru_cache(maxsize=16_384)
+def _folded(pattern: str) -> str:
+    return pattern.casefold()

@@ -88,7 +88,13 @@ def glob_matches(pattern: str, text: str) -> bool:
     >>> glob_matches("https://x.org/*", "https://x.org/a/b"), glob_matches("a*c", "ab")
     (True, False)
     """
-    return _has_pieces(tuple(pattern.split("*")), text)
+    return _has_pieces(_pieces(pattern), text)
+
+
+@lru_cache(maxsize=16_384)
+def _pieces(pattern: str) -> tuple[str, ...]:
+    """What stands between the stars of a pattern; found out once, as policies have the same ones for long."""
+    return tuple(pattern.split("*"))
 
 
 def _word_pattern(pattern: str) -> WordPattern:
