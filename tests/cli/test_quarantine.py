@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from metier import Library
 from metier.cli.identity import system_user
-from metier.errors import InvalidArgument, NotPermitted
+from metier.errors import InvalidArgument, NotPermitted, Refused
 from metier.guard.approvals.quarantine import quarantine, release, usage_of
 from metier.guard.audit.records import AuditRecord
 from metier.store import Install, Person, Scope, Store
@@ -189,6 +191,27 @@ def test_a_folder_that_was_taken_out_for_its_content_is_released_by_its_name(met
     found = scope.installs.get("/x/pdf")
     assert found is not None
     assert found.state == "enabled"
+
+
+def test_what_was_taken_out_for_its_content_says_that_a_check_did_it_and_when(
+    metier: Call, scope: Scope, skills: Path
+) -> None:
+    entry = Library.from_folder(skills).get("pdf-forms")
+    place = str(skills / "pdf-forms")
+    scope.installs.put(
+        Install(location=place, skill="pdf-forms", digest=DIGEST, by="ada", at="2026-01-01T00:00:00.000+00:00")
+    )
+    with pytest.raises(Refused, match="not what was recorded"):
+        Library.from_folder(skills).session().load("pdf-forms")
+    _, out, _ = metier("quarantine", "--list")
+    rows = [re.split(r"\s{2,}", line) for line in out.splitlines()]
+    assert rows[0] == ["KIND", "WHAT", "BY", "AT", "WHY"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["digest", entry.package.digest(), "integrity check"],
+        ["folder", place, "integrity check"],
+    ]
+    # When it was taken out, and not when it was put there.
+    assert rows[1][3][:16] == rows[2][3][:16] != "2026-01-01T00:00"
 
 
 def test_what_is_in_quarantine_is_listed(metier: Call) -> None:

@@ -10,14 +10,14 @@ from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.approvals.quarantine import known_target, quarantine, release, usage_of
+from metier.guard.approvals.quarantine import CHANGED, INTEGRITY, known_target, quarantine, release, usage_of
 from metier.guard.approvals.roles import demand
 
 if TYPE_CHECKING:
     import argparse
 
     from metier.guard.approvals.quarantine import Usage
-    from metier.store import Person, Scope
+    from metier.store import Install, Person, Scope
     from metier.store.blocks import BlockKind
 
 _FEW = 20
@@ -115,9 +115,15 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
         print("Nothing is in quarantine.")
         return 0
     rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, one.at[:19], one.reason) for one in blocks]
-    rows += [("folder", one.location, one.by, one.at[:19], "Its content is not what was recorded.") for one in folders]
+    rows += [("folder", one.location, INTEGRITY, _taken_out(scope, one), CHANGED) for one in folders]
     print(table(Style(sys.stdout), ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
     return 0
+
+
+def _taken_out(scope: Scope, install: Install) -> str:
+    """When a folder was found to have other content; what is noted of it says when that was put there."""
+    found = scope.audit.search(type="integrity.failed", digest=install.digest, limit=1)
+    return str(found[0].get("timestamp", ""))[:19] if found else "-"
 
 
 def _named(kind: BlockKind, value: str) -> str:

@@ -155,10 +155,12 @@ def _quarantine(governance: Governance, case: Case, subject: Subject, keep: Call
     install = case.install
     if install is None or install.state == "quarantined":
         return
+    from metier.guard.approvals.quarantine import CHANGED, INTEGRITY
+
     scope = governance.scope(case.actor)
     with scope.transaction():
         scope.installs.put(replace(install, state="quarantined"))
-        scope.blocks.add("digest", subject.digest, reason="Its content is not what was recorded.", by="metier")
+        scope.blocks.add("digest", subject.digest, reason=CHANGED, by=INTEGRITY)
     keep(
         governance_record(
             "integrity.failed",

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from metier.store import Block, Person, Scope
     from metier.store.blocks import BlockKind
 
+INTEGRITY = "integrity check"
+"""What took out of use whatever is not what was recorded: no person did."""
+CHANGED = "Its content is not what was recorded."
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 _MAX_REASON = 2_000
 _MAX_RECORDS = 100_000
