@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -42,6 +43,15 @@ def guard() -> Guard:
         "metier trust .",
         "metier deploy law",
         "metier store restore /tmp/f --force",
+        "metier --skills x approve grant r-1",
+        "metier --no-cache --skills=x release pdf",
+        "python3 -m metier --skills x user add x --role admin",
+        "metier --skills x scan . --keep",
+        "metier scan --keep skills",
+        "metier scan skills --keep",
+        "metier scan skills --fail-on high --kee",
+        "cd skills && metier 'scan' . --'keep'",
+        "python -m metier scan --keep=x .",
         ["metier", "approve", "grant", "r-1"],
     ],
 )
@@ -59,6 +69,8 @@ def test_no_shell_of_an_agent_decides_about_skills(guard: Guard, command: Any) -
         ("mcp__shell__run", {"command": ["met'ier'", "approve", "grant"]}),
         ("execute_code", {"code": "import os; os.system('metier approve grant r-1')"}),
         ("execute_code", {"code": "subprocess.run(['metier', 'token', 'new'])"}),
+        ("execute_code", {"code": "subprocess.run(['metier', '--skills', 'x', '--no-cache', 'trust', '.'])"}),
+        ("execute_code", {"code": "subprocess.run(['metier', 'scan', 'skills', '--keep'])"}),
         ("runner", {"script": "set -e\nmetier \\\n  deploy law"}),
     ],
 )
@@ -77,6 +89,8 @@ def test_nor_does_a_tool_that_runs_things_under_another_name(
     [
         ("Bash", {"command": "metier approve list && metier list"}),
         ("Bash", {"command": "metier quarantine peek --reason x"}),
+        ("Bash", {"command": "metier scan skills --json && metier --skills x list --all"}),
+        ("execute_code", {"code": "subprocess.run(['metier', '--skills', 'x', 'scan', 'skills'])"}),
         ("Bash", {"command": "git commit -m 'metier approve grant is for people'"}),
         ("Bash", {"command": "for f in *; do $TOOL release $f; done"}),
         ("Bash", {"command": "$DOCKER user add x"}),
@@ -89,3 +103,12 @@ def test_whatever_else_there_is_to_say_or_to_run_is_not_touched(
     guard: Guard, tool: str, arguments: dict[str, Any]
 ) -> None:
     assert decided(guard, tool, **arguments).is_allowed
+
+
+@pytest.mark.each(
+    "text", ["metier -a b " * 5_000, "metier" + " -" * 30_000, "metier scan " * 5_000, "metier" + "," * 60_000]
+)
+def test_no_text_takes_long_to_look_through(guard: Guard, text: str) -> None:
+    before = time.process_time()
+    decided(guard, "execute_code", code=text)
+    assert time.process_time() - before < 2

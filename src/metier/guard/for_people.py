@@ -23,12 +23,26 @@ _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
     *("release", "trust", "user", "token", "deploy", "rollback"),
 )
+_CALLED = ("metier", "python -m metier", "python3 -m metier")
+_BETWEEN = ("", " -*")
+"""What may stand before the verb: nothing, or options of the command itself, such as `--skills DIR`."""
+# `--keep` may be shortened, and makes of a look at a skill the result that approvals are given by.
 _RULES = parse_rules(
-    [f"Bash({program} {verb}:*)" for program in ("metier", "python -m metier", "python3 -m metier") for verb in _VERBS]
+    [
+        f"Bash({program}{options} {verb})"
+        for program in _CALLED
+        for options in _BETWEEN
+        for verb in (*(f"{verb}:*" for verb in _VERBS), "scan *--k*")
+    ]
 )
 _ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 _QUOTING = re.compile(r"\\\n|[\\'\"]")
-_CALL = re.compile(r"\bmetier\W+(?:" + "|".join(_VERBS).replace(" ", r"\W+") + r")\b")
+# So few options that no text makes looking for them take long.
+_CALL = re.compile(
+    r"\bmetier(?:[\s,=]+-[^\s,=]*(?:[\s,=]+[^-\s,=][^\s,=]*)?){0,8}\W+(?:(?:"
+    + "|".join(_VERBS).replace(" ", r"\W+")
+    + r")\b|scan\b[^\n;|&]{0,500}--k)"
+)
 _UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject))\b")
 """What is about nothing else, whatever the program before it turns out to be: `${m}ier approve grant`."""
 
