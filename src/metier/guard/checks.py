@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.guard.case import Unknown
-from metier.guard.policy.rules import names_skill
+from metier.guard.lookalikes import readings
+from metier.guard.policy.rules import may_name, names_skill
 from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.verdict import Verdict
 from metier.skill import shown
@@ -36,7 +37,8 @@ def quarantine(case: Case) -> Iterator[Verdict]:
     for state in case.states:
         if not state.blocked:
             continue
-        for kind, value in (("digest", subject.digest), ("name", subject.name), ("source", subject.source)):
+        names = (("name", one) for one in readings(subject.name))
+        for kind, value in (("digest", subject.digest), *names, ("source", subject.source)):
             if value and (kind, value) in state.blocked:
                 yield Verdict(
                     check=f"quarantine of {kind} {shown(value)}",
@@ -84,7 +86,7 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
         return
     name, source = subject.name, subject.source
     for origin, pattern in effective.skills_deny:
-        if names_skill(pattern, name, source):
+        if may_name(pattern, name, source):
             yield _against(subject, f"Policy denies {shown(pattern)!r}.", "skills.deny", "skill-denied", origin)
     for listed, patterns in effective.skills_allow:
         if not any(names_skill(pattern, name, source) for pattern in patterns):
@@ -92,8 +94,9 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
             yield _against(subject, why, "skills.allow", "skill-denied", listed)
     if subject.layer != "enterprise":
         for reserved, origin in effective.reserved.items():
-            if names_skill(reserved, name, source):
-                why = f"The name is reserved for skills that administrators deploy, by {origin}."
+            if may_name(reserved, name, source):
+                which = "The name" if names_skill(reserved, name, source) else f"It looks like {reserved!r}, which"
+                why = f"{which} is reserved for skills that administrators deploy, by {origin}."
                 yield _against(subject, why, "skills.reserved", "name-reserved", origin)
     if effective.visibility:
         visibility, set_by = effective.visibility_of(name, source)

@@ -12,6 +12,7 @@ from metier.errors import InvalidArgument
 from metier.guard.audit.keeping import Keeping
 from metier.guard.audit.redaction import redact
 from metier.guard.decision import Actor, Decision
+from metier.guard.lookalikes import readings
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile
@@ -164,7 +165,9 @@ class Guard:
 
     def _is_blocked(self, subject: Subject) -> bool:
         blocked = self._blocked
-        return bool(blocked) and (subject.name in blocked or (bool(subject.digest) and subject.digest in blocked))
+        return bool(blocked) and (
+            not blocked.isdisjoint(readings(subject.name)) or (bool(subject.digest) and subject.digest in blocked)
+        )
 
     # --- deciding -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.rulebook import RuleBook
-from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, names_skill
+from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, may_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -191,7 +191,7 @@ class Effective:
         found: Located | None = None
         for pattern, one in self.visibility.items():
             stricter = found is None or VISIBILITIES.index(one.text) > VISIBILITIES.index(found.text)
-            if stricter and names_skill(pattern, name, source):
+            if stricter and may_name(pattern, name, source):
                 found = one
         return ("", None) if found is None else (found.text, found.origin)
 
@@ -200,7 +200,7 @@ class Effective:
         return tuple(
             (pin.text, pin.origin)
             for pattern, pins in self.pins.items()
-            if names_skill(pattern, name, source)
+            if may_name(pattern, name, source)
             for pin in pins
         )
 

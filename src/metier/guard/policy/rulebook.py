@@ -71,11 +71,12 @@ class RuleBook:
         """The rules for a point, without most of those that are about other skills."""
         subject = facts.subject
         name = "" if subject is None else subject.name.casefold()
+        is_plain = name.isascii()  # others may be taken for a name that looks like theirs
         whole = name if subject is None else f"{name}@{subject.source.casefold()}"
         # Under no name are those that are for all points.
         for rule, takes_source, first, last in self._by_point.get(facts.point) or self._by_point.get("", ()):
             text = whole if takes_source else name
-            if text.startswith(first) and text.endswith(last):
+            if not is_plain or (text.startswith(first) and text.endswith(last)):
                 yield rule
 
     @cached_property

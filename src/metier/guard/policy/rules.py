@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from metier.guard.lookalikes import readings
 from metier.guard.tool_rules.patterns import glob_matches
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class PolicyRule:
             return False
         if self.triggers and facts.trigger not in self.triggers:
             return False
-        if self.skill and (subject is None or not names_skill(self.skill, subject.name, subject.source)):
+        if self.skill and (subject is None or not self._names(subject)):
             return False
         if self.source and not self._is_from(facts):
             return False
@@ -133,6 +134,11 @@ class PolicyRule:
             if pattern and not (value and glob_matches(pattern, value)):
                 return False
         return True
+
+    def _names(self, subject: Subject) -> bool:
+        # What imitates a name is asked about or denied as that is, and never allowed as that is.
+        names = names_skill if self.effect == "allow" else may_name
+        return names(self.skill, subject.name, subject.source)
 
     def _is_from(self, facts: Facts) -> bool:
         sources = (facts.action.source, facts.subject.source if facts.subject is not None else "")
@@ -205,6 +211,19 @@ def names_skill(pattern: str, name: str, source: str) -> bool:
     """
     whole = f"{name}@{source}" if "@" in pattern else name
     return glob_matches(_folded(pattern), whole.casefold())
+
+
+def may_name(pattern: str, name: str, source: str) -> bool:
+    """Whether a pattern names a skill, or one that somebody would take it for; for what is denied or reserved.
+
+    The plain name is never taken for the one that imitates it: to deny the one leaves the other alone.
+
+    >>> may_name("data-*", "d\\u0430ta-handling", "acme"), may_name("d\\u0430ta", "data", "acme")
+    (True, False)
+    """
+    if name.isascii():
+        return names_skill(pattern, name, source)
+    return any(names_skill(one, other, source) for one in readings(pattern) for other in readings(name))
 
 
 def ends_of(pattern: str) -> tuple[str, str]:
