@@ -133,7 +133,13 @@ def test_a_proposal_is_rejected_and_withdrawn(as_: Metier, proposed: str, skill:
     assert "[proposal-stale]" in err
     _, out, _ = as_("builder", "propose", "update", "deploy", "--diff", "-", "--why", "Again.", "--json", given=DIFF)
     again = json.loads(out)["proposal"]["id"]
-    assert as_("eve", "propose", "withdraw", again)[0] == 1
+    code, _, err = as_("eve", "propose", "withdraw", again)
+    assert code == 1
+    assert "agent 'builder'" in err
+    assert f"metier propose reject {again} --reason TEXT" in err
+    code, out, _ = as_("builder", "propose", "update", "deploy", "--diff", "-", "--why", "It failed.", given=DIFF)
+    assert code == 0
+    assert f"{again} waits already with this very change" in out
     assert as_("builder", "propose", "withdraw", again)[0] == 0
     assert "Two.\n" in (skill / "SKILL.md").read_text()
 

@@ -15,7 +15,7 @@ from metier import Guard, Library
 from metier.errors import FileRefused, MetierError, ProposalInvalid, Refused, SkillExists, SkillInvalid, SkillNotFound
 from metier.hub.contents import files_of
 from metier.hub.proposal_page import page_of
-from metier.hub.proposals import MAX_OPEN, propose_new, propose_update
+from metier.hub.proposals import MAX_OPEN, MAX_TEXT, propose_new, propose_update
 from metier.hub.reviewing import approve
 from metier.skill import FolderPackage
 from metier.store import Person, Proposal, Scope, Store
@@ -174,9 +174,36 @@ def test_a_difference_that_nobody_would_read_is_refused(
 
 def test_the_same_proposal_again_is_the_one_that_waits(propose: Callable[..., Proposal], scope: Scope) -> None:
     first = propose()
-    assert propose(why="Once more.") == first
+    assert propose() == first
     assert len(pages(scope)) == 1
     assert propose(author=EVE).id != first.id
+    assert records(scope, "proposal.amended") == []
+
+
+def test_what_is_said_for_the_same_change_later_is_added_to_the_proposal_that_waits(
+    propose: Callable[..., Proposal], scope: Scope
+) -> None:
+    first = propose(DIFF, "It was wrong.", "A log.")
+    second = propose(DIFF, "It failed again today.", "A log.", "Another log.")
+    assert second.id == first.id
+    assert second.justification.startswith("It was wrong.\n\nAdded ")
+    assert second.justification.endswith(":\nIt failed again today.")
+    assert list(second.evidence) == ["A log.", "Another log."]
+    assert scope.proposals.get(first.id) == second
+    (page,) = pages(scope)
+    assert "It failed again today." in page.read_text()
+    assert "Another log." in page.read_text()
+    (record,) = records(scope, "proposal.amended")
+    assert (record["proposal"], record["reason"]) == (first.id, "It failed again today.")
+    assert propose(DIFF, "It failed again today.") == second
+
+
+def test_a_proposal_that_says_enough_takes_no_more(propose: Callable[..., Proposal], scope: Scope) -> None:
+    first = propose(DIFF, "x" * MAX_TEXT)
+    with pytest.raises(ProposalInvalid, match=f"{first.id} .* this very change already") as caught:
+        propose(DIFF, "And more.")
+    assert f"metier propose withdraw {first.id}" in str(caught.value.hint)
+    assert scope.proposals.get(first.id) == first
 
 
 def test_nobody_floods_the_reviewers(propose: Callable[..., Proposal], scope: Scope) -> None:

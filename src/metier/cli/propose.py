@@ -102,7 +102,10 @@ def _parked(options: argparse.Namespace, scope: Scope, made: Proposal) -> int:
         print_json({"proposal": proposal_shape(made), "page": str(page_of(scope, made))})
         return 0
     style = Style(sys.stdout)
-    print(f"{style.good('✓')} {made.id} proposes {_what(made)}.")
+    if made.justification != options.why.strip():
+        print(f"{style.good('✓')} {made.id} waits already with this very change; what you say was added to it.")
+    else:
+        print(f"{style.good('✓')} {made.id} proposes {_what(made)}.")
     if made.capabilities_new:
         print(style.warn(f"  New capabilities: {', '.join(made.capabilities_new)}"))
     if made.status == "open":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard, refused
 from metier.guard.capabilities import new_in
+from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
 from metier.hub.basis import basis_of
 from metier.hub.comparing import difference
 from metier.hub.contents import digest_of_files, files_of, require_sound
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from metier.skill import MemoryFile
     from metier.store import Person, Scope
 
-MAX_TEXT = 20_000
-"""Characters of a justification, or of one piece of evidence."""
-MAX_EVIDENCE = 50
 MAX_DIFFERENCE = 4 * 1024 * 1024
 """Characters of a difference, beyond which nobody reads it."""
 MAX_OPEN = 100
@@ -163,7 +161,7 @@ def _parked(
         same = _alike(scope, wanted)
         if same is not None:
             path.unlink()
-            return same
+            return amended(scope, same, justification, evidence, actor)
         if before:
             keep_revision(scope, effective, home.ref, before)
         new = keep_revision(scope, effective, home.ref, after, parent=base)

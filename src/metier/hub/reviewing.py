@@ -137,7 +137,10 @@ def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Pro
     """Take back a proposal of one's own."""
     proposal, comment = find_proposal(scope, id), _said(comment)
     if not is_author(person, proposal):
-        _refuse(scope, "proposal.withdrawn", person, proposal, "Only whoever made a proposal withdraws it.")
+        whose = f"{proposal.author_kind} {shown(proposal.author)!r}"
+        why = f"Only whoever made a proposal withdraws it, which is {whose}."
+        hint = f"A reviewer can decide against it: `metier propose reject {proposal.id} --reason TEXT`."
+        _refuse(scope, "proposal.withdrawn", person, proposal, why, hint)
     _require(proposal, "open", "approved")
     _moved(scope, proposal, "withdrawn", person, comment)
     return find_proposal(scope, id)
@@ -287,13 +290,18 @@ def _decided(proposal: Proposal) -> ProposalStale:
     )
 
 
-def _refuse(scope: Scope, type: str, person: Person, proposal: Proposal, why: str) -> NoReturn:  # noqa: A002
+def _refuse(
+    scope: Scope,
+    type: str,  # noqa: A002
+    person: Person,
+    proposal: Proposal,
+    why: str,
+    hint: str = "Ask somebody else with the role reviewer; `metier user list` shows who has it.",
+) -> NoReturn:
     """Record that somebody tried what they may not do, and say so."""
     record = {**_ids(proposal), "reason": why, "decision": "deny", "code": NotPermitted.code}
     keep_refusal(scope, type, actor_of(person, scope), proposal.skill, **record)
-    raise NotPermitted(
-        why, hint="Ask somebody else with the role reviewer; `metier user list` shows who has it.", id=proposal.id
-    )
+    raise NotPermitted(why, hint=hint, id=proposal.id)
 
 
 def _ids(proposal: Proposal) -> dict[str, str]:

@@ -87,6 +87,11 @@ class Proposals:
         changed = {"status": to, "decided_at": now(), **{name: text for name, text in said.items() if text}}
         return self._rows.update("proposals", changed, {"id": id, "status": expected}) > 0
 
+    def amend(self, id: str, *, justification: str, evidence: Sequence[str]) -> bool:  # noqa: A002
+        """Say otherwise why an open proposal is made; False when there is no open one of this id."""
+        changed = {"justification": justification, "evidence": as_json(list(evidence))}
+        return self._rows.update("proposals", changed, {"id": id, "status": "open"}) > 0
+
     def recommend(self, id: str, recommendation: Mapping[str, Any]) -> bool:  # noqa: A002
         """Add what somebody thinks of an open proposal; False when there is no open one of this id."""
         with self._rows.transaction():
