@@ -20,6 +20,7 @@ from metier.errors import (
 )
 from metier.guard import Actor, Subject
 from metier.guard.approvals.approving import request
+from metier.guard.approvals.standing import standing
 from metier.hub.contents import files_of
 from metier.hub.deploying import deploy
 from metier.hub.history import rollback
@@ -85,11 +86,19 @@ def test_rules_for_a_tenant_or_an_environment_count(
     assert (given.environment, given.location) == ("dev", done.home.location)
 
 
-def waiting(scope: Scope, made: Path, environment: str, *, user: str = "eve", scripts: bool = True) -> Request:
+def waiting(
+    scope: Scope,
+    made: Path,
+    environment: str,
+    *,
+    user: str = "eve",
+    scripts: bool = True,
+    layer: str = "enterprise",
+) -> Request:
     """A request for an approval of the skill that waits."""
     return request(
         scope,
-        Subject(name="data-handling", source="personal", layer="personal", digest=FolderPackage(made).digest()),
+        Subject(name="data-handling", source=layer, layer=layer, digest=FolderPackage(made).digest()),
         capabilities=["scripts"] if scripts else ["scripts", "hooks"],
         new=[],
         scripts={},
@@ -105,8 +114,27 @@ def test_what_several_requests_wait_for_can_be_deployed(
     done = deploy(scope, ADA, made, guard=guard)
     assert (enterprise / "data-handling/SKILL.md").exists()
     (given,) = scope.approvals.of(done.version.digest)
-    assert (given.layer, given.environment, done.not_approved) == ("", "", "")
+    assert (given.layer, given.environment, done.not_approved) == ("enterprise", "", "")
     assert {one.id for one in scope.approvals.requests("approved")} == ids
+
+
+def test_what_is_deployed_is_approved_where_it_was_deployed_to_and_nowhere_else(
+    made: Path, enterprise: Path, scope: Scope, guard: Guard
+) -> None:
+    elsewhere = waiting(scope, made, "", layer="plugin")
+    done = deploy(scope, ADA, made, environment="prod", guard=guard)
+    (given,) = scope.approvals.of(done.version.digest)
+    assert (given.layer, given.environment, given.location) == ("enterprise", "prod", done.home.location)
+    assert [one.id for one in scope.approvals.requests("pending")] == [elsewhere.id]
+    for layer, environment, counts in (
+        ("enterprise", "prod", True),
+        ("enterprise", "dev", False),
+        ("enterprise", "", False),
+        ("plugin", "prod", False),
+        ("project", "prod", False),
+    ):
+        found = standing([given], layer=layer, environment=environment, quorum=1, now=given.decided_at)
+        assert found.is_approved is counts, (layer, environment)
 
 
 def test_requests_for_more_than_was_deployed_still_wait(made: Path, scope: Scope, guard: Guard) -> None:

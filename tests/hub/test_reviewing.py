@@ -20,7 +20,10 @@ from metier.errors import (
 )
 from metier.hub.proposals import propose_update
 from metier.hub.reviewing import approve, recommend, reject, withdraw
+from metier.library import Place
+from metier.library.layers import Layer
 from metier.skill import FolderPackage
+from metier.source import FolderSource
 from metier.store import Person, Proposal, Scope, Store
 
 Guarded = Callable[..., Guard]
@@ -166,7 +169,18 @@ def test_rules_for_a_tenant_or_an_environment_count_when_a_proposal_is_applied(
     made = propose_update(library, other, "deploy", DIFF, "Why.", author=BUILDER, guard=guard)
     assert approve(other, BOB, made.id, environment="dev", guard=guard).status == "applied"
     (given,) = other.approvals.of(made.proposed_digest)
-    assert given.environment == "dev"
+    assert (given.environment, given.layer) == ("dev", "project")
+
+
+@pytest.mark.parametrize("layer", ["personal", "plugin"])
+def test_what_is_applied_is_approved_in_the_layer_that_a_library_has_it_in(
+    skill: Path, scope: Scope, guard: Guard, layer: Layer
+) -> None:
+    library = Library([Place(layer=layer, source=FolderSource(skill.parent, name="own"))], cache=False)
+    made = propose_update(library, scope, "deploy", DIFF, "Why.", author=BUILDER, guard=guard)
+    assert approve(scope, BOB, made.id, library=library, guard=guard).status == "applied"
+    (given,) = scope.approvals.of(made.proposed_digest)
+    assert (given.layer, given.location) == (layer, made.location)
 
 
 def test_a_rule_lets_a_reviewer_agent_decide_for_its_tenant_and_environment(

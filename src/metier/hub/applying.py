@@ -103,12 +103,14 @@ def approve_content(
 ) -> str:
     """Let a decision about a content count as an approval of it, on the terms of policy; why it does not, or "".
 
-    It counts in `environment`, by default in all. Requests that wait for no more than that have their answer.
+    It counts in the layer that the content was put into, and in `environment`, by default in all. Requests that wait
+    for no more than that have their answer.
     """
     wanted = Request(
         digest=digest,
         skill=home.ref,
         location=home.location,
+        layer=home.layer,
         environment=environment,
         capabilities=capabilities_of(scope.revisions.get(digest)),
     )

@@ -91,6 +91,14 @@ def home_at(location: str, skill: str = "") -> Home:
     return replace(home, layer="enterprise") if any(is_inside(location, place) for place in named) else home
 
 
+def home_in(library: Library | None, location: str, skill: str) -> Home:
+    """The place of a folder as a library has it, which may have places of its own; else as `home_at` has it."""
+    for entry in library.entries() if library is not None else ():
+        if os.path.dirname(entry.location) == location and isinstance(entry.package, FolderPackage):
+            return home_of(entry)
+    return home_at(location, skill)
+
+
 def new_home(into: str | os.PathLike[str], name: str) -> Home:
     """The place that a skill has once it lies in a folder for skills."""
     return home_at(os.path.join(absolute(expanded(os.fspath(into))), name))

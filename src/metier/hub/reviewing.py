@@ -10,7 +10,7 @@ from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, Propo
 from metier.guard import Action, Guard, refused
 from metier.guard.approvals.roles import holds
 from metier.hub.applying import approve_content, expire_others, put_in_place
-from metier.hub.homes import home_at, subject_in
+from metier.hub.homes import home_at, home_in, subject_in
 from metier.hub.permitting import rule_for_agent
 from metier.hub.recording import actor_of, keep_record, keep_refusal
 from metier.hub.replacing import digest_at
@@ -56,7 +56,7 @@ def approve(
     is recorded, and `ProposalStale` when the skill is not what it was when the proposal was made.
     """
     proposal, comment = find_proposal(scope, id), _said(comment)
-    actor, home = actor_of(person, scope, environment), home_at(proposal.location, proposal.skill)
+    actor, home = actor_of(person, scope, environment), home_in(library, proposal.location, proposal.skill)
     guard = guard or Guard()
     effective = guard.governance.effective
     files = scope.revisions.files(proposal.proposed_digest)
