@@ -90,6 +90,53 @@ def test_wrong_usage_is_two_and_shows_the_right_one(metier: Call, arguments: lis
     assert "error: " in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "error"),
+    [
+        (["show", "gone"], 1, "skill-not-found"),
+        (["list", "--skills", "nowhere"], 2, "source-unavailable"),
+        (["search", "x", "--skills", "nowhere"], 2, "source-unavailable"),
+        (["validate", "nowhere"], 2, "source-unavailable"),
+        (["run", "gone", "x.py"], 1, "skill-not-found"),
+        (["approve", "show", "r-gone"], 1, "request-not-found"),
+        (["approve", "grant", "r-gone"], 1, "request-not-found"),
+        (["propose", "withdraw", "p-gone"], 1, "proposal-not-found"),
+        (["quarantine", "x"], 2, "invalid-argument"),
+        (["policy", "show", "gone"], 2, "invalid-argument"),
+        (["policy", "explain", "gone"], 1, "skill-not-found"),
+        (["audit", "search", "--since", "never"], 2, "invalid-argument"),
+        (["audit", "verify", "--file", "nowhere"], 2, "invalid-argument"),
+        (["history", "gone"], 1, "skill-not-found"),
+        (["scan", "nowhere/at/all"], 2, "source-unavailable"),
+        (["user", "remove", "nobody"], 1, "person-not-found"),
+        (["store", "restore", "nowhere.zip"], 2, "invalid-argument"),
+    ],
+)
+def test_what_goes_wrong_is_json_on_standard_output_for_who_asks_for_json(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], exit_code: int, error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = metier(*arguments, "--json")
+    found = json.loads(out)["error"]
+    assert (code, found["code"], err) == (exit_code, error, "")
+    assert found["message"]
+    assert found["hint"]
+    assert len(out.splitlines()) == 1  # also for who reads line by line
+    told = metier(*arguments)
+    assert (told[0], told[1]) == (exit_code, "")
+    assert told[2].startswith(f"error [{error}]: ")
+
+
+def test_what_the_system_refuses_is_json_too(metier: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(importlib.import_module("metier.cli.listing"), "run", refuse)
+    code, out, err = metier("list", "--json")
+    assert (code, err) == (2, "")
+    assert "No space left on device" in json.loads(out)["error"]["message"]
+
+
 def test_the_module_is_the_command(skills: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "metier", "--skills", str(skills), "list"], capture_output=True, timeout=60

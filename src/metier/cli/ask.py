@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from metier.cli.agents import agent_of
 from metier.cli.chats import Chats
-from metier.cli.exits import APPROVAL, exit_code_of
+from metier.cli.exits import APPROVAL
 from metier.cli.interrupt import ended_by_interrupt
 from metier.cli.output import print_json
 from metier.cli.person import at_terminal
-from metier.cli.shapes import error_shape, event_shape
+from metier.cli.shapes import event_shape
 from metier.cli.telling import Telling
-from metier.errors import InvalidArgument, MetierError
+from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import argparse
@@ -31,17 +31,11 @@ MAX_TASK = 1024 * 1024
 
 def run(options: argparse.Namespace) -> int:
     telling = Telling(is_silent=options.json)
-    try:
-        if options.resume is None:
-            task = _task(options.task)
-            events, waiting = _asked(agent_of(options, at_terminal()), task, telling)
-        else:
-            events, waiting = _resumed(options, telling)
-    except MetierError as error:
-        if not options.json:
-            raise
-        print_json(error_shape(error))
-        return exit_code_of(error)
+    if options.resume is None:
+        task = _task(options.task)
+        events, waiting = _asked(agent_of(options, at_terminal()), task, telling)
+    else:
+        events, waiting = _resumed(options, telling)
     if options.json:
         last = events[-1]
         print_json(

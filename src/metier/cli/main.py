@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -19,35 +21,36 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code (`metier.cli.exits`)."""
     _prepare_streams()
+    options = argparse.Namespace()
     try:
         try:
-            return _run(arguments)
+            return _run(arguments, options)
         finally:
             sys.stdout.flush()
     except MetierError as error:
-        _explain(error)
+        _explain(error, options)
         return exit_code_of(error)
     except BrokenPipeError:
         # The reader has seen enough (`metier list | head`); Python would complain while closing.
         _give_up_stdout()
         return FINE
     except OSError as error:
-        _give_up_stdout()
-        _explain_system(error)
+        _explain_system(error, options)
         return USAGE
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, options: argparse.Namespace) -> int:
+    """Carry a command out; what was asked for is in `options` from the moment it is known."""
     is_completing = "_ARGCOMPLETE" in os.environ
     parser = make_parser(lazily=not is_completing)
     if is_completing:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    options = parser.parse_args(arguments)
+    parser.parse_args(arguments, options)
     if options.command is None:
         parser.print_help()
         return FINE
@@ -75,19 +78,29 @@ def _give_up_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _explain_system(error: OSError) -> None:
+def _explain_system(error: OSError, options: argparse.Namespace) -> None:
     """What the system refused: a full disk, a working folder that was removed."""
+    where = f" ({error.filename})" if error.filename else ""
+    reason, hint = f"{error.strerror or error}{where}.", "Check the disk and the permissions, then try again."
     try:
         os.getcwd()
     except OSError:
-        _explain(SourceUnavailable("The working folder was removed.", hint="Change into a folder that exists."))
-        return
-    where = f" ({error.filename})" if error.filename else ""
-    reason = f"{error.strerror or error}{where}."
-    _explain(SourceUnavailable(reason, hint="Check the disk and the permissions, then try again."))
+        reason, hint = "The working folder was removed.", "Change into a folder that exists."
+    _explain(SourceUnavailable(reason, hint=hint), options)
+    _give_up_stdout()
 
 
-def _explain(error: MetierError) -> None:
+def _explain(error: MetierError, options: argparse.Namespace) -> None:
+    """Say what went wrong: to a program that asked for JSON where it reads, to everybody else beside the output."""
+    if getattr(options, "json", False):
+        from metier.cli.shapes import error_shape
+
+        try:
+            # On one line, for those who read an object from each line too.
+            print(json.dumps(error_shape(error)), flush=True)
+            return
+        except OSError:
+            _give_up_stdout()
     from metier.cli.output import Style
 
     style = Style(sys.stderr)

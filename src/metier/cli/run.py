@@ -8,13 +8,12 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier import Guard, Policy
-from metier.cli.exits import exit_code_of
 from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
 from metier.cli.person import at_terminal
 from metier.cli.screen import Screen
-from metier.cli.shapes import error_shape, outcome_shape
+from metier.cli.shapes import outcome_shape
 from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused
 from metier.session.running import MAX_STDIN_BYTES
 
@@ -56,10 +55,7 @@ def run(options: argparse.Namespace) -> int:
         outcome, execution = _ran(options)
     except MetierError as error:
         _say_how_to_get_more(error)
-        if not options.json:
-            raise
-        print_json(error_shape(error))
-        return exit_code_of(error)
+        raise
     if options.json:
         print_json(outcome_shape(outcome))
     else:
