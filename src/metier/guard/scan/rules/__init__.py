@@ -33,6 +33,7 @@ from metier.guard.scan.rules import (
     squatting,
     strangers,
     supply,
+    unseen,
 )
 from metier.guard.scan.rules.together import with_sum
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, sinks, disclosure, injection, concealment,
-    agentfiles, bounds, remote, persistence, backdoor, spying, defences, supply, squatting, integrity, favours,
+    unseen, agentfiles, bounds, remote, persistence, backdoor, spying, defences, supply, squatting, integrity, favours,
     destruction, lettering, strangers,
 )  # fmt: skip
 

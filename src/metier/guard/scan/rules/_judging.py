@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard.scan.rules._hosts import odd
+from metier.guard.scan.rules._kinds import odd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,10 +8,10 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._asking import ARCHIVE, RUN
 from metier.guard.scan.rules._judging import nearby, wording
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._words import word_set
-from metier.guard.scan.rules.prerequisites import ARCHIVE, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -46,7 +46,7 @@ def _bypassed(view: View) -> Iterator[Hit]:
                 severity: Severity = (
                     "high"
                     if (written and not flag)
-                    or (not flag and bids and ((said and one.kind != "row") or (one.script and ":" in one.text)))
+                    or (not flag and bids and ((said and one.kind != "row") or one.language in _SETTINGS))
                     else "low"
                 )
                 yield one.hit(found[0], weighed(severity, one, found, read))
@@ -60,11 +60,13 @@ def _bypassed(view: View) -> Iterator[Hit]:
                     one.warns_of(said_off)
                     or " without " in said_off[0]
                     or re.search(
-                        r"\b(?:to (?:disable|turn off)|if you (?:want|need)|can be disabled|user(?:s)? (?:can|may)"
-                        r"|optional)\b",
+                        r"\b(?:to (?:disable|turn off)|if you (?:\w{1,12},? ){0,6}(?:want|need|prefer)|can be disabled"
+                        r"|user(?:s)? (?:can|may)|optional)\b",
                         one.low,
                     )
                 ):
+                    continue
+                if said_off[0].startswith(("if ", "when", "should ")) and _EXPLAINED.search(one.low, said_off.start()):
                     continue
                 words = one.words
                 agent = re.search(
@@ -80,14 +82,29 @@ def _bypassed(view: View) -> Iterator[Hit]:
                     sense.ALWAYS.within(one.low, words) or sense.STEALTH.within(one.low, words) or "yourself" in one.low
                 )
                 severity = "high" if (agent and grave) or held else "medium" if agent else "low"
+                if said_off[0].startswith("bypass") and _THIRD_PERSON.search(one.low[: said_off.start()]):
+                    severity = "low"
                 yield one.hit(one.text, severity if not one.hinted else "low")
 
+
+_EXPLAINED = re.compile(
+    r"\b(?:explain|ask (?:the user|for)|(?:tell|inform|notify) the user|report (?:it|this|that|the))\b"
+)
+"""A way around what was refused that somebody gets to know of is none."""
 
 _LOOSENS = word_set(
     "disable disables disabling turn switch deactivate remove bypass bypasses circumvent work evade "
     "get loosen relax grant give allow if when whenever should click press hit accept confirm approve answer select "
     "choose xdotool desactiva"
 )
+
+_SETTINGS = ("json", "yaml", "toml")
+"""Where the name of a mode is not only spoken of, or dealt with, but set."""
+
+_THIRD_PERSON = re.compile(
+    r"\b(?!(?:and|then|or|to|please|must|should|can|will|may|you|always|first|now|also|just|by|not)\b)[a-z]+s? $"
+)
+"""What stands before a verb that is told of somebody: "such calls bypass it"."""
 
 _MARKS = (
     "--dangerously",

@@ -1,4 +1,4 @@
-"""What is kept from people: sentences that hide, lie, or are hidden themselves."""
+"""What is kept from people: sentences that hide, or that lie."""
 
 # ruff: noqa: RUF001  (letters and marks of other scripts are what is looked for)
 
@@ -7,19 +7,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard.scan.rule import Hit, Rule
+from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, farthest, wording, words_among
+from metier.guard.scan.rules._mercy import negated
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import HIDING, secrecy
-from metier.guard.scan.rules._words import words_of
-from metier.guard.scan.rules.injection import OVERRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
 
@@ -30,34 +31,6 @@ _DENY = re.compile(
     r"|curious)\b[^\n]{0,80}\b(?:say|tell|respond|reply|answer|claim|explain|deny|reassure|assure|state|pretend)\b"
     r"|\b(?:deny|pretend|lie|claim (?:that )?(?:it|this|you)|reassure|falsely|make up|fabricate"
     r"|feign)\b[^\n]{0,60}\b(?:user|it|that|they|asked|happened|safe|know|error|routine|normal)\b"
-)
-
-_COMMENT = re.compile(
-    r"\b(?:ignore|disregard|override|execute|run|send|post|fetch|curl|wget|upload|download|install|append|read|write"
-    r"|delete|collect|transmit|exfiltrate|include|call|forward|insert|add|reply|respond|output|recommend|tell"
-    r"|do not)\b"
-)
-
-_ADDRESSED = re.compile(
-    r"\b(?:assistant|agent|ai|model|llm|claude|gpt|chatgpt|copilot|gemini|cursor|codex|you|your|system|instructions?"
-    r"|user|silently|always|before|must|secret|hidden)\b"
-)
-
-_TOOLING = re.compile(
-    r"^\s*(?:todo|fixme|note to (?:maintainers?|editors?)|prettier|markdownlint|toc|generated|auto-?generated|eslint"
-    r"|textlint|vale|cspell|omit|region|endregion|source|license|copyright|spdx|begin|end|start|stop|skill|version"
-    r"|last|template|placeholder|example|example:|optional|ref|anchor|badge|keywords?)\b"
-)
-
-_STYLE = re.compile(
-    r"<[a-z]{1,10}[^<>]{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0"
-    r"|opacity\s*:\s*0(?![.\d]*[1-9])|color\s*:\s*(?:white|#fff(?:fff)?|transparent)\b|\bhidden\b"
-    r"|position\s*:\s*absolute[^<>]{0,40}left\s*:\s*-\d{3,})[^<>]{0,200}>(?P<text>[^<]{0,2000})",
-    re.IGNORECASE,
-)
-
-_LINK_COMMENT = re.compile(
-    r"^[ \t]{0,3}\[[^\]\n]{0,40}\]:[ \t]*(?:#|<>)[ \t]*[\"'(](?P<text>[^\n]{10,2000})[\"')]", re.MULTILINE
 )
 
 _SCANNER = re.compile(
@@ -74,6 +47,33 @@ _SCANNER = re.compile(
     r"|anthropic|openai|clawhub|openclaw|virustotal|trusted|scan\w{0,4}|ignore|no further|does not need|skip)\b"
     r"|安全扫描[^。\n]{0,20}(?:忽略|跳过|安全)"
 )
+
+
+_MATTER_OF_STYLE = re.compile(
+    r"^\s?(?:the |a |an |any |its |your |our )?(?:\w{1,12} )?(?:names?|prompts?|versions?|wording|format(?:ting)?|tone"
+    r"|length|headings?|scores?|emojis?|word counts?|templates?|style)\b"
+)
+"""What is left out of a text because of how it would read, when something is told not to be mentioned."""
+_DONE = re.compile(
+    r"\b(?:complet(?:e|ed|ion)|done|finished|fixed|works?|working|success\w{0,4}|passed|verified|tested|ready|resolved"
+    r"|installed|deployed|published|failure|failed)\b[^\n]{0,120}"
+    r"\b(?:until|unless|only (?:after|from|when|once|if)|before (?:it|all|every|the \w{1,12}) (?:is|are|was|has|have"
+    r"|pass\w{0,2})|from [^\n]{0,60}\balone)\b|^\s?[^\n]{0,60} as [\"“]"
+)
+"""What is not to be claimed before it is true: somebody is to be told the truth, not kept from it."""
+
+
+def _is_honest(one: Statement, found: re.Match[str], far: int) -> bool:
+    """Whether nothing is kept from anybody: a secret stays one, a claim has to be true, a text is to read well."""
+    rest = one.low[found.start() :]
+    if found[0].startswith("keep"):
+        return far < 2 and sense.SECRET.within(one.low, one.words) and not sense.SEND.within(one.low, one.words)
+    if found[0].startswith("pretend"):
+        return negated(one.low[max(0, found.start() - 140) : found.start()])
+    what = found.groupdict().get("what")
+    if what is None or far >= 2:
+        return False
+    return _DONE.search(rest[:300]) is not None or _MATTER_OF_STYLE.search(what) is not None
 
 
 def _conceals(view: View) -> Iterator[Hit]:
@@ -104,7 +104,7 @@ def _conceals(view: View) -> Iterator[Hit]:
                 + (_CHANGED.search(low) is not None)
             )
             points += sense.ALWAYS.within(low, words) + 2 * (_DENY.search(one.low) is not None)
-            yield one.hit(one.text, "high" if points else "low")
+            yield one.hit(one.text, "high" if points and not _is_honest(one, found, far) else "low")
 
 
 _CHANGED = re.compile(
@@ -141,6 +141,14 @@ def _misleads(view: View) -> Iterator[Hit]:
             yield one.hit(one.text, "high" if sent else "info", at=found.start())
 
 
+def _is_denied(one: Statement, found: re.Match[str]) -> bool:
+    """Whether a lie is spoken against, or `deny` stands in quotes as the value of a setting."""
+    if found[0].startswith(("if", "tell", "assure", "say", "inform")):
+        return False
+    before = one.low[max(0, found.start() - 140) : found.start()]
+    return before[-1:] in ('"', "'", "=", "“") or negated(before)
+
+
 def _denies(view: View) -> Iterator[Hit]:
     yield from _misleads(view)
     read = reading(view)
@@ -148,7 +156,7 @@ def _denies(view: View) -> Iterator[Hit]:
         return
     for one in read.told("prose", "comment", "frontmatter"):
         found = _DENY.search(one.low)
-        if found is None or one.warned:
+        if found is None or one.warned or _is_denied(one, found):
             continue
         covers = re.search(
             r"\b(?:network|request|upload|traffic|connection|download|install|files?|process|permission|data|key"
@@ -165,57 +173,6 @@ def _denies(view: View) -> Iterator[Hit]:
             yield one.hit(one.text, "high")
 
 
-def _hidden(view: View) -> Iterator[Hit]:
-    read = reading(view)
-    for one in read.told("comment"):
-        pieces = [one.low] if len(one.low) <= 400 else re.split(r"(?<=[.!?。])\s+|\s-\s", one.low)
-        if len(one.low) > 1_500:
-            # A page that is kept in a comment, say in another language: what is hidden in it hides itself.
-            pieces = [piece for piece in pieces if OVERRIDE.search(piece) or secrecy(piece)]
-        if any(_bids(piece) for piece in pieces):
-            yield one.hit(one.text, "info" if one.warned and read.about_security else "high")
-    for file in view.files:
-        if file.role not in ("instructions", "markdown"):
-            continue
-        low = file.text.lower()
-        if "style" in low or "hidden" in low:
-            yield from _in(file.path, file.text, _STYLE)
-        if "]: #" in file.text or "]:#" in file.text or "]: <>" in file.text:
-            yield from _in(file.path, file.text, _LINK_COMMENT)
-
-
-def _in(path: str, text: str, pattern: re.Pattern[str]) -> Iterator[Hit]:
-    for found in pattern.finditer(text):
-        if _bids(" ".join(found["text"].lower().split())):
-            yield Hit(path, text.count("\n", 0, found.start()) + 1, found["text"])
-
-
-def _bids(low: str) -> bool:
-    """Whether a text that readers do not see tells an agent what to do."""
-    if len(low) < 20 or _TOOLING.match(low):
-        return False
-    words = words_of(low)
-    if OVERRIDE.search(low) or (
-        sense.SEND.within(low, words)
-        and (sense.SECRET.within(low, words) or sense.CONTEXT.within(low, words) or "http" in low)
-    ):
-        return True
-    if not _COMMENT.search(low) or not _ADDRESSED.search(low):
-        return False
-    return (
-        sense.STEALTH.within(low, words)
-        or "http" in low
-        or (sense.AGENT_FILE.within(low, words) and "must" in low)
-        or bool(
-            re.search(
-                r"\b(?:assistant|agent|ai|claude|llm|model)s?\b[^\n]{0,30}(?:must|should|:)|\byou must\b"
-                r"|\balways (?:run|execute|send|include|add|recommend|call|append)",
-                low,
-            )
-        )
-    )
-
-
 def _to_scanners(view: View) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(
@@ -230,10 +187,14 @@ def _to_scanners(view: View) -> Iterator[Hit]:
                 r"|pre-?approved)\b",
                 one.low[found.start() :],
             )
-            severity: Severity = "low" if read.about_security or one.warns_of(found) or verdict is None else "high"
+            lenient = read.about_security or one.warns_of(found) or verdict is None or _NEVER_CLEAN.search(found[0])
+            severity: Severity = "low" if lenient else "high"
             yield one.hit(found[0], severity)
 
 
+_NEVER_CLEAN = re.compile(
+    r"\b(?:never|not|don['’]?t) (?:report|mark|treat|classify|consider|return|rate|score|output)\b"
+)
 _SCANNER_MARKS = (
     "scan",
     "audit",
@@ -268,15 +229,6 @@ RULES = (
         message="It tells the agent what to say when somebody asks what it is doing.",
         hint="Compare the answer it prepares with what the skill does.",
         check=_denies,
-    ),
-    Rule(
-        id="HIDDEN_COMMENT_DIRECTIVE",
-        ast="AST04",
-        category="defense_evasion_obfuscation",
-        severity="high",
-        message="Text that readers do not see tells the agent what to do.",
-        hint="Read the source of the file, not the rendered page, and remove what is hidden.",
-        check=_hidden,
     ),
     Rule(
         id="SCANNER_ADDRESSED",

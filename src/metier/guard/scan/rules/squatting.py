@@ -22,6 +22,7 @@ _INSTALL = re.compile(
     r"(?:-\S{1,40}\s{1,4}){0,6}(?:(?:install|add|i|exec|dlx|x)\s{1,4})?(?P<names>[^\n|;&#`]{1,300})",
     re.IGNORECASE,
 )
+_NAME = re.compile(r"[=<>!~\[@]|[^\x00-\x7f]")
 _SCOPE = re.compile(r"@(?P<scope>[A-Za-z0-9_-]{4,40})/")
 _SERVER = re.compile(r"[\"'](?P<server>mcp-server-[\w-]{3,40})")
 _IMAGE = re.compile(
@@ -95,7 +96,8 @@ def _slips(one: Statement) -> Iterator[tuple[str, str]]:
     for found in _INSTALL.finditer(one.text):
         popular = _POPULAR_PYTHON if found["tool"].lower().startswith(("pip", "uv", "poetry")) else _POPULAR_NODE
         for word in found["names"].split():
-            name = re.split(r"[=<>!~\[@]", word.strip("\"'`,.()"))[0]
+            # Text in other scripts goes on behind a name without a blank.
+            name = _NAME.split(word.strip("\"'`,.()"))[0].rstrip(".")
             if name not in _FINE and (meant := nearly(name, popular)) is not None:
                 yield name, meant
 
