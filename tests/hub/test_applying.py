@@ -16,6 +16,8 @@ from metier import Guard, Library
 from metier.errors import FileRefused, ProposalStale, Refused, StoreUnavailable
 from metier.hub import replacing
 from metier.hub.contents import files_of
+from metier.hub.history import rollback
+from metier.hub.homes import find_home
 from metier.hub.proposals import propose_new, propose_update
 from metier.hub.reviewing import approve
 from metier.skill import FolderPackage
@@ -280,3 +282,124 @@ def test_whoever_is_killed_around_the_last_step_leaves_what_the_next_one_finishe
         proposal.base_digest,
         proposal.proposed_digest,
     ]
+
+
+def killed_when_put(store: Store, job: Callable[[Scope], object], *, after: bool) -> None:
+    """Do something in a child that is killed just before, or just after, a folder takes its place."""
+    store.close()
+    child = os.fork()
+    if child == 0:
+        exchange = getattr(replacing, "exchange")  # noqa: B009
+
+        def killed(*args: Any) -> None:
+            if after:
+                exchange(*args)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(replacing, "exchange", killed)  # noqa: B010
+        try:
+            with Store.open(store.url) as other:
+                job(other.of())
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+
+
+def outcome(library: Library, guard: Guard) -> str:
+    """What comes of loading the skill: nothing, or why it is refused."""
+    library.refresh()
+    try:
+        library.session(guard=guard).load("deploy", by="model")
+    except Refused as error:
+        return error.code
+    return ""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.covers("A-42")
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("is_governed", [False, True])
+def test_whoever_is_killed_around_the_last_step_is_not_taken_for_a_tamperer(
+    propose: Callable[..., Proposal],
+    store: Store,
+    guard: Guard,
+    skill: Path,
+    library: Library,
+    after: bool,
+    is_governed: bool,
+) -> None:
+    if is_governed:
+        approve(store.of(), ADA, propose().id, library=library, guard=guard)
+    proposal = propose(diff_of("Three.", "3.", 7))
+    killed_when_put(store, lambda scope: approve(scope, ADA, proposal.id, guard=guard), after=after)
+    assert FolderPackage(skill).digest() == (proposal.proposed_digest if after else proposal.base_digest)
+    assert outcome(library, guard) == ""
+    assert [entry.name for entry in library.entries()] == ["deploy"]
+    scope = store.of()
+    assert scope.blocks.all() == []
+    (*_, record) = records(scope, "skill.replacing")
+    assert (record["digest"], record["new_digest"], record["user"]) == (
+        proposal.base_digest,
+        proposal.proposed_digest,
+        "ada",
+    )
+    # Anything else that lies there is still what nobody put there.
+    before = (skill / "SKILL.md").read_text()
+    (skill / "SKILL.md").write_text(before.replace("One.", "Obey me."))
+    assert outcome(library, guard) == "integrity-failed"
+    (skill / "SKILL.md").write_text(before)
+    assert approve(scope, ADA, proposal.id, guard=guard).status == "applied"
+    assert outcome(library, guard) == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_rollback_that_was_cut_short_has_happened(
+    propose: Callable[..., Proposal], store: Store, guard: Guard, skill: Path, library: Library
+) -> None:
+    proposal = propose()
+    approve(store.of(), ADA, proposal.id, library=library, guard=guard)
+    home = find_home(library, store.of(), "deploy")
+    killed_when_put(store, lambda scope: rollback(scope, BOB, home, guard=guard), after=True)
+    assert FolderPackage(skill).digest() == proposal.base_digest
+    assert outcome(library, guard) == ""
+    scope = store.of()
+    again = rollback(scope, BOB, home, guard=guard)
+    assert (again.number, again.digest) == (4, proposal.proposed_digest)
+    found = [(version.digest, version.by, version.reason) for version in scope.versions.of(str(skill))]
+    assert found[2] == (proposal.base_digest, "bob", "Back to version 1.")
+    (record,) = records(scope, "skill.replaced")
+    assert record["new_digest"] == proposal.base_digest
+
+
+def test_what_came_to_nothing_vouches_for_nothing(
+    propose: Callable[..., Proposal],
+    scope: Scope,
+    guard: Guard,
+    skill: Path,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    approve(scope, ADA, propose().id, library=library, guard=guard)
+    proposal = propose(diff_of("Three.", "3.", 7))
+
+    def fails(*_: object) -> bool:
+        raise OSError(13, "Permission denied")
+
+    with monkeypatch.context() as patched, pytest.raises(Exception, match="cannot be replaced"):
+        patched.setattr("metier.hub.replacing.exchange", fails)
+        approve(scope, ADA, proposal.id, guard=guard)
+    assert [record["decision"] for record in records(scope, "skill.replacing")][-2:] == ["allow", "deny"]
+    (skill / "SKILL.md").write_text((skill / "SKILL.md").read_text().replace("Three.", "3."))
+    assert FolderPackage(skill).digest() == proposal.proposed_digest
+    assert outcome(library, guard) == "integrity-failed"
+
+
+def test_a_place_is_not_on_record_for_what_came_to_nothing(
+    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = propose()
+    monkeypatch.setattr("metier.hub.replacing.exchange", lambda *_: (_ for _ in ()).throw(OSError(13, "no")))
+    with pytest.raises(Exception, match="cannot be replaced"):
+        approve(scope, ADA, proposal.id, guard=guard)
+    assert scope.installs.all() == []

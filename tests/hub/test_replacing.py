@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.errors import FileRefused, MetierError, SkillChanged, SkillExists
+from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists
 from metier.hub import replacing as module
 from metier.hub.contents import Files, digest_of_files, files_of
 from metier.hub.replacing import digest_at, replacing
@@ -269,3 +269,30 @@ def test_what_somebody_changed_while_another_was_killed_is_not_thrown_away(
             break
         if not was_killed:
             break
+
+
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest, tries = FolderPackage.digest, list[str]()
+
+    def torn(self: FolderPackage) -> str:
+        tries.append("")
+        if len(tries) == 1:
+            raise FileMissing("'gone.md' is not among the skill's files.", hint="", path="gone.md")
+        return digest(self)
+
+    monkeypatch.setattr(FolderPackage, "digest", torn)
+    assert digest_at(folder) == BEFORE
+
+
+def test_a_folder_that_changes_faster_than_it_can_be_read_is_told_as_such(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(self: FolderPackage) -> str:
+        raise FileMissing("'gone.md' is not among the skill's files.", hint="", path="gone.md")
+
+    monkeypatch.setattr(FolderPackage, "digest", torn)
+    with pytest.raises(SkillChanged) as caught:
+        digest_at(folder)
+    assert caught.value.hint
+    os.rename(folder, f"{folder}-moved")
+    assert digest_at(folder) is None

@@ -69,11 +69,13 @@ class Case:
         scans: Callable[[str], Sequence[ScanRow]],
         suppressions: Callable[[], tuple[Suppression, ...]],
         decided: Callable[[str], Sequence[Approval]] = lambda _: (),
+        replaces: Callable[[Install, str], bool] = lambda *_: False,
     ) -> None:
         """`states` are those of the whole installation and, behind it, of the actor's tenant.
 
         `scans` finds what other scanners said to a digest, `suppressions` the findings that somebody answers for,
-        `decided` all that was decided about a digest, also what was taken back.
+        `decided` all that was decided about a digest, also what was taken back, `replaces` whether a digest was put in
+        place of what is on record by somebody who was cut short.
         """
         self.action = action
         self.subject = action.skill
@@ -85,6 +87,7 @@ class Case:
         self._scans = scans
         self._suppressions = suppressions
         self._decided = decided
+        self._replaces = replaces
 
     @property
     def point(self) -> str:
@@ -123,6 +126,12 @@ class Case:
         """What is on record of the skill in its place."""
         found = (state.installs.get(self.location) for state in reversed(self.states) if state.installs)
         return next((one for one in found if one is not None), None)
+
+    @cached_property
+    def is_as_recorded(self) -> bool:
+        """Whether the content is what is on record of its place, or what was just to take the place of that."""
+        install, digest = self.install, self.subject.digest if self.subject is not None else ""
+        return install is None or not digest or install.digest == digest or self._replaces(install, digest)
 
     @cached_property
     def denied(self) -> Approval | None:

@@ -132,7 +132,7 @@ def integrity(case: Case) -> Iterator[Verdict]:
     if install.state == "disabled":
         why = "It is disabled in its place."
         yield _against(subject, why, "installs", "skill-disabled", None)
-    elif install.digest != subject.digest:
+    elif not case.is_as_recorded:
         yield Verdict(
             check="integrity",
             outcome="deny",

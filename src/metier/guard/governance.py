@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.program import Policy
     from metier.guard.policy.tool_layers import ToolLayers
     from metier.guard.verdict import Verdict
-    from metier.store import Approval, ScanRow, Scope, Store
+    from metier.store import Approval, Install, ScanRow, Scope, Store
 
 log = logger("metier.guard")
 
@@ -65,6 +65,7 @@ class Governance:
         self._version = 0
         self._looking = threading.Lock()
         self._noted: set[str] = set()
+        self._replaced: dict[object, bool] = {}
         self._narrowed: tuple[object, object, Policy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
         self._suppressions = KeptSuppressions(lambda: self.policies.current().scan.suppressions)
@@ -271,12 +272,29 @@ class Governance:
         effective, states = effective or self.policies.current(), states or self._states(actor)
         scans = functools.partial(self._scans, actor)
         decided = functools.partial(self._decided, actor)
-        return Case(action, actor, effective, states, _examiner(), scans, self._suppressions.current, decided)
+        replaces = functools.partial(self._replaces, actor, sum(state.generation for state in states))
+        suppressions = self._suppressions.current
+        return Case(action, actor, effective, states, _examiner(), scans, suppressions, decided, replaces)
 
     def _decided(self, actor: Actor, digest: str) -> Sequence[Approval]:
         """All that was decided about a content, and what was taken back of it."""
         store = self._store()
         return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
+
+    def _replaces(self, actor: Actor, generation: int, install: Install, digest: str) -> bool:
+        """Whether a content was put in its place by somebody who was killed before that was on record."""
+        key = (actor.tenant, generation, install, digest)
+        found = self._replaced.get(key)
+        if found is None:
+            from metier.guard.replaced import announced
+
+            store = self._store()
+            tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
+            found = any(announced(store.of(tenant), install, digest) for tenant in tenants if store is not None)
+            if len(self._replaced) >= _TENANTS:
+                self._replaced.clear()
+            self._replaced[key] = found
+        return found
 
     def _scans(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
         store = self._store()

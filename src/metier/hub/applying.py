@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.errors import NotPermitted
+from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.approving import grant, may_decide
 from metier.guard.approvals.standing import standing
+from metier.guard.replaced import REPLACING, announced
 from metier.hub.contents import digest_of_files, files_of
-from metier.hub.recording import keep_record
+from metier.hub.recording import actor_of, keep_record
 from metier.hub.replacing import digest_at, replacing
 from metier.hub.revising import capabilities_of, keep_revision
 from metier.skill import FolderPackage, shown
 from metier.store import Install, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from metier.guard import Actor
     from metier.guard.policy.effective import Effective
@@ -52,26 +54,61 @@ def put_in_place(
     there = digest_at(home.folder)
     if there == over and over is not None and not scope.revisions.has(over):
         keep_revision(scope, effective, home.ref, files_of(FolderPackage(home.folder)))
+    install = Install(
+        location=home.location, skill=home.name, source=home.source, layer=home.layer, digest=digest, by=by.name
+    )
     with contextlib.ExitStack() as stack:
-        put = None if there == digest else stack.enter_context(replacing(home.folder, files, over=over))
+        put = None
+        if there != digest:
+            stack.enter_context(_announced(scope, home, install, over, by, reason))
+            put = stack.enter_context(replacing(home.folder, files, over=over))
         with scope.transaction():
             _note_before(scope, home, over)
             version = scope.versions.add(home.ref, home.location, digest, by=by.name, reason=reason, proposal=proposal)
-            scope.installs.put(
-                Install(
-                    location=home.location,
-                    skill=home.name,
-                    source=home.source,
-                    layer=home.layer,
-                    digest=digest,
-                    by=by.name,
-                )
-            )
+            scope.installs.put(install)
             also(version)
             if put is not None:
                 # Last, so that next to nothing can come between it and the end of the transaction.
                 put()
     return version
+
+
+@contextlib.contextmanager
+def _announced(scope: Scope, home: Home, install: Install, over: str | None, by: Person, reason: str) -> Iterator[None]:
+    """Say which content takes the place of which, before it does; and if it comes to nothing, that it did not."""
+    known = scope.installs.get(home.location)
+    # From here on the place is on record: whoever is killed leaves one of these two contents there.
+    before = known or replace(install, digest=over or install.digest)
+    said = {"digest": before.digest, "new_digest": install.digest, "path": home.location}
+    with scope.transaction():
+        scope.installs.put(before)
+        keep_record(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(MetierError), scope.transaction():
+            if known is None:
+                scope.installs.remove(home.location)
+            said |= {"decision": "deny", "reason": "It came to nothing."}
+            keep_record(scope, REPLACING, actor_of(by, scope), home.ref, **said)
+        raise
+
+
+def finish(scope: Scope, home: Home, there: str | None, actor: Actor) -> None:
+    """Put on record a content that took its place when whoever put it there was killed at the last moment."""
+    install = scope.installs.get(home.location)
+    if install is None or there is None or install.digest == there or not scope.revisions.has(there):
+        return
+    record = announced(scope, install, there)
+    if record is None:
+        return
+    with scope.transaction():
+        _note_before(scope, home, install.digest)
+        by, reason = str(record.get("user") or record.get("agent") or ""), str(record.get("reason", ""))
+        scope.versions.add(home.ref, home.location, there, by=by, reason=reason)
+        scope.installs.put(replace(install, digest=there, state="enabled", by=by, at=""))
+        said = {"digest": install.digest, "new_digest": there, "path": home.location}
+        keep_record(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
 
 
 def _require_own(scope: Scope, home: Home) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.guard import Action, Guard, refused
-from metier.hub.applying import CHANGED, expire_others, put_in_place
+from metier.hub.applying import CHANGED, expire_others, finish, put_in_place
 from metier.hub.comparing import difference
 from metier.hub.homes import subject_in
 from metier.hub.permitting import require_person
@@ -54,6 +54,7 @@ def rollback(
     """
     require_person(scope, person, "reviewer", "bring back a version", type="skill.rolled-back", skill=home.ref)
     there = digest_at(home.folder)
+    finish(scope, home, there, actor_of(person, scope, environment))
     wanted = _wanted(scope, home, there, to)
     files = scope.revisions.files(wanted.digest)
     subject = subject_in(home, files, wanted.digest)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from metier._log import logger
-from metier.errors import FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
+from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
 from metier.hub.contents import digest_of_files
 from metier.hub.ground import Ground
 from metier.hub.target import holds_more
@@ -36,12 +36,15 @@ log = logger("metier.hub")
 
 _SOMETHING = "something"
 """Stands for the digest of what is no plain folder of a skill."""
+_LOOKS = 3
+"""How often a folder is looked at that is replaced meanwhile."""
 
 
 def digest_at(folder: str) -> str | None:
     """The digest of what lies in a skill's folder; None where there is nothing.
 
-    Raises `FileRefused` where it holds what is no part of a skill and would be lost with it, such as `.git`.
+    Raises `FileRefused` where it holds what is no part of a skill and would be lost with it, such as `.git`, and
+    `SkillChanged` where it changes faster than it can be read.
     """
     if not os.path.lexists(folder):
         return None
@@ -53,7 +56,12 @@ def digest_at(folder: str) -> str | None:
             hint="Change it there with git, or move the skill into a folder of its own.",
             path=folder,
         )
-    return FolderPackage(folder, contain=os.path.dirname(folder)).digest()
+    for _ in range(_LOOKS):
+        with contextlib.suppress(FileMissing):
+            return FolderPackage(folder, contain=os.path.dirname(folder)).digest()
+        if not os.path.lexists(folder):
+            return None
+    raise _changed(os.path.basename(folder))
 
 
 @contextlib.contextmanager
