@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from metier._version import __version__
 from metier.cli import words_approve, words_audit, words_policy, words_propose, words_scan, words_store
 from metier.cli.later import Later
+from metier.cli.verbs import Formatter, explained
 from metier.skill.diagnostic import shown
 
 if TYPE_CHECKING:
@@ -38,11 +39,6 @@ examples:
 
 exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 content is not what was recorded, 4 an approval is needed
 """
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -92,18 +88,13 @@ class Command(Protocol):
         ...
 
 
-def verbs(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
-    """The words that may follow a command, such as `check` and `show` behind `policy`."""
-    return parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
-
-
 def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     """The parser for the whole command; `lazily`, each command gets its options when the command line names it."""
     parser = _Parser(
         prog="metier",
         description="Skills for any agent, and control over what they may do.",
         epilog=_EXAMPLES,
-        formatter_class=_Formatter,
+        formatter_class=Formatter,
     )
     parser.add_argument("--version", action="version", version=f"metier {__version__}")
     _shared(parser, "before")
@@ -117,13 +108,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         *,
         library: bool = False,
     ) -> _Parser:
-        added: _Parser = commands.add_parser(
-            name,
-            help=help,
-            description=help[0].upper() + help[1:] + ".",
-            epilog=f"example:\n  {example}",
-            formatter_class=_Formatter,
-        )
+        added: _Parser = commands.add_parser(name, **explained(help, example))
         added.set_defaults(module=module or name)
         if lazily:
             added.later = Later()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier.cli.verbs import verbs
+
 if TYPE_CHECKING:
     import argparse
 
@@ -20,20 +22,26 @@ def add(command: Command) -> None:
 
 
 def _approve(command: Command) -> None:
-    from metier.cli.parser import verbs
+    verb = verbs(command("approve", "decide what skills may do", "metier approve show r-7f3k2m9q"))
 
-    words = verbs(command("approve", "decide what skills may do", "metier approve show r-7f3k2m9q"))
-
-    listed = words.add_parser("list", help="what waits for an answer, and what was approved")
+    listed = verb("list", "list what waits for an answer, and what was approved", "metier approve list --all")
     listed.add_argument("--all", action="store_true", help="also what was decided, revoked or has run out")
     _shared(listed, json=True)
 
-    show = words.add_parser("show", help="all that somebody who decides should see, new capabilities first")
+    show = verb(
+        "show",
+        "show all that somebody who decides should see, new capabilities first",
+        "metier approve show r-7f3k2m9q",
+    )
     show.add_argument("id", metavar="ID", help="the id of a request or an approval, or a digest")
     show.add_argument("--full", action="store_true", help="all findings and all of the difference")
     _shared(show, json=True)
 
-    grant = words.add_parser("grant", help="agree")
+    grant = verb(
+        "grant",
+        "agree that a skill may do what it asks for, as long as its content is this",
+        'metier approve grant r-7f3k2m9q --expires 30d --reason "I read its scripts"',
+    )
     grant.add_argument("id", metavar="ID", help=_WANTED)
     grant.add_argument(
         "--only", metavar="CAPABILITY", action="append", help="this of what is asked for, not all (repeatable)"
@@ -45,12 +53,20 @@ def _approve(command: Command) -> None:
     grant.add_argument("--reason", metavar="TEXT", default="", help="why")
     _shared(grant, json=True)
 
-    deny = words.add_parser("deny", help="say no; it outweighs everybody who agrees, until it is revoked")
+    deny = verb(
+        "deny",
+        "say no; it outweighs everybody who agrees, until it is revoked",
+        'metier approve deny r-7f3k2m9q --reason "It sends files away"',
+    )
     deny.add_argument("id", metavar="ID", help=_WANTED)
     _reason(deny)
     _shared(deny, json=True)
 
-    revoke = words.add_parser("revoke", help="take back an approval, or a no")
+    revoke = verb(
+        "revoke",
+        "take back an approval, or a no",
+        'metier approve revoke a-5h2n8c4d --reason "It is not needed any more"',
+    )
     revoke.add_argument("id", metavar="ID", help="the id of the approval: a-...")
     _reason(revoke)
     _shared(revoke, json=True)
@@ -88,10 +104,12 @@ def _target(parser: argparse.ArgumentParser) -> None:
 
 
 def _people(command: Command) -> None:
-    from metier.cli.parser import verbs
-
-    words = verbs(command("user", "say who may decide", "metier user add ada --role reviewer", "people"))
-    user = words.add_parser("add", help="add somebody, or give them other roles")
+    verb = verbs(command("user", "say who may decide", "metier user add ada --role reviewer", "people"))
+    user = verb(
+        "add",
+        "add somebody, or give them other roles; the first is you, as admin",
+        "metier user add ada --role reviewer",
+    )
     user.add_argument("name", metavar="NAME", help="as they are called on this system, or as their token says")
     user.add_argument(
         "--role", metavar="ROLE", action="append", required=True, help="viewer, author, reviewer or admin (repeatable)"
@@ -99,21 +117,21 @@ def _people(command: Command) -> None:
     user.add_argument("--kind", choices=("user", "agent", "service"), default="user", help="(default: user)")
     user.add_argument("--token", action="store_true", help="make a token for them too, and print its secret alone")
     _shared(user, json=True)
-    _shared(words.add_parser("list", help="who is known, and what they may do"), json=True)
-    user = words.add_parser("remove", help="remove somebody, and all of their tokens")
+    _shared(verb("list", "list who is known, and what they may do", "metier user list"), json=True)
+    user = verb("remove", "remove somebody, and all of their tokens", "metier user remove ada")
     user.add_argument("name", metavar="NAME")
     _shared(user, json=True)
 
-    words = verbs(
+    verb = verbs(
         command("token", "make and revoke tokens, by which people are known", "metier token new ada", "people")
     )
-    token = words.add_parser("new", help="make a token; its secret is shown once")
+    token = verb("new", "make a token; its secret is shown once", "metier token new ada --label laptop --expires 90d")
     token.add_argument("name", metavar="NAME", nargs="?", help="for whom (default: for you)")
     token.add_argument("--label", metavar="TEXT", default="", help="what it is for")
     token.add_argument("--expires", metavar="TIME", help="for so long: 12h, 90d (default: until it is revoked)")
     _shared(token, json=True)
-    _shared(words.add_parser("list", help="all tokens, without their secrets"), json=True)
-    token = words.add_parser("revoke", help="accept a token no longer")
+    _shared(verb("list", "list all tokens, without their secrets", "metier token list"), json=True)
+    token = verb("revoke", "accept a token no longer", "metier token revoke t-3k9w6p2x")
     token.add_argument("id", metavar="ID", help="its id: t-...")
     _shared(token, json=True)
 

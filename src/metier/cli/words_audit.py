@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier.cli.verbs import verbs
+
 if TYPE_CHECKING:
     import argparse
 
@@ -25,30 +27,34 @@ _FILTERS = {
 
 def add(command: Command) -> None:
     """Add them to the parser."""
-    from metier.cli.parser import verbs
-
     audit = command("audit", "read, verify and export what was recorded", "metier audit search --type tool.denied")
-    words = verbs(audit)
+    verb = verbs(audit)
 
-    tail = words.add_parser("tail", help="the last records, the newest at the end")
+    tail = verb("tail", "show the last records, the newest at the end", "metier audit tail -n 50")
     _count(tail, 20)
     tail.add_argument("-f", "--follow", action="store_true", help="go on with those that come, until Ctrl-C")
     _shared(tail)
 
-    search = words.add_parser("search", help="records that fit, the newest first")
+    search = verb(
+        "search", "find records that fit, the newest first", "metier audit search --type tool.denied --since 7d"
+    )
     for name, (metavar, text) in _FILTERS.items():
         search.add_argument(f"--{name}", metavar=metavar, help=text)
     _count(search, 100)
     _shared(search)
 
-    verify = words.add_parser("verify", help="say whether all records are as they were written; exit 1 if not")
+    verify = verb("verify", "say whether all records are as they were written; exit 1 if not", "metier audit verify")
     verify.add_argument("--file", metavar="FILE", help="verify an export as JSON lines instead of the store")
     verify.add_argument(
         "--key", metavar="FILE", action="append", default=[], help="the public half of a key that signed (repeatable)"
     )
     verify.add_argument("--json", action="store_true", help="print JSON for a program")
 
-    export = words.add_parser("export", help="all records, for other programs or for people")
+    export = verb(
+        "export",
+        "write out all records, for other programs or for people",
+        "metier audit export --format text -o audit.txt",
+    )
     export.add_argument(
         "--format",
         choices=("jsonl", "cloudevents", "otlp", "text"),
@@ -60,7 +66,7 @@ def add(command: Command) -> None:
     target.add_argument("--endpoint", metavar="URL", help="send OTLP to a collector, such as http://localhost:4318")
     _tenant(export)
 
-    checkpoint = words.add_parser("checkpoint", help="sign what the records are now")
+    checkpoint = verb("checkpoint", "sign what the records are now", "metier audit checkpoint")
     checkpoint.add_argument("--json", action="store_true", help="print JSON for a program")
     _tenant(checkpoint)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier.cli.verbs import verbs
+
 if TYPE_CHECKING:
     import argparse
 
@@ -12,13 +14,15 @@ if TYPE_CHECKING:
 
 def add(command: Command) -> None:
     """Add them to the parser."""
-    from metier.cli.parser import verbs
-
-    words = verbs(
-        command("policy", "check, show and explain what policy files allow", "metier policy explain pdf --script a.py")
+    verb = verbs(
+        command("policy", "check, show and explain what policy files allow", "metier policy explain csv-analyst")
     )
 
-    check = words.add_parser("check", help="say what is wrong with policy files; exits with 1 where something is")
+    check = verb(
+        "check",
+        "say what is wrong with policy files; exits with 1 where something is",
+        "metier policy check .metier/policy.yaml --layer project",
+    )
     check.add_argument("files", metavar="FILE", nargs="*", help="a policy file (default: all that count here)")
     check.add_argument(
         "--layer",
@@ -28,11 +32,15 @@ def add(command: Command) -> None:
     )
     _json(check)
 
-    show = words.add_parser("show", help="what holds, and which file and line set it")
+    show = verb("show", "show what holds, and which file and line set it", "metier policy show sources")
     show.add_argument("key", metavar="KEY", nargs="?", help="only this key, or those below it: sources")
     _json(show)
 
-    explain = words.add_parser("explain", help="why something is allowed, asked about or denied")
+    explain = verb(
+        "explain",
+        "say why something is allowed, asked about or denied",
+        "metier policy explain csv-analyst --script scripts/peek_csv.py",
+    )
     explain.add_argument("name", metavar="NAME", nargs="?", help="the skill: a name, or NAME@SOURCE")
     explain.add_argument(
         "--point",
@@ -51,7 +59,7 @@ def add(command: Command) -> None:
     _library(explain)
     _json(explain)
 
-    test = words.add_parser("test", help="try cases against what holds; exits with 1 where one fails")
+    test = verb("test", "try cases against what holds; exits with 1 where one fails", "metier policy test cases.yaml")
     test.add_argument("file", metavar="FILE", help="YAML: a list of cases with `expect: allow`, `ask` or `deny`")
     _library(test)
     _json(test)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from metier.cli.verbs import verbs
+
 if TYPE_CHECKING:
     import argparse
 
@@ -18,13 +20,15 @@ def add(command: Command) -> None:
 
 
 def _propose(command: Command) -> None:
-    from metier.cli.parser import verbs
-
-    words = verbs(
+    verb = verbs(
         command("propose", "propose changes to skills, and decide about them", "metier propose show p-7f3k2m9q")
     )
 
-    update = words.add_parser("update", help="propose to change a skill; nothing changes until somebody agrees")
+    update = verb(
+        "update",
+        "propose to change a skill; nothing changes until somebody agrees",
+        'metier propose update deploy --from ./deploy --why "Step two fails on empty tables"',
+    )
     _name(update)
     change = update.add_mutually_exclusive_group(required=True)
     change.add_argument("--diff", metavar="FILE", help="a unified diff, with paths relative to the skill; - for a pipe")
@@ -32,40 +36,58 @@ def _propose(command: Command) -> None:
     _why(update)
     _library(update)
 
-    new = words.add_parser("new", help="propose a new skill")
+    new = verb(
+        "new",
+        "propose a new skill; nobody can use it until somebody agrees",
+        'metier propose new tidy-tables --from ./tidy-tables --why "We do it every week"',
+    )
     new.add_argument("name", metavar="NAME", help="what it is called")
     new.add_argument("--from", metavar="DIR", dest="folder", required=True, help="its folder")
     new.add_argument("--into", metavar="DIR", help="the folder of skills that it is for (default: ~/.metier/skills)")
     _why(new)
     _shared(new)
 
-    listed = words.add_parser("list", help="what waits for somebody to decide")
+    listed = verb("list", "list what waits for somebody to decide", "metier propose list --skill deploy")
     listed.add_argument("--all", action="store_true", help="also what was decided, withdrawn or went stale")
     listed.add_argument("--skill", metavar="NAME", help="only for this skill")
     _shared(listed)
 
-    show = words.add_parser("show", help="all that somebody who decides should see, new capabilities first")
+    show = verb(
+        "show",
+        "show all that somebody who decides should see, new capabilities first",
+        "metier propose show p-7f3k2m9q --full",
+    )
     _id(show)
     show.add_argument("--full", action="store_true", help="all findings and all of the diff")
     _shared(show)
 
-    approve = words.add_parser("approve", help="agree to a proposal, and apply it")
+    approve = verb(
+        "approve", "agree to a proposal, and apply it", 'metier propose approve p-7f3k2m9q --reason "It is right"'
+    )
     _id(approve)
     approve.add_argument("--no-apply", action="store_true", help="only agree; `approve` once more applies it")
     _reason(approve)
     _library(approve)
 
-    reject = words.add_parser("reject", help="decide against a proposal")
+    reject = verb(
+        "reject",
+        "decide against a proposal; nothing of the skill changes",
+        'metier propose reject p-7f3k2m9q --reason "The script is not needed"',
+    )
     _id(reject)
     _reason(reject, required=True)
     _shared(reject)
 
-    withdraw = words.add_parser("withdraw", help="take back a proposal of your own")
+    withdraw = verb("withdraw", "take back a proposal of your own", "metier propose withdraw p-7f3k2m9q")
     _id(withdraw)
     _reason(withdraw)
     _shared(withdraw)
 
-    recommend = words.add_parser("recommend", help="say what you think of a proposal; it decides nothing")
+    recommend = verb(
+        "recommend",
+        "say what you think of a proposal; it decides nothing",
+        'metier propose recommend p-7f3k2m9q approve --reason "SKILL.md:12 agrees"',
+    )
     _id(recommend)
     recommend.add_argument("verdict", choices=("approve", "reject"), help="what you would do")
     _reason(recommend, required=True)

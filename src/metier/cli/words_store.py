@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier.cli.verbs import verbs
+
 if TYPE_CHECKING:
     from metier.cli.parser import Command
 
 
 def add(command: Command) -> None:
     """Add them to the parser."""
-    from metier.cli.parser import verbs
-
     store = command(
         "store", "look after what is kept: approvals, history, the audit trail", "metier store backup metier-backup.zip"
     )
-    words = verbs(store)
+    verb = verbs(store)
 
-    migrate = words.add_parser("migrate", help="make the store, or bring its tables up to date")
-    backup = words.add_parser("backup", help="write everything in it into one file, while others go on (admins)")
+    migrate = verb("migrate", "make the store, or bring its tables up to date", "metier store migrate")
+    backup = verb(
+        "backup",
+        "write everything in it into one file, while others go on (admins)",
+        "metier store backup metier-backup.zip",
+    )
     backup.add_argument("file", metavar="FILE", help="a file that is not there yet")
-    restore = words.add_parser("restore", help="bring a backup back, into either kind of database (admins)")
+    restore = verb(
+        "restore",
+        "bring a backup back, into either kind of database (admins)",
+        "metier store restore metier-backup.zip --force",
+    )
     restore.add_argument("file", metavar="FILE", help="a file that `backup` wrote")
     restore.add_argument("--force", action="store_true", help="also in place of what the store holds now")
-    check = words.add_parser("check", help="say whether all of it is there and as it was; exit 3 if not")
+    check = verb("check", "say whether all of it is there and as it was; exit 3 if not", "metier store check")
     for added in (backup, restore):
         added.set_defaults(tenant="")  # whoever has all tenants' must be an admin of all of them
     for added in (migrate, backup, restore, check):

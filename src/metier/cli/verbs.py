@@ -1,0 +1,46 @@
+"""Commands that have verbs, such as `metier policy check`: how each verb is added, with what its `--help` says."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Protocol
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help with room for long options, and examples as they are written."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+
+class Verb(Protocol):
+    """What adds a verb to a command."""
+
+    def __call__(self, name: str, help: str, example: str) -> argparse.ArgumentParser:  # noqa: A002
+        """A verb, what it does, and a command line that does it."""
+        ...
+
+
+def explained(help: str, example: str) -> dict[str, Any]:  # noqa: A002
+    """What `--help` says of a command or a verb, beside its options.
+
+    >>> explained("say who is known", "metier user list")["description"]
+    'Say who is known.'
+    """
+    return {
+        "help": help,
+        "description": f"{help[0].upper()}{help[1:]}.",
+        "epilog": f"example:\n  {example}",
+        "formatter_class": Formatter,
+    }
+
+
+def verbs(parser: argparse.ArgumentParser) -> Verb:
+    """What adds the words that may follow a command, such as `check` and `show` behind `policy`."""
+    words = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+
+    def verb(name: str, help: str, example: str) -> argparse.ArgumentParser:  # noqa: A002
+        added: argparse.ArgumentParser = words.add_parser(name, **explained(help, example))
+        return added
+
+    return verb
