@@ -18,6 +18,7 @@ from metier.errors import (
     ProposalStale,
     Refused,
 )
+from metier.guard import Actor
 from metier.hub.proposals import propose_update
 from metier.hub.reviewing import approve, recommend, reject, withdraw
 from metier.library import Place
@@ -293,3 +294,65 @@ def test_what_was_agreed_to_can_be_applied_later(
     other = propose_update(library, scope, "deploy", diff_of("Three.", "3.", 7), "Why.", author=BUILDER, guard=guard)
     approve(scope, BOB, other.id, apply=False, guard=guard)
     assert reject(scope, ADA, other.id, comment="After all, no.", guard=guard).status == "rejected"
+
+
+DENIES_OWN = "skill-policy: {approval: {self-approval: deny}}"
+
+
+@pytest.fixture
+def of_bob(library: Library, scope: Scope, guard: Guard) -> Proposal:
+    """What an agent proposed in a session of Bob's."""
+    actor = Actor(agent="builder", user="bob", session="s1")
+    return propose_update(library, scope, "deploy", DIFF, "Why.", author=BUILDER, actor=actor, guard=guard)
+
+
+@pytest.mark.covers("A-15")
+@pytest.mark.parametrize("name", ["bob", "Bob"])
+def test_nobody_approves_what_their_own_agent_proposed_where_policy_says_so(
+    of_bob: Proposal, scope: Scope, guarded: Guarded, name: str
+) -> None:
+    assert (of_bob.author_kind, of_bob.author, of_bob.on_behalf_of) == ("agent", "builder", "bob")
+    guard = guarded(("enterprise", DENIES_OWN))
+    bob = Person(name=name, roles=frozenset({"admin"}))
+    for apply in (True, False):
+        with pytest.raises(NotPermitted, match="their own request"):
+            approve(scope, bob, of_bob.id, apply=apply, guard=guard)
+    assert is_unchanged(of_bob)
+    (record, _) = records(scope, "proposal.refused")
+    assert (record["user"], record["proposal"], record["decision"]) == (name, of_bob.id, "deny")
+    assert approve(scope, ADA, of_bob.id, guard=guard).status == "applied"
+
+
+def test_whoever_sits_alone_approves_what_their_agent_proposed(of_bob: Proposal, scope: Scope, guard: Guard) -> None:
+    assert approve(scope, BOB, of_bob.id, guard=guard).status == "applied"
+
+
+def test_an_agent_that_is_called_like_a_user_is_another(of_bob: Proposal, scope: Scope, guarded: Guarded) -> None:
+    lets = "rules: [{id: R9, point: apply, agent: bob, effect: allow}]"
+    guard = guarded(("enterprise", f"{DENIES_OWN}\n{lets}"))
+    assert approve(scope, Person(name="bob", kind="agent"), of_bob.id, guard=guard).status == "applied"
+
+
+def test_what_an_agent_proposed_for_somebody_they_may_reject_and_withdraw(
+    of_bob: Proposal, scope: Scope, guarded: Guarded, library: Library
+) -> None:
+    guard = guarded(("enterprise", DENIES_OWN))
+    assert reject(scope, BOB, of_bob.id, comment="No.", guard=guard).status == "rejected"
+    actor = Actor(agent="builder", user="eve")
+    made = propose_update(library, scope, "deploy", DIFF, "Why.", author=BUILDER, actor=actor, guard=guard)
+    with pytest.raises(NotPermitted):
+        withdraw(scope, BOB, made.id)
+    assert withdraw(scope, EVE, made.id).status == "withdrawn"
+
+
+def test_what_an_agent_proposes_for_two_people_are_two_proposals(
+    of_bob: Proposal, scope: Scope, guard: Guard, library: Library
+) -> None:
+    made = [
+        propose_update(
+            library, scope, "deploy", DIFF, "Why.", author=BUILDER, actor=Actor(agent="builder", user=user), guard=guard
+        )
+        for user in ("bob", "eve")
+    ]
+    assert made[0].id == of_bob.id != made[1].id
+    assert made[1].on_behalf_of == "eve"

@@ -77,6 +77,7 @@ def page(proposal: Proposal, basis: Basis) -> str:
         *((f"**{basis.note}**", "") if basis.note else ()),
         f"- Kind: {proposal.kind}",
         f"- Author: {proposal.author_kind} `{_inline(proposal.author)}`",
+        *((f"- On behalf of: user `{_inline(proposal.on_behalf_of)}`",) if proposal.on_behalf_of else ()),
         f"- Made: {proposal.created_at}",
         f"- Folder: `{_inline(proposal.location)}`",
         f"- Content now: {proposal.base_digest or 'none'}",

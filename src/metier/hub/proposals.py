@@ -145,6 +145,7 @@ def _parked(
         evidence=list(evidence),
         author_kind="agent" if author.kind == "agent" else "user",
         author=author.name,
+        on_behalf_of=(actor.user or "") if author.kind == "agent" else "",
     )
     action = Action(
         point="propose",
@@ -194,11 +195,7 @@ def _alike(scope: Scope, wanted: Proposal) -> Proposal | None:
         if (one.author_kind, one.author) == (wanted.author_kind, wanted.author)
     ]
     for one in waiting:
-        if (one.location, one.base_digest, one.proposed_digest) == (
-            wanted.location,
-            wanted.base_digest,
-            wanted.proposed_digest,
-        ):
+        if _change(one) == _change(wanted):
             return one
     if len(waiting) >= MAX_OPEN:
         raise ProposalInvalid(
@@ -206,6 +203,11 @@ def _alike(scope: Scope, wanted: Proposal) -> Proposal | None:
             hint="Wait until somebody has decided about them, or withdraw some.",
         )
     return None
+
+
+def _change(proposal: Proposal) -> tuple[str, ...]:
+    """What is proposed, and for whom: what one user's agent proposes is not another user's, who may decide about it."""
+    return proposal.location, proposal.base_digest, proposal.proposed_digest, proposal.on_behalf_of
 
 
 def _said(justification: str, evidence: Sequence[str]) -> tuple[str, Sequence[str]]:

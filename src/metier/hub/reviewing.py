@@ -62,6 +62,8 @@ def approve(
     files = scope.revisions.files(proposal.proposed_digest)
     subject = subject_in(home, files, proposal.proposed_digest)
     why = may_review(scope, guard.governance, person, proposal, subject, environment=environment)
+    if why is None and not effective.approval.self_approval and is_own(person, proposal):
+        why = f"{shown(person.name)!r} had an agent make it, and policy lets nobody decide about their own request."
     if why is not None:
         _refuse(scope, "proposal.approved", person, proposal, why)
     _require(proposal, "open", "approved")
@@ -134,9 +136,9 @@ def reject(
 
 
 def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Proposal:  # noqa: A002
-    """Take back a proposal of one's own."""
+    """Take back a proposal of one's own, or of an agent that made it on one's behalf."""
     proposal, comment = find_proposal(scope, id), _said(comment)
-    if not is_author(person, proposal):
+    if not is_own(person, proposal):
         whose = f"{proposal.author_kind} {shown(proposal.author)!r}"
         why = f"Only whoever made a proposal withdraws it, which is {whose}."
         hint = f"A reviewer can decide against it: `metier propose reject {proposal.id} --reason TEXT`."
@@ -192,6 +194,12 @@ def is_author(person: Person, proposal: Proposal) -> bool:
     """Whether somebody made a proposal; names that differ in case alone may be the same account."""
     kind = "agent" if person.kind == "agent" else "user"
     return (kind, person.name.casefold()) == (proposal.author_kind, proposal.author.casefold())
+
+
+def is_own(person: Person, proposal: Proposal) -> bool:
+    """Whether somebody made a proposal, or an agent did that worked for them."""
+    is_user = person.kind != "agent" and bool(proposal.on_behalf_of)
+    return is_author(person, proposal) or (is_user and person.name.casefold() == proposal.on_behalf_of.casefold())
 
 
 def _apply(

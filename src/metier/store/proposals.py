@@ -35,6 +35,8 @@ class Proposal:
     evidence: Sequence[str] = field(default_factory=list)
     author_kind: Literal["agent", "user"] = "user"
     author: str = ""
+    on_behalf_of: str = ""
+    """The user in whose session an agent made it."""
     capabilities_new: tuple[str, ...] = ()
     status: ProposalStatus = "open"
     reviewer: str = ""

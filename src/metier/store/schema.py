@@ -144,8 +144,8 @@ _table(
     "proposals",
     ("id",),
     _text("id", "kind", "skill", "location", "base_digest", "proposed_digest", "diff", "justification", "evidence"),
-    _text("author_kind", "author", "capabilities_new", "status", "reviewer", "comment", "created_at", "decided_at"),
-    _text("applied_digest", "recommendations"),
+    _text("author_kind", "author", "on_behalf_of", "capabilities_new", "status", "reviewer", "comment", "created_at"),
+    _text("decided_at", "applied_digest", "recommendations"),
 )
 _table("policies", ("digest", "layer", "path_hash"), _text("digest", "layer", "path_hash", "path", "text", "loaded_at"))
 _audit = _table(

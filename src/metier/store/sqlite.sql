@@ -155,6 +155,7 @@ CREATE TABLE proposals (
 	evidence TEXT DEFAULT '' NOT NULL,
 	author_kind TEXT DEFAULT '' NOT NULL,
 	author TEXT DEFAULT '' NOT NULL,
+	on_behalf_of TEXT DEFAULT '' NOT NULL,
 	capabilities_new TEXT DEFAULT '' NOT NULL,
 	status TEXT DEFAULT '' NOT NULL,
 	reviewer TEXT DEFAULT '' NOT NULL,
