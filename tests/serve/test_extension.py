@@ -408,3 +408,28 @@ def test_what_a_host_is_told_of_a_skill_is_recorded(serve: Callable[..., SkillSe
 
     talk(serve(), use)
     assert [(one.event, one.skill, one.by) for one in log.records if one.skill] == [("read", "forms", "host")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_of_a_skill_that_policy_shows_by_its_name_nothing_else_is_told(
+    serve: Callable[..., SkillServer], mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.yaml").write_text("version: 1\nskills: {visibility: {forms: name-only}}\n")
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
+
+    async def use(client: mcp.Client) -> None:
+        listed = {entry["uri"]: entry for entry in (await ask(client, "skills/list"))["skills"]}
+        bare = listed["skill://forms/SKILL.md"]
+        assert bare["frontmatter"] == {"name": "forms"}
+        assert (await ask(client, "skills/get", uri=bare["uri"]))["skill"] == bare
+        for resource in bare["resources"]:
+            assert resource["digest"] == f"sha256:{hashlib.sha256(await content(client, resource['uri'])).hexdigest()}"
+        assert all("description" in entry["frontmatter"] for uri, entry in listed.items() if uri != bare["uri"])
+        prompts = {one.name: one for one in (await client.list_prompts()).prompts}
+        assert prompts["forms"].description is None
+        assert prompts["letters"].description
+        assert (await client.get_prompt("forms", {"args": "7"})).description is None
+        resources = {one.name: one.description for one in (await client.list_resources()).resources}
+        assert not resources["forms"]
+
+    talk(serve(), use, mode)

@@ -37,12 +37,13 @@ class Manifest:
     files: tuple[tuple[str, str, int], ...]
     """Path, digest and size of each."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """The entry as the protocol has it."""
+    def as_dict(self, *, is_bare: bool = False) -> dict[str, Any]:
+        """The entry as the protocol has it; a bare one says of the skill no more than its name."""
         resources = [
             {"uri": uri_of(self.name, path), "digest": digest, "size": size} for path, digest, size in self.files
         ]
-        return {"uri": uri_of(self.name, FILE), "frontmatter": self.frontmatter, "resources": resources}
+        frontmatter = {"name": self.name} if is_bare else self.frontmatter
+        return {"uri": uri_of(self.name, FILE), "frontmatter": frontmatter, "resources": resources}
 
 
 class Manifests:

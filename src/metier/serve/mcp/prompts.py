@@ -44,10 +44,15 @@ class Prompts:
 
         def listed() -> ListPromptsResult:
             after = place_of(params.cursor if params is not None else None)
-            prompts, cursor = page_of((entry.name, _prompt(entry)) for entry in self._for_people(after))
+            prompts, cursor = page_of((entry.name, self._prompt(entry)) for entry in self._for_people(after))
             return ListPromptsResult(prompts=prompts, next_cursor=cursor)
 
         return await anyio.to_thread.run_sync(listed)
+
+    def _prompt(self, entry: Entry) -> Prompt:
+        """What clients are told of a skill, who may show it to a model: its name alone where policy says so."""
+        told = self._conversations.window.session.description(entry)
+        return Prompt(name=entry.name, description=told or None, arguments=_arguments(entry))
 
     def _for_people(self, after: str) -> Iterator[Entry]:
         for entry in self._conversations.entries(after, by="host"):
@@ -88,7 +93,7 @@ class Prompts:
             assert made is not None
             text = f"{made.text}\n\n{naming(key)}" if key and session.active else made.text
             message = PromptMessage(role="user", content=TextContent(text=text))
-            return GetPromptResult(description=entry.description, messages=[message])
+            return GetPromptResult(description=session.description(entry) or None, messages=[message])
 
         with asking_if(answers):
             return await self._conversations.guard.in_thread(invoke)
@@ -103,13 +108,12 @@ def _entry(session: Session, name: str) -> Entry:
     raise SkillNotFound(f"There is no prompt {shown(name)!r}.", hint="prompts/list has all that there are.")
 
 
-def _prompt(entry: Entry) -> Prompt:
+def _arguments(entry: Entry) -> list[PromptArgument]:
     skill = entry.skill
-    arguments = [
+    return [
         PromptArgument(name=one.name, description=one.description or None, required=one.required)
         for one in skill.arguments
     ] or [PromptArgument(name=ARGS, description=skill.argument_hint or "What it is to work on.", required=False)]
-    return Prompt(name=entry.name, description=entry.description, arguments=arguments)
 
 
 def _line(entry: Entry, given: Mapping[str, str]) -> str:

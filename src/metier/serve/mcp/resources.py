@@ -107,16 +107,21 @@ class Resources:
             entry = self._entry(address.skill)
             subject = subject_of(entry, self._conversations.library.digest(entry))
             with session.passing(Action(point="read", skill=subject, path=FILE, by="host")):
-                return {"skill": self._manifests.of(entry).as_dict(), **_FRESHNESS}
+                return {"skill": self._manifest(entry), **_FRESHNESS}
 
         return await self._conversations.guard.in_thread(found)
 
     def _skills(self, after: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for entry in self._shown(after):
             try:
-                yield entry.name, self._manifests.of(entry).as_dict()
+                yield entry.name, self._manifest(entry)
             except MetierError:
                 continue  # it is in the log, and a bad skill hides no good one
+
+    def _manifest(self, entry: Entry) -> dict[str, Any]:
+        """What is told of a skill before it is loaded: where policy shows its name alone, nothing that describes it."""
+        is_bare = bool(entry.description) and not self._conversations.window.session.description(entry)
+        return self._manifests.of(entry).as_dict(is_bare=is_bare)
 
     async def read_folder(self, ctx: Context, params: FolderParams) -> dict[str, Any]:
         """`resources/directory/read`."""
