@@ -21,9 +21,12 @@ from metier.guard.scan.rules import (
     encoding,
     exfiltration,
     favours,
+    fetched,
+    handover,
     injection,
     integrity,
     lettering,
+    orders,
     payloads,
     persistence,
     prerequisites,
@@ -41,9 +44,9 @@ if TYPE_CHECKING:
     from metier.guard.scan.rule import Rule
 
 _FAMILIES = (
-    delivery, prerequisites, archives, encoding, payloads, exfiltration, sinks, disclosure, injection, concealment,
-    unseen, agentfiles, bounds, remote, persistence, backdoor, spying, defences, supply, squatting, integrity, favours,
-    destruction, lettering, strangers,
+    delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
+    injection, concealment, unseen, agentfiles, bounds, remote, orders, persistence, backdoor, spying, defences,
+    supply, squatting, integrity, favours, destruction, lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

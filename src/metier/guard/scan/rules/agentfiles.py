@@ -11,6 +11,7 @@ from metier.guard.scan.rules._agents import AGENT_FILE, BYPASS, GUARD_OFF, WRITE
 from metier.guard.scan.rules._judging import farthest, nearby, weighed, wording, words_among
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
+from metier.guard.scan.rules._spoken import spoken
 from metier.guard.scan.rules.injection import UNASKED
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ _FORGED = re.compile(
     r"|be)? ?(?:removed|deleted|missing|edited|changed|reverted)\b[^\n]{0,40}\b(?:add|write|restore|recreate|re-add"
     r"|put|insert|append|reinstall)\w{0,3}\b[^\n]{0,20}\b(?:it|them|again|back)\b|\bre-?(?:add|insert|create|write"
     r"|apply) (?:it|them|the (?:line|entry|block|rule))\b"
-    r"|\bin the user(?:'s)? (?:own )?(?:voice|words|name)\b|\bas (?:if|though) the user (?:had |has )?(?:said|told"
+    r"|\b(?:add|write|restore|recreate|put|insert|append)\w{0,3} (?:it|them|the (?:line|entry|block|rule"
+    r"|section)s?) (?:again |back )?"
+    r"(?:whenever|if|when|each time|every time|as soon as) (?:it|they|the \w{1,10}|somebody|someone|the user)? ?(?:is"
+    r"|are|was|were|has been"
+    r"|have been|gets?|ever)? ?(?:removed|deleted|reverted|edited out|removes?|deletes?)\b"
+    r"|\bin the user(?:'s)? (?:own )?(?:voice|name)\b|\bas (?:if|though) the user (?:had |has )?(?:said|told"
     r"|wrote|written|asked|requested|set)|\bas things? the user (?:said|told|wrote|asked)|\b(?:backdate"
     r"|use yesterday'?s date|earlier date)|\bcome before those of (?:my|the|your) (?:human|user|owner)|\b(?:pass"
     r"|spread|give|share) (?:\w{1,12} ){0,4}(?:skill|message|it) (?:on )?to (?:each|every|all|other) agents?"
@@ -69,7 +75,7 @@ def _tampered(view: View) -> Iterator[Hit]:
 def _forged(view: View) -> Iterator[Hit]:
     """Memories that are not the agent's, and rules that grow back."""
     read = reading(view)
-    for one in read.told("prose", "comment", "frontmatter"):
+    for one in spoken(read):
         found = _FORGED.search(one.low) if read.sees(one, _FORGED_MARKS) else None
         if found is None or one.warned:
             continue
@@ -79,10 +85,8 @@ def _forged(view: View) -> Iterator[Hit]:
             f"{one.low} {one.lead} {one.heading}",
         )
         forged = re.search(r"\bthe user\b|\bmy human\b|agents?\b", found[0])
-        yield one.hit(
-            one.text,
-            "high" if memory and (forged or re.search(r"again|back|restore|recreate", found[0])) else "low",
-        )
+        grows = re.search(r"again|back|restore|recreate|whenever", found[0])
+        yield one.hit(one.text, "high" if memory and (forged or grows) else "low")
 
 
 def _alters(low: str) -> bool:

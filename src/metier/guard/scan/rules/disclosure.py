@@ -1,5 +1,7 @@
 """Sentences that have an agent give away what it was trusted with."""
 
+# ruff: noqa: RUF001  (letters and marks of other scripts are what is looked for)
+
 from __future__ import annotations
 
 import re
@@ -10,8 +12,10 @@ from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, nearby, wording, words_among
 from metier.guard.scan.rules._mercy import negated
+from metier.guard.scan.rules._prizes import PRIZE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
+from metier.guard.scan.rules._spoken import is_spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,31 +36,37 @@ _SENDING = re.compile(
     r"|encode|pass|envi[aeo]|sube|push|mirror|deliver|beacon|ping|call|make a|copy)\w{0,5}\b"
     r"|发送|上传|提交|传输|转发|上报|回传|推送|отправ|переда|пересл|выгруз|env[ií]"
 )
-_REMARK = re.compile(r"\s*(?:#|//|/?\*|<!--|\"\"\"|echo\b)")
 _PUBLIC = re.compile(r"\bpublic (?:gist|repo\w{0,7}|paste|issue|channel|url|link|bucket)\b")
-_PRIZE = re.compile(
-    r"\bseed[ -]?(?:phrase|words)|recovery phrase|mnemonic|\b(?:12|24)(?: or 24)?[ -]words?\b|\bkeypair"
-    r"|solana/id\.json|wallet(?:'s)? (?:private )?keys?\b|\bssh (?:private )?keys?\b|\.ssh\b|id_(?:rsa|ed25519)"
-    r"|\.aws/credentials|login data|saved passwords?|password store|browser (?:cookies|passwords|profile)|keychain"
-    r"|bitwarden|1password|lastpass|totp|authenticator"
-    r"|master password|all (?:the )?(?:environment variables|env vars|api keys|secrets|credentials|tokens)"
-    r"|each (?:variable|key|token|secret)|every (?:variable|api key|token|secret|credential)|(?:contents?"
-    r"|content) of (?:the |any |all |each )?\.env|user(?:'s)? (?:\w{1,12} )?passwords?\b|助记词|私钥|сид[- ]фраз"
-    r"|приватн\w{0,4} ключ|frase semilla|clave privada"
+_PRETEXT = re.compile(
+    r"\b(?:quality|improv\w{1,5}|telemetry|diagnos\w{1,5}|analytics|train(?:ing)?|research|licen[cs]\w{1,3}"
+    r"|support bundle|crash"
+    r"|classifier|backups?|verif\w{1,8}|validat\w{1,4}|debug\w{0,4}|audit\w{0,3}|compliance|statistics|metrics"
+    r"|activation"
+    r"|health check|personali[sz]\w{1,5}|maintenance|benchmark\w{0,3})\b|质量|改进|诊断|遥测|验证|备份|диагност"
+    r"|телеметр|улучшен"
+    r"|проверк|calidad|diagnóstic|mejorar"
 )
-
-
-def _is_spoken(one: Statement) -> bool:
-    """Whether it is language: prose, a remark in code, or a fence that holds no code."""
-    if one.kind != "code" or _REMARK.match(one.text):
-        return True
-    return not one.script and one.language in ("", "text", "markdown")
+"""What it is said to be for."""
+_WHOLE = re.compile(
+    r"\b(?:full|entire|whole|complete|raw|all|last|every|each|user(?:'s)?|this|current)\b[^\n]{0,20}\b(?:conversations?"
+    r"|transcripts?"
+    r"|chats?|messages?|prompts?|dialogues?|sessions?|e?mails?|inbox|workspace|source|codebase|memor(?:y|ies)|notes?"
+    r"|repl(?:y|ies)"
+    r"|answers?|questions?)\b|\b(?:conversation|chat|session|message) (?:history|transcripts?|logs?|contents?)\b|对话"
+    r"|聊天记录"
+    r"|переписк|диалог|conversaci"
+)
+_DISGUISE = re.compile(
+    r"\b(?:describe|present|label|refer to|explain|list|book|report|disguise|phrase|call)\b[^\n]{0,30}\b(?:as"
+    r"|under) [\"“‘']"
+)
+"""What it is to be called instead."""
 
 
 def _frames(read: Reading) -> Iterator[tuple[Statement, list[Statement], str, frozenset[str]]]:
     """Every sentence that has something sent, with what stands next to it."""
     for statements in read.files.values():
-        spoken = [one for one in statements if _is_spoken(one)]
+        spoken = [one for one in statements if is_spoken(one)]
         for index, one in enumerate(spoken):
             words = one.words
             if one.warned or not sense.SEND.within(one.low, words):
@@ -84,9 +94,11 @@ def _given_away(view: View) -> Iterator[Hit]:
             value=value,
             secret=secret,
             secret_here=secret_here,
-            prize=_PRIZE.search(low) is not None,
+            prize=PRIZE.search(low) is not None,
             public=_PUBLIC.search(one.low) is not None and "private" in low,
-            hides=sense.STEALTH.within(low, words) or secrecy(low) is not None,
+            prize_here=PRIZE.search(one.low) is not None,
+            pretext=_PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None),
+            hides=sense.STEALTH.within(low, words) or secrecy(low) is not None or _DISGUISE.search(low) is not None,
             always=sense.ALWAYS.within(one.low, own),
             takes=sense.TAKE.within(low, words),
             away=sense.ELSEWHERE.within(one.low, own),
@@ -105,6 +117,8 @@ def _severity(
     secret: bool,
     secret_here: bool,
     prize: bool,
+    prize_here: bool,
+    pretext: bool,
     public: bool,
     hides: bool,
     always: bool,
@@ -114,7 +128,9 @@ def _severity(
 ) -> Severity | None:
     """How bad it is, by what is sent, where to, and whether anybody is to know."""
     if prize and value >= 1:
-        return "high" if value >= 2 or hides or always else "medium"
+        return "high" if value >= 2 or hides or always or (prize_here and not signs_in) else "medium"
+    if pretext and value >= 1 and not signs_in and (always or takes or hides):
+        return "high"
     if value >= 4:
         return "high"
     if value == 3:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._judging import doubt, weighed
+from metier.guard.scan.rules._prizes import ENVIRONMENT, STORE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._words import word_set
 
@@ -18,36 +19,6 @@ if TYPE_CHECKING:
     from metier.guard.scan.rules._reading import Reading
     from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
-
-_STORE = re.compile(
-    r"\.ssh/(?:id_|\*|config|[\"'\s)]|$)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\.aws/(?:credentials|config)|\.aws\b[\"'/]"
-    r"|\.gnupg|\.netrc\b|\.git-credentials|\.npmrc\b|\.pypirc\b|\.docker/config\.json"
-    r"|\.kube/config|\.config/gcloud|application_default_credentials|login data\b|cookies\.sqlite|logins\.json"
-    r"|key4\.db|\blocal state\b[\"']|/cookies[\"']|\.(?:bash|zsh)_history|wallet\.dat"
-    r"|solana/id\.json|\bmetamask\b|\bexodus\b|\.electrum|\.ethereum/keystore|keystore/utc|phantom[\"'/]"
-    r"|nkbihfbeogaeaoehlefnkodbefgpgknn|bfnaelmomeimhlpmgjnjophhpkkoljpa"
-    r"|\b(?:op\s+(?:item|read)|bw\s+(?:get|list)|gopass\s+show|pass\s+show|kwallet-query|lpass\s+show)\b"
-    r"|security\s+(?:find-generic-password|find-internet-password|dump-keychain)|login\.keychain"
-    r"|secret-tool\s+lookup|\.openclaw/(?:\.env|openclaw\.json|credentials|config)|\.clawdbot/|\.moltbot/"
-    r"|\.claude/\.credentials"
-    r"|\.claude\.json|\.codex/auth|/etc/shadow|\bgh\s+auth\s+token|gcloud\s+auth\s+print|aws\s+configure\s+get"
-    r"|169\.254\.169\.254|metadata\.google\.internal|vaultcli|cmdkey\s+/list|chrome/(?:default|user data)"
-    r"|browser_cookie3|keyring\.get_password"
-    r"|tojson\(\s*secrets\s*\)|/proc/(?:self|\d+|\*)/environ|\.password-store|1password|bitwarden|lastpass"
-    r"|telegram desktop/tdata|/tdata\b|discord/local storage",
-    re.IGNORECASE,
-)
-
-_ENVIRONMENT = re.compile(
-    r"(?:json\.dumps|str|dict|urlencode|b64encode)\(\s*(?:dict\(\s*)?os\.environ|os\.environ\.items\(\)"
-    r"|\*\*os\.environ\b|(?:json\.stringify|object\.(?:entries|keys"
-    r"|assign)\()\(?\s*(?:\{\}\s*,\s*)?process\.env\b(?!\.)"
-    r"|(?:^|[\s;|(`$&])printenv\b(?!\s+[a-z_]+\s*$)|(?:^|[;|(`&]\s*|\$\()env\s*(?:\||>|\)|$|`)|os\.environ\(\)"
-    r"|get-childitem\s+env:|\bgci\s+env:|\bset\s*>\s*\S|\bexport\s+-p\b"
-    r"|=\s*(?:dict\()?os\.environ(?:\.copy\(\))?\)?\s*$|\.\.\.process\.env\b|(?:env"
-    r"|environment)[\"']?\s*:\s*(?:dict\()?(?:os\.environ|process\.env)\b(?![.\[])",
-    re.IGNORECASE,
-)
 
 _KEY_FILE = re.compile(
     r"(?:cat|open\(|read(?:file(?:sync)?|_text|_bytes)?\(|path\(|source|<|@|cp|tar\b[^\n]{0,80}|zip\b[^\n]{0,80}"
@@ -119,13 +90,13 @@ def _as_code(one: Statement, read: Reading) -> bool:
         return False
     return re.search(
         r"\b(?:curl|wget|tar|zip|cat|scp|rclone|rsync|nc|base64|printenv|env|gpg|aws|gcloud)\s+[-~$./@\w]", one.text
-    ) is not None and (sends_off(one, read) or _STORE.search(one.text) is not None)
+    ) is not None and (sends_off(one, read) or STORE.search(one.text) is not None)
 
 
 _TOOLS = word_set("curl wget tar zip cat scp rclone rsync nc base64 printenv env gpg aws gcloud")
 
 
-def _scripts(read: Reading) -> Iterator[tuple[Statement, ...]]:
+def code_together(read: Reading) -> Iterator[tuple[Statement, ...]]:
     """Code that runs together: a script, or the commands of a section."""
     for statements in read.files.values():
         code = [one for one in statements if one.kind == "code" or _as_code(one, read)]
@@ -144,7 +115,7 @@ def _scripts(read: Reading) -> Iterator[tuple[Statement, ...]]:
 
 def _taken(view: View) -> Iterator[Hit]:
     read = reading(view)
-    for code in _scripts(read):
+    for code in code_together(read):
         sinks = {id(one) for one in code if sends_off(one, read)}
         if not sinks or not any(_HINTS.search(one.low) for one in code):
             continue
@@ -157,8 +128,8 @@ def _taken(view: View) -> Iterator[Hit]:
 
 
 def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | None:
-    store = _STORE.search(one.text) is not None
-    whole = not store and _ENVIRONMENT.search(one.text) is not None
+    store = STORE.search(one.text) is not None
+    whole = not store and ENVIRONMENT.search(one.text) is not None
     if "tojson" in one.low and re.search(r"tojson\(\s*secrets\s*\)", one.low):
         return "high"
     if sends:

@@ -43,25 +43,6 @@ _INSTRUCTIONS = re.compile(
     r"\b(?:steps?|instructions?|directives?|prompts?|system prompt|rules?|playbook|commands?|behaviou?r|skill\.md"
     r"|heartbeat\.md|\.md\b|configuration|persona|policy|tasks?)\b|指令|说明|инструкц|instrucciones"
 )
-_ORDERS = re.compile(
-    r"\b(?:execute|run|obey|carry out|perform|follow)\b[^\n]{0,30}\b(?:it|them|any|every|each|all|whatever"
-    r"|what)\b[^\n]{0,60}\b(?:in the shell|in a shell|as (?:a )?(?:shell )?commands?|in (?:the |a )?terminal)\b"
-    r"|\b(?:messages?|comments?|repl(?:y|ies)|posts?|emails?|records?|issues?|channel"
-    r"|chat)\b[^\n]{0,100}\b(?:orders?|commands?|instructions?) (?:from|by) (?:the )?(?:owner|author|developer"
-    r"|operator|maintainer)s?\b"
-    r"|\b(?:messages?|comments?|repl(?:y|ies)|posts?|emails?|txt records?|records?)\b[^\n]{0,80}\b(?:are|is"
-    r"|as) (?:trusted|treated as (?:if|though) (?:from )?the (?:owner|user)|to be (?:executed|obeyed))"
-    r"|\btxt record\b[^\n]{0,120}\b(?:instructions?|obey|follow|execute|run)\b|\b(?:decode"
-    r"|join)\b[^\n]{0,20}, obey\b"
-)
-_SPREAD = re.compile(
-    r"\b(?:copy|install|add|write|spread|propagate|replicate|distribute"
-    r"|clone)\w{0,3}\b[^\n]{0,30}\b(?:this (?:skill|folder|file|directory)|itself"
-    r"|skill folder)\b[^\n]{0,200}\b(?:each|every|all|any|other)\b[^\n]{0,40}\b(?:repositor(?:y|ies)|repos?"
-    r"|projects?|agents?|machines?|hosts?|skills? (?:folders?|director(?:y|ies))|workspaces?)\b"
-    r"|\b(?:pass|share|send|forward|recommend|give)\w{0,3}\b[^\n]{0,30}\b(?:this|the circle's"
-    r"|our) skill\b[^\n]{0,40}\b(?:to|with) (?:each|every|all|other) (?:\w{1,10} )?agents?\b"
-)
 _UPDATE = re.compile(
     r"\b(?:curl|wget|fetch|iwr|irm)\b[^\n]{0,300}(?:-o|-O|>|--output\S{0,10}"
     r"|-outfile)\s*[\"']?[^\s\"']{0,120}(?:SKILL\.md|/skills?/|skill\.md|\.claude/|\.openclaw/)|\b(?:curl"
@@ -85,6 +66,20 @@ _CODE = re.compile(
     r"|commands?|rules)",
     re.IGNORECASE,
 )
+
+
+_REPEATED = re.compile(
+    r"\bcron\b|\bevery (?:few |\d{1,3} )?(?:minutes?|hours?|days?|sessions?|start)|heartbeat|periodic|\bhourly\b"
+    r"|\bdaily\b"
+    r"|each (?:start|session|run)|at (?:start|the start|startup)|每(?:隔|天|小时|次)|каждые|cada \d"
+)
+_OWN_FILES = re.compile(
+    r"(?:>|-o|--output|save|write|store|overwrite|replace)[^\n]{0,80}(?:skill|heartbeat|soul|agents?|claude"
+    r"|memory)\S{0,40}\.md"
+    r"|skills?/\S{1,60}\.md",
+    re.IGNORECASE,
+)
+"""Where an agent takes its orders from."""
 
 
 def _loaded(view: View) -> Iterator[Hit]:
@@ -111,40 +106,6 @@ def _loaded(view: View) -> Iterator[Hit]:
                 yield one.hit(one.text, weighed(severity, one, None, read))
 
 
-def _ordered(view: View) -> Iterator[Hit]:
-    """Anybody who can write somewhere becomes the agent's master."""
-    read = reading(view)
-    before = ""
-    for one in read.told("prose", "comment", "frontmatter"):
-        before, around = one.low, f"{before} {one.low}"
-        if one.warned or not read.sees(one, _ORDER_MARKS):
-            continue
-        found = _ORDERS.search(one.low)
-        if found is not None and not one.warns_of(found):
-            outside = re.search(
-                r"\b(?:channel|message|comment|record|email|issue|post|chat|webhook|feed|url|server|dns|telegram"
-                r"|discord|slack)s?\b",
-                around,
-            )
-            whole = re.search(r"\b(?:shell|terminal|obey|owner|author|unknown|anyone)\b", one.low)
-            yield one.hit(one.text, "high" if outside and whole else "low")
-
-
-def _spreads(view: View) -> Iterator[Hit]:
-    read = reading(view)
-    for one in read.told("prose", "comment", "frontmatter"):
-        found = (
-            _SPREAD.search(one.low) if "skill" in one.low or "itself" in one.low or "this folder" in one.low else None
-        )
-        if found is not None and not one.warns_of(found):
-            pushes = re.search(
-                r"\b(?:push|commit|overwrite|automatically|without|silently|each agent|every agent|all agents"
-                r"|other agents)\b",
-                one.low,
-            )
-            yield one.hit(one.text, "high" if pushes else "low")
-
-
 def _severity(value: int, one: Statement, low: str, path: str, *, forge: bool) -> Severity | None:
     words = words_of(low)
     bound = re.search(
@@ -160,7 +121,7 @@ def _severity(value: int, one: Statement, low: str, path: str, *, forge: bool) -
         return "medium" if documents and not (always or bound) else "high"
     if value == 2:
         return "high" if not documents or hides else "low"
-    if hides:
+    if hides or (not forge and _REPEATED.search(low) and _OWN_FILES.search(low)):
         return "high"
     if forge:
         return "high" if bound and always else "medium" if (bound or always) and not documents else None
@@ -198,7 +159,7 @@ def _updated(view: View) -> Iterator[Hit]:
                 "high"
                 if unsaid or value >= 3 or (value == 2 and automatic)
                 else "medium"
-                if value == 2
+                if value == 2 or (value == 1 and _REPEATED.search(low))
                 else "low"
                 if value == 1
                 else "info"
@@ -211,20 +172,6 @@ def _updated(view: View) -> Iterator[Hit]:
                     yield one.hit(found[0], weighed("high" if value >= 3 else "medium", one, found, read))
 
 
-_ORDER_MARKS = (
-    "order",
-    "command",
-    "instruction",
-    "shell",
-    "terminal",
-    "obey",
-    "trusted",
-    "executed",
-    "owner",
-    "txt record",
-)
-
-
 RULES = (
     Rule(
         id="REMOTE_INSTRUCTIONS",
@@ -234,24 +181,6 @@ RULES = (
         message="It has the agent get instructions from an address and follow them; nobody has read those.",
         hint="Put the instructions into the skill, where they can be reviewed and pinned.",
         check=_loaded,
-    ),
-    Rule(
-        id="TAKES_ORDERS",
-        ast="AST01",
-        category="persistence_control",
-        severity="high",
-        message="It has the agent do what others write somewhere, as if the user had asked for it.",
-        hint="Do not use it. What comes in from outside is something to read, never an order.",
-        check=_ordered,
-    ),
-    Rule(
-        id="SPREADS_ITSELF",
-        ast="AST01",
-        category="persistence_control",
-        severity="high",
-        message="It has the agent hand the skill on to other projects or agents.",
-        hint="Do not use it. Remove the copies that it made.",
-        check=_spreads,
     ),
     Rule(
         id="SELF_UPDATE",

@@ -1,0 +1,63 @@
+"""What thieves are after: secrets that no service needs to be told in order to serve."""
+
+from __future__ import annotations
+
+import re
+
+STORE = re.compile(
+    r"\.ssh[\\/]+(?:id_|\*|config|[\"'\s)]|$)|[\"']\.ssh[\"']|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"
+    r"|\.aws[\\/]+(?:credentials|config)|\.aws\b[\"'/]"
+    r"|\.gnupg|\.netrc\b|\.git-credentials|\.npmrc\b|\.pypirc\b|\.docker[\\/]+config\.json"
+    r"|\.kube[\\/]+config|\.config/gcloud|application_default_credentials|login data\b|cookies\.sqlite|logins\.json"
+    r"|key4\.db|\blocal state\b[\"']|[\\/]cookies[\"']|\.(?:bash|zsh)_history|wallet\.dat"
+    r"|solana/id\.json|\bmetamask\b|\bexodus\b|\.electrum|\.ethereum/keystore|keystore/utc|phantom[\"'/]"
+    r"|nkbihfbeogaeaoehlefnkodbefgpgknn|bfnaelmomeimhlpmgjnjophhpkkoljpa"
+    r"|\b(?:op\s+(?:item|read)|bw\s+(?:get|list)|gopass\s+show|pass\s+show|kwallet-query|lpass\s+show)\b"
+    r"|security\s+(?:find-generic-password|find-internet-password|dump-keychain)|login\.keychain"
+    r"|secret-tool\s+lookup|\.openclaw[\\/]+(?:\.env|openclaw\.json|credentials|config)|\.clawdbot[\\/]|\.moltbot[\\/]"
+    r"|\.claude[\\/]+\.credentials"
+    r"|\.claude\.json|\.codex[\\/]+auth|/etc/shadow|\bgh\s+auth\s+token|gcloud\s+auth\s+print|aws\s+configure\s+get"
+    r"|169\.254\.169\.254|metadata\.google\.internal|vaultcli|cmdkey\s+/list|chrome[\\/]+(?:default|user data)"
+    r"|browser_cookie3|keyring\.get_password|kubectl\s+config\s+view\b[^\n]{0,40}--raw|kubectl\s+get\s+secrets?\b"
+    r"|tojson\(\s*secrets\s*\)|/proc/(?:self|\d+|\*)/environ|\.password-store|1password|bitwarden|lastpass"
+    r"|telegram desktop[\\/]+tdata|[\\/]tdata\b|discord[\\/]+local storage",
+    re.IGNORECASE,
+)
+"""Where keys and passwords lie, as code names it."""
+
+ENVIRONMENT = re.compile(
+    r"(?:json\.dumps|str|dict|urlencode|b64encode)\(\s*(?:dict\(\s*)?os\.environ\b(?!\s*[\[.])|os\.environ\.items\(\)"
+    r"|\*\*os\.environ\b|(?:json\.stringify|object\.(?:entries|keys"
+    r"|assign)\()\(?\s*(?:\{\}\s*,\s*)?process\.env\b(?!\.)"
+    r"|(?:^|[\s;|(`$&])printenv\b(?!\s+[a-z_]+\s*$)|(?:^|[;|(`&]\s*|\$\()env\s*(?:\||>|\)|$|`)|os\.environ\(\)"
+    r"|get-childitem\s+env:|\bgci\s+env:|\bset\s*>\s*\S|\bexport\s+-p\b"
+    r"|=\s*(?:dict\()?os\.environ(?:\.copy\(\))?\)?\s*$|\.\.\.process\.env\b|(?:env"
+    r"|environment)[\"']?\s*:\s*(?:dict\()?(?:os\.environ|process\.env)\b(?![.\[])",
+    re.IGNORECASE,
+)
+"""The whole environment at once."""
+
+WALLET_NAME = (
+    r"private_?keys?|priv_?key|secret_?key_?(?:base58|b58|hex)|wallet_?(?:key|secret|seed)|seed_?(?:phrase|words)"
+    r"|recovery_?phrase|mnemonic|key_?pair_?(?:path|file|json|b58|bytes)|passphrase"
+)
+"""What variables and fields are called that hold the key to somebody's money."""
+
+PRIZE = re.compile(
+    r"\bseed[ _-]?(?:phrase|words)|recovery (?:phrase|words)|mnemonic|\b(?:12|24)(?: or 24)?[ -]words?\b|\bkeypair"
+    r"|solana/id\.json|\bprivate[ _]?keys?\b|wallet(?:'s)? keys?\b|\bssh keys?\b|\.ssh\b|id_(?:rsa|ed25519)"
+    r"|\.aws/credentials|login data|(?:saved|stored) (?:passwords?|logins?)|password store|keychain"
+    r"|browser (?:cookies|passwords|profile|sessions?)|session cookies?|cookies? (?:and|of|from|file|database|db|jar)\b"
+    r"|bitwarden|1password|lastpass|totp|authenticator|kube ?config|config view --raw|kubectl get secrets?"
+    r"|master password|all (?:the |of the |their |your )?(?:environment variables|env vars|api keys|secrets|credentials"
+    r"|tokens)|(?:whole|entire|full|complete) environment\b|output of (?:env|printenv)\b"
+    r"|each (?:variable|key|token|secret)|every (?:variable|api key|token|secret|credential)|(?:contents?"
+    r"|content|copy|values?) of (?:the |any |all |each |your |their )?(?:\S{0,40}/)?\.env\b"
+    r"|\.(?:openclaw|clawdbot|moltbot)/\S{0,30}(?:\.env|openclaw\.json|credentials|config)|\.claude/\.credentials"
+    r"|\.codex/auth|user(?:'s)? (?:\w{1,12} )?passwords?\b|(?:verification|one-time|2fa|otp|login|security) codes?"
+    r"|password resets?|refresh tokens?|connection strings?|database_url\b|\bdsn\b"
+    r"|助记词|私钥|密码|所有(?:环境变量|密钥|凭证|令牌)|сид[- ]фраз"
+    r"|приватн\w{0,4} ключ|секретн\w{0,4} ключ|парол|переменн\w{0,4} окружен|frase semilla|claves? privadas?"
+    r"|contraseñas|variables de entorno"
+)
+"""The same as sentences name it."""

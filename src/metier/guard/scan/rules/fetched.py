@@ -1,0 +1,93 @@
+"""Scripts that run what they fetched: tomorrow it can be something else."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._flows import carried
+from metier.guard.scan.rules._judging import farthest, weighed
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules.exfiltration import code_together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+_FETCHES = re.compile(
+    r"requests\.(?:get|post|request)\(|urlopen\(|urlretrieve\(|httpx\.(?:get|post)\(|(?:session|client)\.(?:get|post)\("
+    r"|(?<![.\w])fetch\(|axios(?:\.(?:get|post|request))?\(|https?\.(?:get|request)\(|\bgot\(|downloadstring\("
+    r"|invoke-(?:restmethod|webrequest)|\birm\s|\biwr\s|=[\"']?\$\(\s*(?:curl|wget)\s|=[\"']?`(?:curl|wget)\s"
+    r"|net::http",
+    re.IGNORECASE,
+)
+_FETCH_MARKS = (
+    "get(", "post(", "request(", "urlopen", "urlretrieve", "fetch(", "axios", "got(", "downloadstring", "invoke-",
+    "irm ", "iwr ", "$(curl", "$( curl", "$(wget", "`curl", "`wget", "net::http",
+)  # fmt: skip
+_RUNS = re.compile(
+    r"(?<![.\w])exec\(|(?<![.\w])eval\(|\bnew function\(|vm\.(?:runin\w{3,16}|script|compilefunction)\(|runpy\."
+    r"|exec_module\("
+    r"|module\._compile\(|\._compile\(|instance_eval|class_eval|\beval\s+[\"']?\$|(?:\biex|invoke-expression)\b"
+    r"|loadstring\("
+    r"|marshal\.loads\(|pickle\.loads\(|types\.functiontype\(",
+    re.IGNORECASE,
+)
+_RUN_MARKS = (
+    "exec(", "eval(", "function(", "vm.", "runpy", "exec_module", "_compile(", "_eval", "eval ", "iex", "invoke-expr",
+    "loadstring", "marshal", "pickle", "functiontype", "system(", "shell=true", "shell = true", "popen(", "execsync(",
+    "child_process", "sh -c", "spawn(", "run(", "call(",
+)  # fmt: skip
+_COMMANDS = re.compile(
+    r"os\.system\(\s*(?P<a>[\w.\[\]\"']{1,60})\s*\)"
+    r"|subprocess\.\w{2,14}\(\s*(?P<b>[\w.\[\]\"']{1,60})\s*,[^\n]{0,100}shell\s*=\s*true"
+    r"|os\.popen\(\s*(?P<c>[\w.\[\]\"']{1,60})\s*\)|(?:execsync|child_process\.exec"
+    r"|(?<![.\w])exec)\(\s*(?P<d>[\w.\[\]\"']{1,60})\s*[,)]"
+    r"|(?:ba|z)?sh\s+-c\s+[\"']?(?P<e>\$\{?\w{1,60})",
+    re.IGNORECASE,
+)
+"""Commands that are, all of them, what a name holds."""
+
+
+def _run(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    if not read.has(*_FETCH_MARKS) or not read.has(*_RUN_MARKS):
+        return
+    for code in code_together(read):
+        fetches = {id(one) for one in code if read.sees(one, _FETCH_MARKS) and _FETCHES.search(one.text)}
+        if not fetches:
+            continue
+        runs = {
+            id(one)
+            for one in code
+            if read.sees(one, _RUN_MARKS) and (_RUNS.search(one.text) or _COMMANDS.search(one.text))
+        }
+        if not runs:
+            continue
+        far = farthest(code, read, none=-1)
+        for _, call in carried(code, _among(fetches), _among(runs)):
+            one = call[0]
+            severity: Severity = "high" if far >= 1 else "medium" if one.script else "low"
+            yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _among(ids: set[int]) -> Callable[[Statement], bool]:
+    return lambda one: id(one) in ids
+
+
+RULES = (
+    Rule(
+        id="RUNS_WHAT_IT_FETCHED",
+        ast="AST07",
+        category="execution_code_delivery",
+        severity="high",
+        message="It fetches text from an address and runs it as code; nobody can review what that will be.",
+        hint="Put the code into the skill, where it can be reviewed and pinned.",
+        check=_run,
+    ),
+)

@@ -1,0 +1,154 @@
+"""Code that hands a secret over: what is taken from where keys lie goes into a request, whoever's host it is.
+
+A host can be called like the skill, since the author names both. So it does not matter here whether a host looks like
+the skill's own: no service needs the key to a wallet, the cookies of a browser or the whole environment.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._flows import carried, span
+from metier.guard.scan.rules._judging import farthest, weighed
+from metier.guard.scan.rules._prizes import ENVIRONMENT, STORE, WALLET_NAME
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules.exfiltration import code_together, sends_off
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metier.guard.scan.finding import Severity
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+_MARKS = (
+    "key", "seed", "mnemonic", "phrase", "secret", ".ssh", "id_rsa", ".aws", ".env", "environ", "process.env", "env:",
+    "printenv", "env ", "env)", "cookie", "login data", "wallet", "token", "password", "credential", "keychain",
+    ".netrc",
+    "history", "shadow", "openclaw", "clawdbot", "moltbot", ".claude", ".codex", "kube", "gcloud", "1password",
+    "bitwarden",    "sk-", "ghp_", "akia", "xox",
+)  # fmt: skip
+_WALLET = re.compile(
+    rf"(?:process\.env\.|os\.environ(?:\.get)?[\[(]\s*[\"']|getenv\(\s*[\"']|\$\{{?|\$env:|input\([^\n]{{0,80}}"
+    rf"|prompt\([^\n]"
+    rf"{{0,80}}|read\s+-\w*\s[^\n]{{0,60}})\w{{0,30}}(?:{WALLET_NAME})\b",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(
+    rf"(?<![\w$])[\"']?(?:{WALLET_NAME})[\"']?\s*(?:[:=]|%3d)\s*(?!\s*(?:none|null|false|undefined)\b)|(?<=[{{,\s])"
+    rf"(?:{WALLET_NAME})\s*[,}}]",
+    re.IGNORECASE,
+)
+_DOTENV = re.compile(
+    r"(?:cat|open\(|read(?:file(?:sync)?|_text|_bytes)?\(|path\(|get-content|gc|<|@|cp|tar\b[^\n]{0,80}"
+    r"|zip\b[^\n]{0,80}"
+    r"|base64)\s*[\"'(]?[^\s\"']{0,60}\.env(?:\.(?:local|production))?[\"'\s)|;]|[\"']\.env[\"']\s*\)?[\s,\]]"
+    r"|dotenv_values\("
+    r"|dotenv\.parse\(",
+    re.IGNORECASE,
+)
+_SHAPES = re.compile(
+    r"sk-(?:ant-|proj-)?\[|ghp_\[|gh\[pous\]_|akia\[|xox\[|aiza\[|-----begin \S{0,12} ?private key"
+    r"|\[1-9a-hj-np-z\]\{8[78]",
+    re.IGNORECASE,
+)
+"""Patterns that find keys in whatever text there is."""
+_BRAND_KEY = re.compile(
+    r"\b(?P<brand>anthropic|openai|claude|github|gh|aws|stripe|google|gemini|slack|discord|telegram|huggingface|hf"
+    r"|azure"
+    r"|npm|pypi|cloudflare|vercel|binance|coinbase|alpaca|notion|groq|openrouter|deepseek|mistral|gitlab|supabase"
+    r"|twilio"
+    r"|sendgrid)_(?:\w{1,20}_)?(?:key|token|secret|pat|api_?key|access_?key|secret_?access_?key)\b",
+    re.IGNORECASE,
+)
+_SIGNS_IN = re.compile(r"authorization|bearer|x-api-key|api-key|auth=|\s-u\s|cookies=|--header|\s-H\s", re.IGNORECASE)
+_PAYLOAD = re.compile(
+    r"\bdata=|\bjson=|\bfiles=|\bbody\b|\bparams=|--data|\s-d\b|\s-F\b|\s-T\b|--form|--upload|--json|@-|@/|@\$|-body\b"
+    r"|-infile\b|\.post\(|\.put\(|request\(|sendbeacon|\.send\(|\.write\(|sendall|\?\S{0,60}=|urlencode|sendmail|upload"
+    r"|\bnc\b|/dev/tcp|\bscp\b|\brsync\b|sendmessage",
+    re.IGNORECASE,
+)
+
+
+def _handed_over(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    if not read.has(*_MARKS):
+        return
+    for code in code_together(read):
+        if any(sends_off(one, read) for one in code):
+            yield from _in(code, read)
+
+
+def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
+    around = farthest(code, read, none=-1)
+    seen: set[int] = set()
+
+    def takes(one: Statement) -> bool:
+        return read.sees(one, _MARKS) and _is_prize(one)
+
+    for source, call in carried(code, takes, lambda other: sends_off(other, read)):
+        one = call[0]
+        # The line of a request that only says who one is names a secret, too.
+        bare = "\n".join(other.text for other in call if not _SIGNS_IN.search(other.text))
+        if id(one) in seen or not _PAYLOAD.search(bare):
+            continue
+        here = farthest(call, read, none=around)
+        if here != 0:
+            seen.add(id(one))
+            yield one.hit(one.text, weighed(_severity(source, here, read), one, None, read))
+    for index, one in enumerate(code):
+        if id(one) in seen or not sends_off(one, read):
+            continue
+        call = span(code, index)
+        text = "\n".join(other.text for other in call)
+        here = farthest(call, read, none=around)
+        if here >= 1 and _FIELD.search(text) and _PAYLOAD.search(text):
+            yield one.hit(one.text, weighed("high", one, None, read))
+        elif here >= 1 and (keys := len(_foreign(text, call))) >= (1 if here >= 2 else 2):
+            yield one.hit(one.text, weighed("high" if here >= 3 or keys >= 2 else "medium", one, None, read))
+
+
+def _is_prize(one: Statement) -> bool:
+    text = one.text
+    return (
+        STORE.search(text) is not None
+        or ENVIRONMENT.search(text) is not None
+        or _WALLET.search(text) is not None
+        or _DOTENV.search(text) is not None
+        or _SHAPES.search(text) is not None
+    )
+
+
+def _foreign(text: str, call: list[Statement]) -> set[str]:
+    """Keys of one service that go to a host of another."""
+    hosts = " ".join(place.host for one in call for place in one.places)
+    brands = {found["brand"].lower() for found in _BRAND_KEY.finditer(text)}
+    return {brand for brand in brands if hosts and brand not in hosts and not (brand == "gh" and "github" in hosts)}
+
+
+def _severity(source: Statement, here: int, read: Reading) -> Severity:
+    if _SHAPES.search(source.text) and read.about_security:
+        return "medium"
+    if here < 0:
+        # Where it goes is for the one who runs it to say.
+        return "medium" if source.script else "low"
+    if here == 1 and (_DOTENV.search(source.text) and not STORE.search(source.text)):
+        return "medium" if not source.script else "high"
+    return "high"
+
+
+RULES = (
+    Rule(
+        id="SECRET_HANDED_OVER",
+        ast="AST01",
+        category="credential_access",
+        severity="high",
+        message="It takes a key, a password or the like from where it lies and puts it into a request.",
+        hint="Do not run it. No service needs this to serve; rotate the secret if it ran.",
+        check=_handed_over,
+    ),
+)
