@@ -426,3 +426,45 @@ def test_the_end_of_a_here_document_is_awaited(text: str, delimiter: str) -> Non
 )  # fmt: skip
 def test_nothing_is_awaited_where_it_can_be_run_or_is_wrong(text: str) -> None:
     assert awaited(text) == ""
+
+
+# --- what policy bars ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def denied(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own_home / "policy.yaml").write_text("skills: {deny: [beta]}\n")
+    monkeypatch.setenv("METIER_POLICY", str(own_home / "policy.yaml"))
+
+
+def test_a_skill_that_policy_denies_is_refused_as_by_run(metier: Call, skills: Path, once: Call, denied: None) -> None:
+    run = metier("--skills", skills, "run", "beta", "scripts/hi.sh")
+    assert once("ls /.sandbox/skills", "--skill", "beta") == run
+    assert "[skill-denied]" in run[2]
+    code, out, _ = once("true", "--skill", "beta", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (1, "skill-denied")
+    assert once("ls /.sandbox/skills", "--skill", "alpha") == (0, "alpha\n", "")
+
+
+def test_a_skill_in_quarantine_is_refused(metier: Call, skills: Path, once: Call) -> None:
+    assert metier("quarantine", "beta", "--reason", "It was bad.")[0] == 0
+    code, out, err = once("ls /.sandbox/skills", "--skill", "beta")
+    assert (code, out) == (1, "")
+    assert "[skill-quarantined]" in err
+
+
+def test_what_policy_bars_is_not_among_those_that_nobody_named(once: Call, talk: Talk, denied: None) -> None:
+    assert once("ls /.sandbox/skills") == (0, "alpha\n", "")
+    assert talk("true\n")[2] == "1 skill below /.sandbox/skills, 1 more are not: `--skill NAME` mounts one.\n"
+
+
+def test_what_has_to_be_approved_first_is_refused_and_waits(
+    metier: Call, once: Call, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_home / "policy.yaml").write_text("skill-policy: {require-approval-for: [scripts]}\n")
+    monkeypatch.setenv("METIER_POLICY", str(own_home / "policy.yaml"))
+    code, out, err = once("ls /.sandbox/skills", "--skill", "beta")
+    assert (code, out) == (4, "")
+    assert "[approval-needed]" in err
+    assert "beta" in metier("approve", "list")[1]
+    assert "beta" not in once("ls /.sandbox/skills")[1]

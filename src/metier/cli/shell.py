@@ -11,12 +11,17 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from metier.cli.exits import exit_code_of
+from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
+from metier.cli.person import at_terminal
 from metier.cli.screen import Screen, harmless
 from metier.cli.shapes import error_shape, outcome_shape
 from metier.cli.unfinished import awaited
-from metier.errors import InvalidArgument, MetierError, PackageTooLarge, SourceUnavailable
+from metier.errors import InvalidArgument, MetierError, PackageTooLarge, SkillChanged
+from metier.guard import Action, Actor, Guard
+from metier.session.active import subject_of
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.json:
             raise
         print_json(error_shape(error))
-        return 2 if isinstance(error, InvalidArgument | SourceUnavailable) else 1
+        return exit_code_of(error)
 
 
 def _opened(options: argparse.Namespace) -> int:
@@ -82,9 +87,10 @@ def _folder(options: argparse.Namespace) -> str | None:
 
 def _mount(shell: VirtualShell, library: Library, names: list[str] | None) -> tuple[int, int]:
     """Mount the skills that were named, or the first ones that somebody vouches for; how many are, and how many not."""
+    gate = _Gate(library)
     if names:
         for entry in map(library.get, names):
-            shell.mount(entry.name, _files(entry, shell.limits.total_bytes))
+            shell.mount(entry.name, gate.admitted(entry, shell.limits.total_bytes))
         return len(names), 0
     left, mounted, entries = shell.limits.total_bytes, 0, library.entries()
     for entry in entries:
@@ -93,11 +99,40 @@ def _mount(shell: VirtualShell, library: Library, names: list[str] | None) -> tu
         if not entry.trusted:
             continue
         with contextlib.suppress(MetierError):
+            if not gate.lets(entry):
+                continue
             files = _files(entry, left)
             shell.mount(entry.name, files)
             left -= sum(map(len, files.values()))
             mounted += 1
     return mounted, len(entries) - mounted
+
+
+class _Gate:
+    """What policy, approvals and quarantines say to a skill that is mounted, which is to load it."""
+
+    def __init__(self, library: Library) -> None:
+        caller = library.caller
+        self._library = library
+        self._guard = Guard(approve=at_terminal())
+        self._actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment, user=user_name())
+
+    def _wanted(self, entry: Entry) -> Action:
+        return Action(point="load", skill=subject_of(entry, self._library.digest(entry)), by="host")
+
+    def lets(self, entry: Entry) -> bool:
+        """Whether a skill that nobody named may be mounted: nobody is asked about it."""
+        return self._guard.decide(self._wanted(entry), self._actor).is_allowed
+
+    def admitted(self, entry: Entry, most: int) -> dict[str, bytes]:
+        """The files of a skill that somebody named; raises `Refused` where it may not be used."""
+        wanted = self._wanted(entry)
+        with self._guard.enter(wanted, self._actor) as passage:
+            passage.require()
+            files = _files(entry, most)
+            if self._wanted(entry).skill != wanted.skill:
+                raise SkillChanged(f"Skill {entry.name!r} was changed this very moment.", hint="Try again.")
+            return files
 
 
 def _files(entry: Entry, most: int) -> dict[str, bytes]:
