@@ -137,6 +137,7 @@ def test_a_clean_trail_is_verified(metier: Command, trail: int) -> None:
         ],
         "damaged_checkpoints": [],
         "damaged_marks": [],
+        "unprotected": [],
     }
 
 
@@ -155,6 +156,35 @@ def test_a_trail_that_was_tampered_with_is_not(metier: Command, trail: int) -> N
     assert out.startswith("✗ record 11 edited. ")
     code, out, _ = metier("audit", "verify", "--json")
     assert (code, json.loads(out)["chains"][0]["fault"]["seq"]) == (1, 11)
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (["DROP TRIGGER audit_log_no_delete"], "The trigger audit_log_no_delete is missing."),
+        (
+            [
+                "DROP TRIGGER audit_log_no_update",
+                "CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log BEGIN SELECT 1; END",
+            ],
+            "The trigger audit_log_no_update was changed.",
+        ),
+    ],
+)
+def test_a_trail_that_anybody_could_change_is_not_fine(
+    metier: Command, trail: int, statements: list[str], said: str
+) -> None:
+    with sqlite3.connect(data_folder() / "metier.db") as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    code, out, _ = metier("audit", "verify")
+    assert code == 1
+    assert f"✗ {said}" in out
+    code, out, _ = metier("audit", "verify", "--json")
+    shape = json.loads(out)
+    assert (code, shape["ok"], shape["unprotected"]) == (1, False, [said])
+    assert shape["chains"][0]["fault"] is None, "the records themselves are as they were written"
 
 
 @pytest.mark.covers("A-45")

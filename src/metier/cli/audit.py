@@ -141,7 +141,7 @@ def _verify(options: argparse.Namespace) -> int:
     if options.json:
         chains = [_verdict_shape(chain) for chain in report.chains]
         damaged = {"damaged_checkpoints": list(report.damaged), "damaged_marks": list(report.damaged_marks)}
-        print_json({"ok": report.is_ok, "chains": chains, **damaged})
+        print_json({"ok": report.is_ok, "chains": chains, **damaged, "unprotected": list(report.unprotected)})
     else:
         style = Style(sys.stdout)
         for chain in report.chains:
@@ -152,6 +152,10 @@ def _verify(options: argparse.Namespace) -> int:
             print(f"{style.bad('✗')} Line {line:,} of audit/checkpoints.jsonl is not a checkpoint.")
         for path in report.damaged_marks:
             print(f"{style.bad('✗')} {Style.text(path, 4_096)} does not hold the last checkpoint.")
+        for message in report.unprotected:
+            print(f"{style.bad('✗')} {Style.text(message, 1_000)} It keeps records from being changed or removed.")
+        if report.unprotected:
+            print(f"  {style.dim('→ ' + _REPAIR)}")
         if not report.chains:
             print("Nothing was recorded here yet.")
     return 0 if report.is_ok else 1
@@ -194,6 +198,9 @@ def _print_verdict(style: Style, verdict: Verdict) -> None:
         print(f"  {style.warn('!')} {said}")
 
 
+_REPAIR = (
+    "Nobody but Métier should change its tables: find out who could write there, and compare the store with a backup."
+)
 _ADVICE = (
     "Keep a copy of the store and of its folder as they are, and find out who could write there. To begin anew, move "
     "audit/checkpoints.jsonl and the mark beside the key (keys/*.last) to where you keep evidence."

@@ -62,6 +62,15 @@ def _database(store: Store) -> Iterator[Problem]:
             )
 
 
+def unprotected(store: Store) -> list[Problem]:
+    """What no longer closes the audit log to everything but new records: triggers that are gone or were changed."""
+    return [
+        problem
+        for problem in _tables(store.driver)
+        if problem.severity == "error" and problem.message.startswith("The trigger ")
+    ]
+
+
 def _tables(driver: Driver) -> Iterator[Problem]:
     """Compare the tables with those that this version makes."""
     expected, found = _expected(driver), _found(driver)

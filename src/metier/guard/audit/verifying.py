@@ -68,11 +68,14 @@ class Report:
     """Lines in the file of checkpoints that hold none."""
     damaged_marks: tuple[str, ...] = ()
     """Files beside the key that should hold the last checkpoint of a trail, and hold none."""
+    unprotected: tuple[str, ...] = ()
+    """What closed the records to changes and is gone, or is not what it was: whatever is found, more was possible."""
 
     @property
     def is_ok(self) -> bool:
-        """Whether nothing is wrong with any chain, nor with what proves it."""
-        return all(chain.is_ok for chain in self.chains) and not self.damaged and not self.damaged_marks
+        """Whether nothing is wrong with any chain, nor with what proves and protects it."""
+        is_proved = not self.damaged and not self.damaged_marks
+        return all(chain.is_ok for chain in self.chains) and is_proved and not self.unprotected
 
 
 def verify_store(
@@ -85,10 +88,12 @@ def verify_store(
     from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, marks_of
     from metier.guard.audit.signing import default_key_file
     from metier.store import Store
+    from metier.store.checking import unprotected
     from metier.store.url import address_of
 
     address = address_of(url)
     store = Store.peek(url)
+    open_doors: tuple[str, ...] = ()
     with store or contextlib.nullcontext():
         # In this order, because others may be signing: the mark is written first, then the file, then the database.
         before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
@@ -103,6 +108,7 @@ def verify_store(
             ]
         else:
             chains = []
+            open_doors = tuple(problem.message for problem in unprotected(store))
             scopes = {scope.audit.tenant: scope for scope in map(store.of, [*ours, *last, *before])}
             for name, scope in sorted(scopes.items()):
                 if name and name not in ours and name not in last and scope.audit.last() is None:
@@ -117,7 +123,12 @@ def verify_store(
                 trusted = [*places.outside, *_one(places.mark)]
                 found = verify(name, scope.audit.walk(), places.inside, keys, trusted=trusted)
                 chains.append(found if found.fault is not None else replace(found, fault=places.difference()))
-    return Report(chains=tuple(chains), damaged=tuple(damaged), damaged_marks=tuple(map(str, wrong)))
+    return Report(
+        chains=tuple(chains),
+        damaged=tuple(damaged),
+        damaged_marks=tuple(map(str, wrong)),
+        unprotected=open_doors,
+    )
 
 
 def _by_tenant(checkpoints: Iterable[Checkpoint]) -> dict[str, list[Checkpoint]]:
