@@ -7,12 +7,16 @@ import gc
 import inspect
 import itertools
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.disk import hurry, take_care
+from tests.forked import forking
 
 # Where some of the tests are run by another user, it is not there.
 with contextlib.suppress(ModuleNotFoundError):
@@ -20,6 +24,8 @@ with contextlib.suppress(ModuleNotFoundError):
 
     settings.register_profile("metier", derandomize=True, deadline=None, database=None, max_examples=50)
     settings.load_profile("metier")
+
+FORKING = pytest.StashKey[Path]()
 
 HOME = {
     "HOME": "",
@@ -37,6 +43,33 @@ HOME = {
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "each(names, cases): all cases in one test, which tells every one that fails")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell has what it starts in the background ignore Ctrl-C, and all that is started from there would, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """All workers call one process that forks: it has imported what commands need once, and not once for each."""
+    if hasattr(os, "fork"):
+        if FORKING not in node.config.stash:
+            running = contextlib.ExitStack()
+            node.config.stash[FORKING] = running.enter_context(forking())
+            node.config.add_cleanup(running.close)
+        node.workerinput["forking"] = str(node.config.stash[FORKING])
+
+
+@pytest.fixture(scope="session")
+def programs(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """The folder with a program `metier` that works as the installed one does, and need not import all over again."""
+    shared = getattr(pytestconfig, "workerinput", {}).get("forking")
+    if shared is not None:
+        yield Path(shared)
+    elif hasattr(os, "fork"):
+        with forking() as folder:
+            yield folder
+    else:
+        yield Path(sys.executable).parent
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.forked import forking
 
 from metier.cli import main
 from metier.cli.parser import make_parser
@@ -73,13 +72,9 @@ def command() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def forked(command: list[str]) -> Iterator[list[str]]:
+def forked(programs: Path) -> list[str]:
     """The command as processes that need not import everything again, where that is not the point."""
-    if not hasattr(os, "fork"):
-        yield command
-        return
-    with forking() as folder:
-        yield [str(folder / "metier")]
+    return [str(programs / "metier")]
 
 
 @pytest.fixture

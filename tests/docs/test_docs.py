@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import mcp.client.stdio  # noqa: F401  # keeps the streams of whoever imports it first: not those of one test
 import pytest
 import yaml
-from tests.forked import forking
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -43,15 +42,10 @@ def blocks_of(page: Path) -> list[Block]:
     ]
 
 
-@pytest.fixture(scope="module")
-def path() -> Iterator[str]:
+@pytest.fixture
+def path(programs: Path) -> str:
     """Where programs are found by somebody who has installed the command; most of its calls need not start anew."""
-    folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    if not hasattr(os, "fork"):
-        yield os.pathsep.join(folders)
-        return
-    with forking() as folder:
-        yield os.pathsep.join([str(folder), *folders])
+    return os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

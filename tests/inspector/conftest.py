@@ -9,14 +9,12 @@ import re
 import selectors
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.forked import forking
 from tests.npm_packages import npm_command
 
 TOKEN = "a-token-for-tests"
@@ -73,21 +71,16 @@ def arguments(skills: Path, tmp_path_factory: pytest.TempPathFactory) -> list[st
 
 
 @pytest.fixture(scope="session")
-def command(arguments: list[str]) -> Iterator[list[str]]:
+def command(arguments: list[str], programs: Path) -> list[str]:
     """How a client starts the server, which need not import everything again each time."""
-    if not hasattr(os, "fork"):
-        yield [sys.executable, "-m", "metier", *arguments]
-        return
-    with forking() as folder:
-        yield [str(folder / "metier"), *arguments]
+    return [str(programs / "metier"), *arguments]
 
 
 @pytest.fixture(scope="session")
-def server(arguments: list[str], surroundings: dict[str, str]) -> Iterator[Server]:
+def server(command: list[str], surroundings: dict[str, str]) -> Iterator[Server]:
     """The server on HTTP with a token, behind something that listens in."""
     env = {**surroundings, "METIER_TOKEN": TOKEN}
-    command = [sys.executable, "-m", "metier", *arguments, "--http", "127.0.0.1:0"]
-    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], env=env, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         said = process.stderr.readline()

@@ -71,7 +71,7 @@ def _copied(folder: Path) -> None:
             shutil.copy(origin, packages)
     shutil.copy(TESTS.parent / "pyproject.toml", folder)
     (folder / "tests" / "run").mkdir(parents=True)
-    for module in ("conftest.py", "disk.py"):
+    for module in ("conftest.py", "disk.py", "forked.py"):
         shutil.copy(TESTS / module, folder / "tests")
     shutil.copytree(
         Path(__file__).parent, folder / "tests" / "run" / "native", ignore=shutil.ignore_patterns("__pycache__")
