@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import threading
@@ -82,14 +83,15 @@ def require_store(url: str) -> None:
 
 def _left_something(url: str, folder: str) -> bool:
     beside = (os.path.join(folder, name) for name in _BESIDE)
-    return any(map(os.path.exists, beside)) or os.path.exists(_mark_of(url))
+    # A miss raises no exception here: where there is no store yet, every decision looks.
+    return any(os.access(path, os.F_OK) for path in (*beside, _mark_of(url)))
 
 
 def _has_content(path: str) -> bool:
     try:
-        return os.stat(path).st_size > 0
+        return os.access(path, os.F_OK) and os.stat(path).st_size > 0
     except OSError:
-        return False
+        return False  # removed in that moment
 
 
 def remember(url: str) -> None:
@@ -107,8 +109,12 @@ def remember(url: str) -> None:
 
 
 def _mark_of(url: str) -> str:
-    name = hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
-    return os.path.join(default_config_folder(), "stores", name)
+    return os.path.join(default_config_folder(), "stores", _name_of(url))
+
+
+@functools.lru_cache(64)
+def _name_of(url: str) -> str:
+    return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _keep(url: str, store: Store) -> Store:
