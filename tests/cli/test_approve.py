@@ -109,7 +109,7 @@ def test_all_that_was_decided_is_listed_on_demand(metier: Call, scope: Scope) ->
     assert [one["status"] for one in everything["requests"]] == ["approved", "denied"]
     _, out, _ = metier("approve", "list", "--all")
     assert "counts" in out
-    assert "2 decisions held" in metier("approve", "list")[1]
+    assert "2 decisions stand" in metier("approve", "list")[1]
 
 
 # --- show -------------------------------------------------------------------------------------------------------------

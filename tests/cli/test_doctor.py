@@ -39,6 +39,22 @@ def test_nothing_wrong_is_said_so(metier: Call, write_skill: Write, tmp_path: Pa
     assert "→ Nothing needs to be done." in out
 
 
+def test_policy_files_and_the_store_are_shown(
+    metier: Call, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = metier("doctor")
+    assert "policy: no file, the defaults hold\n" in out
+    (own_home / ".metier").mkdir(exist_ok=True)
+    (own_home / ".metier/policy.yaml").write_text("version: 1\nmode: audit\n")
+    _, out, _ = metier("doctor")
+    assert "policy: ~/.metier/policy.yaml (personal), mode audit\n" in out
+    assert re.search(r"^store: sqlite:///.*metier\.db, not made yet$", out, re.MULTILINE)
+    _, shape = report(metier)
+    assert [one["layer"] for one in shape["policy"]["files"]] == ["personal"]
+    assert shape["store"]["exists"] is False
+
+
 def test_every_place_is_shown_with_its_state(
     metier: Call, write_skill: Write, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

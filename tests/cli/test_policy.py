@@ -119,8 +119,8 @@ def test_every_key_is_shown_with_what_set_it(metier: Call, ours: Path, project: 
     assert (code, err) == (0, "")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines()[1:]}
     assert rows.keys() == KEYS.keys()
-    assert rows["mode"] == f"{project}:1 (project) enforce"
-    assert rows["skills.deny"] == f"{ours}:3 (enterprise), {project}:2 (project) crypto-*, miner"
+    assert rows["mode"] == "./.metier/policy.yaml:1 (project) enforce"
+    assert rows["skills.deny"] == f"{ours}:3 (enterprise), ./.metier/policy.yaml:2 (project) crypto-*, miner"
     assert rows["on-error"] == "default deny"
 
 
@@ -175,6 +175,28 @@ def test_a_broken_policy_is_explained_by_the_place_of_its_error(
     ours.write_text("mode: audit\ntools: [\n")
     answer = explain("pdf")
     assert (answer["decision"], answer["would"]) == ("allow", "deny")
+
+
+def test_files_are_named_as_one_would_type_them_from_here(
+    metier: Call, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder, text in ((own_home, "tools: {deny: [WebFetch]}"), (tmp_path, "tools: {ask: [Bash]}")):
+        (folder / ".metier").mkdir(exist_ok=True)
+        (folder / ".metier/policy.yaml").write_text(f"version: 1\n{text}\n")
+    _, out, _ = metier("policy", "show", "tools")
+    assert "tools.deny     ~/.metier/policy.yaml:2 (personal)  [WebFetch]" in out
+    assert "./.metier/policy.yaml:2 (project)" in out
+    _, out, _ = metier("policy", "show", "tools", "--json")
+    assert str(own_home) in out
+
+
+def test_without_a_policy_file_it_is_said_where_one_may_be(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = metier("policy", "check")
+    assert (code, "`~/.metier/policy.yaml`" in out) == (0, True)
 
 
 def test_an_answer_fits_on_a_screen_and_names_rule_file_and_line(metier: Call, ours: Path, skills: Path) -> None:

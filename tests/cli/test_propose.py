@@ -144,6 +144,11 @@ def test_a_proposal_is_rejected_and_withdrawn(as_: Metier, proposed: str, skill:
     assert "Two.\n" in (skill / "SKILL.md").read_text()
 
 
+def test_whoever_made_a_proposal_is_told_how_to_take_it_back(as_: Metier, proposed: str) -> None:
+    assert f"`metier propose withdraw {proposed}`" in as_("builder", "propose", "show", proposed)[1]
+    assert "propose withdraw" not in as_("eve", "propose", "show", proposed)[1]
+
+
 @pytest.mark.covers("A-42")
 def test_a_stale_proposal_is_not_applied(as_: Metier, proposed: str, skill: Path) -> None:
     (skill / "more.md").write_text("more")

@@ -369,6 +369,11 @@ def test_what_waits_for_an_approval_names_the_request_and_not_trust(
     code, _, err = metier("run", "found", "hi.sh", "--skills", tmp_path / "skills")
     assert (code, "[approval-needed]" in err) == (4, True)
     assert "`metier approve show r-" in err
+    assert "`metier approve grant r-" in err
+    assert "Ask the user" not in err  # it is the user who reads it
+    assert metier("quarantine", "found", "--reason", "x")[0] == 0
+    code, _, err = metier("run", "found", "hi.sh", "--skills", tmp_path / "skills")
+    assert (code, "`metier quarantine --list`" in err) == (1, True)
     assert "metier trust" not in err and "--untrusted" not in err
 
 

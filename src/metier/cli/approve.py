@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.dossier import approval_shape, dossier_of, print_dossier, request_shape
 from metier.cli.identity import acting
-from metier.cli.output import Style, plural, print_json, table
+from metier.cli.output import Style, print_json, table
 from metier.errors import InvalidArgument, RequestNotFound
 from metier.guard.approvals.approving import deny, grant, may_decide, revoke
+from metier.guard.approvals.lapsing import expire, supersede
 from metier.guard.approvals.roles import demand
 from metier.guard.approvals.standing import is_over, moment, standing
 from metier.guard.policy.durations import seconds_of
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int:
     verb = {"list": _list, "show": _show, "grant": _grant, "deny": _deny, "revoke": _revoke}[options.verb]
     with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
-        return verb(options, scope, person, Policies.discover().current())
+        effective = Policies.discover().current()
+        expire(scope, effective)
+        supersede(scope)
+        return verb(options, scope, person, effective)
 
 
 def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
@@ -62,7 +66,8 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: 
     if waiting is not None:
         print(style.dim(f"`metier approve show {waiting.id}` shows what somebody who decides should see."))
     elif counting and not options.all:
-        print(style.dim(f"{plural(len(counting), 'decision')} held; `metier approve list --all` shows them."))
+        stand = "decision stands" if len(counting) == 1 else "decisions stand"
+        print(style.dim(f"{len(counting):,} {stand}; `metier approve list --all` shows them."))
     return 0
 
 

@@ -12,18 +12,22 @@ from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.barred import Barred
 from metier.cli.enforcing import KEEPS_FROM, runners
+from metier.cli.identity import store_url
 from metier.cli.known_tools import about_tools
 from metier.cli.library import library_of, out_of_scope
-from metier.cli.output import Style, plural, print_diagnostics, print_json, table
+from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
+from metier.errors import MetierError
 from metier.library import Machine
 from metier.library.cache import default_cache_folder
 from metier.skill import KINDS
 from metier.source import FolderSource
+from metier.store.url import address_of
 
 if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.guard.governance import Governance
     from metier.library import Place
 
 _MOST_SHOWN = 10
@@ -37,7 +41,8 @@ def run(options: argparse.Namespace) -> int:
         return 0 if report["ok"] else 1
     style = Style(sys.stdout)
     print(f"metier {__version__}, Python {platform.python_version()} on {platform.system()}")
-    print(f"index cache: {Style.text(report['cache'])}\n")
+    print(f"index cache: {Style.text(report['cache'])}")
+    _print_governance(report)
     rows = [(place["layer"], place["state"], f"{place['skills']:,}", place["path"]) for place in report["places"]]
     print(table(style, ("LAYER", "STATE", "SKILLS", "PLACE"), rows))
     counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
@@ -103,6 +108,7 @@ def _report(library: Library) -> dict[str, Any]:
         "version": __version__,
         "python": platform.python_version(),
         "cache": default_cache_folder() or "off",
+        **_governance(barred.governance),
         "active": len(library),
         "hidden": len(out_of_scope(library)),
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
@@ -120,6 +126,32 @@ def _report(library: Library) -> dict[str, Any]:
         "runners": runners(),
         "next": steps or ["Nothing needs to be done."],
     }
+
+
+def _governance(governance: Governance) -> dict[str, Any]:
+    """The policy files that count here, and the store that approvals and records are in."""
+    effective = governance.effective
+    files = [{"layer": one.layer, "path": one.path, "is_broken": one.is_broken} for one in effective.files]
+    return {"policy": {"mode": effective.mode, "files": files}, "store": _store()}
+
+
+def _store() -> dict[str, Any]:
+    try:
+        address = address_of(store_url())
+    except MetierError as error:
+        return {"url": None, "exists": None, "problem": f"{error.message} {error.hint}"}
+    # Whether a database on a server is there, nobody is asked: that may take long.
+    exists = os.path.exists(address.target) if address.kind == "sqlite" else None
+    return {"url": str(address), "exists": exists, "problem": None}
+
+
+def _print_governance(report: dict[str, Any]) -> None:
+    policy, store = report["policy"], report["store"]
+    names = ", ".join(f"{short_path(one['path'])} ({one['layer']})" for one in policy["files"])
+    holds = f"{Style.text(names, 4_096)}, mode {policy['mode']}" if names else "no file, the defaults hold"
+    print(f"policy: {holds}")
+    made = ", not made yet" if store["exists"] is False else ""
+    print(f"store: {Style.text(store['problem'] or store['url'], 4_096)}{made}\n")
 
 
 def _counts(library: Library) -> Counter[str]:

@@ -125,6 +125,15 @@ def _pad(text: str, width: int) -> str:
     return text + " " * (width - width_of(text))
 
 
+def short_path(path: str) -> str:
+    """A path as one would type it from here: below this folder `./x`, below the home folder `~/x`."""
+    home = os.path.expanduser("~")
+    for start, sign in ((os.getcwd(), "."), (home, "~")):
+        if start != os.sep and path.startswith(start.rstrip(os.sep) + os.sep):
+            return f"{sign}{path[len(start.rstrip(os.sep)) :]}"
+    return path
+
+
 def print_json(value: object) -> None:
     """One JSON document on standard output."""
     # ASCII only: valid in every encoding of a pipe, and nothing in it acts on a terminal.

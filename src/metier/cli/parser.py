@@ -69,6 +69,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Wrong usage, with the words of the caller made harmless for a terminal."""
+        if message.endswith("required: VERB"):
+            known = next(one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction))
+            message = f"a verb is missing: {', '.join(known)}"
         super().error(shown(message, limit=500))
 
 

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.exits import FINE, PROBLEMS
-from metier.cli.output import Style, plural, print_json, table
+from metier.cli.output import Style, plural, print_json, short_path, table
 from metier.errors import InvalidArgument
 from metier.guard.policy.file import read_policy, unreadable
 from metier.guard.policy.files import Policies
@@ -69,6 +69,7 @@ def _check(options: argparse.Namespace) -> int:
     _print_problems(style, (*problems, *ignored))
     if not files:
         print("There is no policy file here; the defaults hold. `metier policy show` has them.")
+        print("Yours is `~/.metier/policy.yaml`, that of a project `.metier/policy.yaml`; begin with `version: 1`.")
     elif not problems and not ignored:
         print(f"{style.good('✓')} {plural(len(files), 'policy file')} without problems")
     else:
@@ -109,7 +110,7 @@ def _show(options: argparse.Namespace) -> int:
         )
         return FINE
     style = Style(sys.stdout)
-    rows = [[key, ", ".join(_origins(effective, key)) or "default", _words(value_of(effective, key))] for key in keys]
+    rows = [[key, ", ".join(_near(effective, key)) or "default", _words(value_of(effective, key))] for key in keys]
     print(table(style, ("KEY", "SET BY", "VALUE"), rows))
     problems = (*effective.problems, *effective.ignored)
     if problems:
@@ -130,6 +131,11 @@ def value_of(effective: Effective, key: str) -> object:
 
 def _origins(effective: Effective, key: str) -> list[str]:
     return [str(origin) for origin in effective.origins.get(key, ())]
+
+
+def _near(effective: Effective, key: str) -> list[str]:
+    """The same for a table: full paths would leave no room for the values."""
+    return [f"{short_path(one.path)}:{one.line} ({one.layer})" for one in effective.origins.get(key, ())]
 
 
 def _words(value: Any) -> str:

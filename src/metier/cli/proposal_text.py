@@ -14,7 +14,7 @@ from metier.hub.basis import basis_of
 from metier.hub.contents import package_of
 from metier.hub.homes import home_at, subject_in
 from metier.hub.proposal_page import page_of, shown_lines
-from metier.hub.reviewing import may_review
+from metier.hub.reviewing import is_author, may_review
 
 if TYPE_CHECKING:
     from metier.guard.scan import Report
@@ -54,15 +54,17 @@ def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bo
             }
         )
         return
-    _Text(proposal, report, basis, capabilities, full=full).show(why_not)
+    is_own = is_author(person, proposal)
+    _Text(proposal, report, basis, capabilities, full=full, is_own=is_own).show(why_not)
 
 
 class _Text:
     def __init__(
-        self, proposal: Proposal, report: Report, basis: Basis, capabilities: list[str], *, full: bool
+        self, proposal: Proposal, report: Report, basis: Basis, capabilities: list[str], *, full: bool, is_own: bool
     ) -> None:
         self._proposal, self._report, self._basis, self._capabilities = proposal, report, basis, capabilities
         self._full = full
+        self._is_own = is_own
         self._style = Style(sys.stdout)
 
     def show(self, why_not: str | None) -> None:
@@ -92,6 +94,8 @@ class _Text:
             self._say(proposal.comment)
         elif why_not is not None:
             print(style.dim(f"\n{Style.text(why_not, 1_000)}"))
+            if self._is_own and proposal.status == "open":
+                print(style.dim(f"`metier propose withdraw {proposal.id}` takes it back."))
         else:
             reject = f"metier propose reject {proposal.id} --reason TEXT"
             print(style.strong(f"\nDecide: `metier propose approve {proposal.id}` or `{reject}`"))

@@ -76,9 +76,9 @@ def _print_usage(style: Style, used: list[Usage]) -> None:
         print("Nobody used it, as far as the audit trail says.")
         return
     sessions = plural(len(used), "session")
-    print(f"{sessions} used it, since {min(one.first for one in used)}:")
+    print(f"{sessions} used it, since {min(one.first for one in used)[:19]}:")
     rows = [
-        (one.user or "-", one.agent or "-", one.session or "-", f"{one.times:,}", one.first, one.last)
+        (one.user or "-", one.agent or "-", one.session or "-", f"{one.times:,}", one.first[:19], one.last[:19])
         for one in used[:_FEW]
     ]
     print(table(style, ("USER", "AGENT", "SESSION", "TIMES", "FIRST", "LAST"), rows))

@@ -15,6 +15,7 @@ from metier.cli.person import at_terminal
 from metier.cli.screen import Screen
 from metier.cli.shapes import outcome_shape
 from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused
+from metier.guard import Decision
 from metier.session.running import MAX_STDIN_BYTES
 
 if TYPE_CHECKING:
@@ -190,6 +191,19 @@ def _say_how_to_get_more(error: MetierError) -> None:
         error.hint = f"{error.hint} {_WITHOUT}".strip()
     elif isinstance(error, Refused) and error.code == "skill-untrusted":
         error.hint = _UNTRUSTED
+    elif isinstance(error, Refused) and error.code == "skill-quarantined":
+        error.hint = "`metier quarantine --list` says who took it out of use, and why; `metier release` ends that."
+    elif isinstance(error, Refused) and (request := _request_of(error)):
+        error.hint = (
+            f"`metier approve show {request}` shows what it is about; who may decide agrees with "
+            f"`metier approve grant {request}`."
+        )
+
+
+def _request_of(error: Refused) -> str:
+    """The request that waits for an approval, if one does."""
+    decision = error.context.get("decision")
+    return decision.request if isinstance(decision, Decision) else ""
 
 
 def _tell(outcome: Outcome, execution: Execution | None, options: argparse.Namespace) -> None:
