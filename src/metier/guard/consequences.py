@@ -92,9 +92,11 @@ def person_of(scope: Scope, actor: Actor) -> Person:
 def _request(scope: Scope, case: Case, subject: Subject) -> Request:
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
     from metier.guard.approvals.approving import fallen, request
+    from metier.guard.approvals.lapsing import expire
 
     found = case.capabilities
     with scope.transaction():
+        expire(scope, case.effective, actor=case.actor)  # a request that waited too long is not the same once more
         keep_revision(scope, case)
         fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
         return request(
