@@ -47,7 +47,31 @@ def test_a_backup_is_made_and_brought_back(metier: Call, tmp_path: Path) -> None
     assert blocked() == {"early", "late"}
     code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
     assert (code, err) == (0, "")
-    assert blocked() == {"early"}
+    assert blocked() == {"early", "late"}
+
+
+def test_what_was_put_in_quarantine_since_a_backup_stays_there(metier: Call, tmp_path: Path) -> None:
+    block("early")
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    block("late")
+    with Store.open(create=False) as store:
+        store.of("acme").blocks.add("digest", "sha256:" + "a" * 64, reason="It was bad.", by="bob")
+        store.of().blocks.remove("name", "early")
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, err) == (0, "")
+    assert "The name late is not blocked in the backup, and stays in quarantine." in out
+    assert "(tenant acme)" in out
+    assert "name early" not in out
+    assert blocked() == {"early", "late"}
+    with Store.open(create=False) as store:
+        (own,) = store.of("acme").blocks.all()
+        assert (own.kind, own.reason, own.by) == ("digest", "It was bad.", "bob")
+        types = [record["type"] for record in store.of().audit.tail(5)]
+        (record,) = store.of("acme").audit.tail(5)
+    assert types == ["store.restored", "skill.quarantined"]
+    assert (record["type"], record["digest"]) == ("skill.quarantined", "sha256:" + "a" * 64)
+    code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip", "--json")
+    assert {one["value"] for one in json.loads(out)["kept_blocks"]} == {"late", "sha256:" + "a" * 64}
 
 
 def test_that_a_backup_was_brought_back_is_recorded(metier: Call, tmp_path: Path) -> None:
@@ -143,7 +167,8 @@ def test_only_an_admin_of_the_installation_saves_or_replaces_what_all_tenants_ha
     assert blocked() == {"late"}
     monkeypatch.setenv("METIER_API_TOKEN", tokens["ada"])
     assert metier("store", "restore", "--force", tmp_path / "backup.zip")[0] == 0
-    assert blocked() == set()
+    with Store.open(create=False) as store:
+        assert [record["user"] for record in store.of().audit.search(type="store.restored")] == ["ada"]
     with Store.open() as store:
         assert store.of().audit.tail(1)[0]["user"] == "ada"
 

@@ -147,8 +147,21 @@ def test_a_store_in_use_is_only_replaced_when_somebody_says_so(backup: Path, sto
         assert store.of("acme").state() is before
         restore(store_url, backup, force=True)
         # Whoever has it open sees at once that it is another one.
-        assert store.of("acme").state().blocked == {("name", "x")}
+        assert store.of("acme").state().blocked == {("name", "x"), ("name", "later")}
         assert store.of("acme").state().generation > before.generation
+
+
+def test_what_was_blocked_since_stays_blocked(backup: Path, store_url: str) -> None:
+    with Store.open(store_url) as store:
+        store.of("\0odd\udc80").blocks.add("name", "late\udc80", reason="bad", by="ada")
+        before = store.of("\0odd\udc80").blocks.all()
+    restored = restore(store_url, backup, force=True)
+    assert [(one.tenant, one.kind, one.value) for one in restored.kept_blocks] == [
+        ("\0odd\udc80", "name", "late\udc80")
+    ]
+    with Store.open(store_url, create=False) as store:
+        assert set(before) < set(store.of("\0odd\udc80").blocks.all())
+        assert ("name", "late\udc80") in store.of("\0odd\udc80").state().blocked
 
 
 def test_old_checkpoints_are_set_aside_not_lost(backup: Path, store_url: str) -> None:

@@ -76,6 +76,10 @@ def _restore(options: argparse.Namespace) -> int:
             path=options.file,
             notes=tuple(f"set aside: {path}" for path in restored.set_aside),
         )
+        for one in restored.kept_blocks:
+            about = {"skill" if one.kind == "name" else one.kind: one.value, "notes": (f"{one.kind} {one.value}",)}
+            reason = f"It was in quarantine before a backup was brought back. {one.reason}".strip()
+            keep(store.of(one.tenant), "skill.quarantined", actor_of(person), **about, reason=reason)
         restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
         problems = [*check(store), *_faults(url)]
     errors = [problem for problem in problems if problem.severity == "error"]
@@ -84,6 +88,9 @@ def _restore(options: argparse.Namespace) -> int:
         return INTEGRITY if errors else FINE
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
     print(f"{_good()} The store {_shown(str(store))} holds {what}.")
+    for one in restored.kept_blocks:
+        whose = f" (tenant {_shown(one.tenant)})" if one.tenant else ""
+        print(f"The {one.kind} {_shown(one.value)}{whose} is not blocked in the backup, and stays in quarantine.")
     for path in restored.set_aside:
         print(f"What was there before is now {_shown(path)}.")
     _print(problems)
