@@ -395,6 +395,19 @@ def test_what_came_to_nothing_vouches_for_nothing(
     assert outcome(library, guard) == "integrity-failed"
 
 
+def test_what_was_replaced_and_taken_back_is_vouched_for_no_more(
+    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, library: Library
+) -> None:
+    proposal = propose()
+    approve(scope, ADA, proposal.id, library=library, guard=guard)
+    changed = (skill / "SKILL.md").read_text()
+    rollback(scope, BOB, find_home(library, scope, "deploy"), guard=guard)
+    assert outcome(library, guard) == ""
+    (skill / "SKILL.md").write_text(changed)
+    assert FolderPackage(skill).digest() == proposal.proposed_digest
+    assert outcome(library, guard) == "integrity-failed"
+
+
 def test_a_place_is_not_on_record_for_what_came_to_nothing(
     propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

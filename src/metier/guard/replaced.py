@@ -20,5 +20,11 @@ def announced(scope: Scope, install: Install, digest: str) -> dict[str, Any] | N
     """The record that says of a content that it takes the place of the one that belongs there, if that still holds."""
     for record in scope.audit.search(type=REPLACING, digest=install.digest, limit=_MOST):
         if record.get("path") == install.location:
-            return record if record.get("decision") == "allow" and record.get("new_digest") == digest else None
+            holds = record.get("decision") == "allow" and since(install) in record.get("notes", ())
+            return record if holds and record.get("new_digest") == digest else None
     return None
+
+
+def since(install: Install) -> str:
+    """A note that ties a record to this one time that a content was put in a place: it may be there again later."""
+    return f"in place since {install.at}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.approving import grant, may_decide
 from metier.guard.approvals.standing import standing
-from metier.guard.replaced import REPLACING, announced
+from metier.guard.replaced import REPLACING, announced, since
 from metier.hub.contents import digest_of_files, files_of
 from metier.hub.recording import actor_of, keep_record
 from metier.hub.replacing import digest_at, replacing
@@ -81,8 +81,8 @@ def _announced(scope: Scope, home: Home, install: Install, over: str | None, by:
     before = known or replace(install, digest=over or install.digest)
     said = {"digest": before.digest, "new_digest": install.digest, "path": home.location}
     with scope.transaction():
-        scope.installs.put(before)
-        keep_record(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason)
+        notes = (since(scope.installs.put(before)),)
+        keep_record(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason, notes=notes)
     try:
         yield
     except BaseException:
