@@ -93,6 +93,7 @@ class Played:
             "approvals.set_request": scope.approvals.set_request(self.request.id, "denied", expected="pending"),
             "approvals.revoke": scope.approvals.revoke(self.approval.id, "eve", "r"),
             "approvals.fell": scope.approvals.fell(self.approval.id, "e"),
+            "proposals.amend": scope.proposals.amend(self.proposal.id, justification="j", evidence=["e"]),
             "proposals.recommend": scope.proposals.recommend(self.proposal.id, {"by": "eve"}),
             "proposals.move": scope.proposals.move(self.proposal.id, expected="open", to="applied"),
             "blocks.remove": scope.blocks.remove("name", "x"),
