@@ -84,3 +84,10 @@ def test_twice_the_text_takes_about_twice_the_time(unit: str) -> None:
 @pytest.mark.each("unit", NASTY[::3])
 def test_so_it_is_with_every_rule_there_is(unit: str) -> None:
     assert is_linear(unit, 4_000, None) or is_linear(unit, 4_000, None), unit
+
+
+def test_a_letter_of_another_script_does_not_make_a_long_word_slow() -> None:
+    package = MemoryPackage({"SKILL.md": f"---\nname: a\ndescription: d\n---\nя {'a' * 60_000}"})
+    start = time.thread_time()
+    scan(package)
+    assert time.thread_time() - start < 3

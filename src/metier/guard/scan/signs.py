@@ -33,9 +33,9 @@ _INSTALLERS = re.compile(
     r"(?<![\w./-])(?:pip3?|pipx|uv|npm|pnpm|yarn|bun|brew|apt|apt-get|dnf|yum|apk|cargo|gem|conda|winget|choco|scoop|go)"
     r"(?:[ \t]{1,4}(?:-[\w-]{1,20}|pip|tool|global)){0,3}[ \t]{1,8}$"
 )
-_INSTALLS = [re.compile(rf"{word}[ \t]{{1,8}}[\w@.\"'/~\[-]") for word in ("install", "add", "get", "i")]
+_INSTALLS = [(word, re.compile(rf"{word}[ \t]{{1,8}}[\w@.\"'/~\[-]")) for word in ("install", "add", "get", "i")]
 _RUNS = [
-    re.compile(rf"{words}[ \t]{{1,8}}[\w@./~$\"'-]")
+    (words, re.compile(rf"{words}[ \t]{{1,8}}[\w@./~$\"'-]"))
     for words in ("npx", "uvx", "bunx", "pnpm dlx", "yarn dlx", "pipx run", "git clone", "gh repo clone", "docker pull")
 ]
 
@@ -47,11 +47,14 @@ def downloads(text: str) -> Iterator[int]:
     [34]
     """
     text = text.lower()
-    yield from _once_a_line(text, _URL, _brings)
-    for pattern in _INSTALLS:
-        yield from _once_a_line(text, pattern, _installs)
-    for pattern in _RUNS:
-        yield from _once_a_line(text, pattern, _stands_alone)
+    if "://" in text:
+        yield from _once_a_line(text, _URL, _brings)
+    for word, pattern in _INSTALLS:
+        if word in text and (len(word) > 1 or " i " in text or " i\t" in text or "\ti" in text):
+            yield from _once_a_line(text, pattern, _installs)
+    for words, pattern in _RUNS:
+        if words in text:
+            yield from _once_a_line(text, pattern, _stands_alone)
 
 
 def _once_a_line(text: str, pattern: re.Pattern[str], holds: Callable[[str, re.Match[str]], bool]) -> Iterator[int]:
@@ -159,23 +162,27 @@ class ToolClass:
     def __init__(self, texts: Sequence[str]) -> None:
         self._rules = parse_rules(list(texts))
         tools = [rule.text for rule in self._rules if rule.pattern is None and rule.text.isidentifier()]
-        self._tools = [re.compile(rf"{tool}(?:`|[ \t]{{1,4}}tool\b)") for tool in tools]
+        # Each with what stands in every place where it is found, which is looked for first, as that takes no time.
+        self._tools = [(tool, re.compile(rf"{tool}(?:`|[ \t]{{1,4}}tool\b)")) for tool in tools]
         commands = [_words(rule) for rule in self._rules if rule.tool == "bash"]
+        ends = r"(?=[ \t\\]|[.,;:!?)`]*(?:\s|$))"
         self._commands = [
-            re.compile(r"[ \t]{1,8}".join(map(re.escape, words)) + r"(?=[ \t\\]|[.,;:!?)`]*(?:\s|$))", re.MULTILINE)
+            (words[0], re.compile(r"[ \t]{1,8}".join(map(re.escape, words)) + ends, re.MULTILINE))
             for words in commands
             if words
         ]
 
     def in_prose(self, text: str) -> Iterator[int]:
         """Where a text speaks of one of the tools."""
-        for pattern in self._tools:
-            yield from _once_a_line(text, pattern, _stands_alone)
+        for tool, pattern in self._tools:
+            if tool in text:
+                yield from _once_a_line(text, pattern, _stands_alone)
 
     def in_code(self, text: str) -> Iterator[int]:
         """Where a text has one of the commands."""
-        for pattern in self._commands:
-            yield from _once_a_line(text, pattern, _stands_alone)
+        for word, pattern in self._commands:
+            if word in text:
+                yield from _once_a_line(text, pattern, _stands_alone)
 
     def declares(self, own: Rule) -> bool:
         """Whether a rule of a skill is about a tool of the class; the whole of Bash is no sign of anything in it."""

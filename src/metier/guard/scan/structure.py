@@ -118,13 +118,16 @@ def _padding(view: View) -> Iterator[Hit]:
         if file.role not in ("instructions", "markdown", "script"):
             continue
         blank = 0
-        for number, line in enumerate(file.text.split("\n"), 1):
+        lines = file.text.split("\n")
+        for number, line in enumerate(lines, 1):
             if not line or line.isspace():
                 blank += 1
                 continue
             if blank >= MAX_BLANK_LINES:
                 yield Hit(file.path, number, line, f"Text stands behind {blank:,} blank lines, where nobody looks.")
             blank = 0
+        if len(max(lines, key=len)) < MAX_BLANKS:
+            continue
         for found in _BLANKS.finditer(file.text):
             number = file.text.count("\n", 0, found.end()) + 1
             line = file.text[found.end() : found.end() + 200].partition("\n")[0]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rules._judging import nearby, wording
@@ -105,36 +106,40 @@ class Around:
     """Whether it is asked for as nobody does who has nothing to hide: against warnings, with a password, by hand."""
     weight: float
 
-    @classmethod
-    def of(cls, statements: tuple[Statement, ...], index: int) -> Around:
+    @staticmethod
+    def of(statements: tuple[Statement, ...], index: int) -> Around:
         """What is said around one of the statements of a file."""
         one = statements[index]
-        low = wording(nearby(statements, index, 3, 3, 9), one)
-        if _GET.search(low) is None:
-            return _NOTHING
-        terminal = _TERMINAL.search(low) is not None
-        runs = RUN.search(low) is not None
-        presses = (
-            (1.0, _PRESSED.search(low)),
-            (1.0, _GRANTS.search(low)),
-            (1.5, _ANYWAY.search(low)),
-            (1.5, "hxxp" in one.low or "[.]" in one.low),
-            (1.0, _CODED.search(one.low) and ARCHIVE.search(low)),
-            (1.5, terminal),
-        )
-        signs = (
-            (1.0, not terminal and runs),
-            (1.0, _REQUIRED.search(f"{one.heading} {one.lead} {low}")),
-            (0.5, _SYSTEM.search(low)),
-            (0.5, _COMPONENT.search(low)),
-        )
-        return cls(
-            gets=True,
-            runs=runs,
-            started=terminal or RUN.search(one.low) is not None or FILE.search(low) is not None,
-            pressing=any(sign for _, sign in presses),
-            weight=sum(weight for weight, sign in (*presses, *signs) if sign),
-        )
+        return _around(wording(nearby(statements, index, 3, 3, 9), one), one.low, f"{one.heading} {one.lead}")
+
+
+@lru_cache(maxsize=64)  # lines that repeat have the same around them, and whoever wants to cost time repeats lines
+def _around(low: str, own: str, above: str) -> Around:
+    if _GET.search(low) is None:
+        return _NOTHING
+    terminal = _TERMINAL.search(low) is not None
+    runs = RUN.search(low) is not None
+    presses = (
+        (1.0, _PRESSED.search(low)),
+        (1.0, _GRANTS.search(low)),
+        (1.5, _ANYWAY.search(low)),
+        (1.5, "hxxp" in own or "[.]" in own),
+        (1.0, _CODED.search(own) and ARCHIVE.search(low)),
+        (1.5, terminal),
+    )
+    signs = (
+        (1.0, not terminal and runs),
+        (1.0, _REQUIRED.search(f"{above} {low}")),
+        (0.5, _SYSTEM.search(low)),
+        (0.5, _COMPONENT.search(low)),
+    )
+    return Around(
+        gets=True,
+        runs=runs,
+        started=terminal or RUN.search(own) is not None or FILE.search(low) is not None,
+        pressing=any(sign for _, sign in presses),
+        weight=sum(weight for weight, sign in (*presses, *signs) if sign),
+    )
 
 
 _NOTHING = Around(gets=False, runs=False, started=False, pressing=False, weight=0.0)

@@ -24,6 +24,7 @@ _URL = re.compile(
         (?P<path>/[^\s"'<>`)|]{0,2000})?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_DOTTED = re.compile(r"\.\w")
 _BARE = re.compile(
     r"(?<![a-z0-9@./_-])(?P<host>(?:[a-z0-9](?:[a-z0-9-]{0,40}[a-z0-9])?\.){1,4}[a-z]{2,12}"
     r"|(?:[0-9]{1,3}\.){3}[0-9]{1,3})"
@@ -83,9 +84,8 @@ class Address:
 
 def addresses(text: str, *, bare: bool = False) -> Iterator[Address]:
     """The addresses in a text; with `bare` also hosts of a doubtful kind that stand without `https://`."""
-    lowered = text.lower()
     seen: list[tuple[int, int]] = []
-    if "://" in lowered or "[:]//" in lowered or ":\\\\" in lowered:
+    if "://" in text or "[:]//" in text or ":\\\\" in text:
         for found in _URL.finditer(text):
             host = _bare_host(found["host"])
             if host:
@@ -93,7 +93,7 @@ def addresses(text: str, *, bare: bool = False) -> Iterator[Address]:
                 secure = found["scheme"].lower() in {"https", "wss", "hxxps"}
                 kind = kind_of(host, found["path"] or "")
                 yield Address(found[0], host, kind, found["path"] or "", secure, *found.span())
-    if bare and "." in text:
+    if bare and _DOTTED.search(text):
         for found in _BARE.finditer(text):
             if any(start <= found.start() < end for start, end in seen):
                 continue

@@ -15,7 +15,9 @@ _LOOKALIKES = str.maketrans(
     "aeopcyxijshdqwbkmhtABEKMHOPCTXIJSoavikptuxeABEZHIKMNOPTYX",
 )
 _MIXED_WORD = re.compile(
-    r"[A-Za-z]+[\u0370-\u04ff\u0500-\u052f][A-Za-z\u0370-\u052f]*|[\u0370-\u052f]+[A-Za-z][A-Za-z\u0370-\u052f]*"
+    # Looked for from the beginning of a word only, so that a long one is not gone over from each of its letters.
+    r"(?<![A-Za-z])[A-Za-z]+[\u0370-\u052f][A-Za-z\u0370-\u052f]*"
+    r"|(?<![\u0370-\u052f])[\u0370-\u052f]+[A-Za-z][A-Za-z\u0370-\u052f]*"
 )
 
 

@@ -67,7 +67,7 @@ KNOWN = word_set(
     "bitbucket.org codeberg.org pypi.org files.pythonhosted.org npmjs.com npmjs.org unpkg.com jsdelivr.net "
     "cdnjs.cloudflare.com esm.sh crates.io rubygems.org packagist.org maven.org nuget.org golang.org go.dev "
     "pkg.go.dev python.org nodejs.org rust-lang.org astral.sh rustup.rs bun.sh bun.com deno.land deno.com docker.com "
-    "ollama.com ollama.ai pnpm.io python-poetry.org sdkman.io fly.io brew.sh helm.sh k3s.io k8s.io kubernetes.io "
+    "ollama.com ollama.ai pnpm.io python-poetry.org sdkman.io fly.io brew.sh helm.sh inference.sh k3s.io k8s.io kubernetes.io "
     "tailscale.com starship.rs paradigm.xyz solana.com anza.xyz aka.ms amazonaws.com amazon.com aws google.com "
     "googleapis.com goo.gle withgoogle.com nodesource.com volta.sh claude.ai claude.com anthropic.com openai.com "
     "chatgpt.com cursor.com cursor.sh opencode.ai microsoft.com azure.com windows.net office.com live.com "

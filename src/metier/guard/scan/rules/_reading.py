@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rules._mercy import about_security
@@ -32,7 +34,8 @@ class Reading:
     """What rules found, so that the one that looks at all of it need not ask again."""
     doubts: dict[tuple[str, str, bool], int] = field(default_factory=dict)
     """How little is known of who answers at an address."""
-    _there: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    _seen: dict[tuple[str, ...], frozenset[int]] = field(default_factory=dict)
+    _told: dict[tuple[StatementKind, ...], tuple[Statement, ...]] = field(default_factory=dict)
 
     @cached_property
     def low(self) -> str:
@@ -64,20 +67,35 @@ class Reading:
         return any(word in low for word in words)
 
     def sees(self, one: Statement, marks: tuple[str, ...]) -> bool:
-        """Whether a statement has one of these in it; of most, the whole skill has none, which is found out once."""
-        there = self._there.get(marks)
-        if there is None:
-            low = self.low
-            there = self._there[marks] = tuple(mark for mark in marks if mark in low)
-        low = one.low
-        for mark in there:  # noqa: SIM110  (this is where the time goes)
-            if mark in low:
-                return True
-        return False
+        """Whether a statement of this skill has one of these in it; which ones do is found out once for all."""
+        seen = self._seen.get(marks)
+        if seen is None:
+            seen = self._seen[marks] = frozenset(self._having(marks))
+        return id(one) in seen
+
+    def _having(self, marks: tuple[str, ...]) -> Iterator[int]:
+        low, starts = self.low, self._starts
+        for mark in marks:
+            at = low.find(mark)
+            while at >= 0:
+                index = bisect_right(starts, at) - 1
+                yield id(self.statements[index])
+                # On with the next statement: where else in this one it occurs does not matter.
+                at = low.find(mark, starts[index + 1]) if index + 1 < len(starts) else -1
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where in `low` each statement begins."""
+        return list(accumulate((len(one.low) + 1 for one in self.statements[:-1]), initial=0))
 
     def told(self, *kinds: StatementKind) -> Iterator[Statement]:
         """The statements of these kinds, or all."""
-        return (one for one in self.statements if not kinds or one.kind in kinds)
+        if not kinds:
+            return iter(self.statements)
+        told = self._told.get(kinds)
+        if told is None:
+            told = self._told[kinds] = tuple(one for one in self.statements if one.kind in kinds)
+        return iter(told)
 
 
 _kept: tuple[View, Reading] | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.guard.scan.rule import Hit
 from metier.guard.scan.rules._hosts import addresses
-from metier.guard.scan.rules._mercy import described, is_pattern, negated
+from metier.guard.scan.rules._mercy import described, hints, hints_in_code, is_pattern, negated
 from metier.guard.scan.rules._words import words_of
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class Statement:
     """Whether quotes, escapes or the like hid a command in it."""
     warned: bool = False
     """Whether it stands among many signs of attacks that a page on security lists, as something to look out for."""
-    hinted: bool = False
-    """Whether words around it, which cost an attacker nothing, call it something to look out for."""
+    bad_company: bool = False
+    """Whether what introduces it, or where it stands, calls it something to look out for."""
     breaks: tuple[tuple[int, int], ...] = ()
     """Where in its text each further line of the file begins that it goes on over: the place, and the line."""
     words: frozenset[str] = field(init=False)
@@ -59,6 +59,13 @@ class Statement:
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", words_of(self.low))
         object.__setattr__(self, "places", tuple(addresses(self.text, bare=True)))
+
+    @property
+    def hinted(self) -> bool:
+        """Whether words in it or around it, which cost an attacker nothing, call it something to look out for."""
+        if self.bad_company or self.kind in ("comment", "frontmatter") or self.script:
+            return self.bad_company
+        return hints_in_code(self.low) if self.kind == "code" else hints(self.low)
 
     def hit(self, text: str = "", severity: Severity | None = None, message: str = "", at: int = -1) -> Hit:
         """A hit at this place; `at` is where in the statement, if the text does not tell."""

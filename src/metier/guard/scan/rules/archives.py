@@ -45,6 +45,7 @@ _CHANGES = re.compile(
     r"\bdownload|https?://|\.(?:exe|msi|dmg|pkg)\b|下载|descarg|скача|releases|baix|télécharg|herunterlad"
 )
 
+_SAYS_CODE = ("code", "pw", "pass", "key", "pin", "using", "unlock")
 _SAYS_PASSWORD = (
     "pass",
     "pwd",
@@ -92,7 +93,12 @@ def _password(view: View) -> Iterator[Hit]:
                 if hinted
                 else None
             )
-            if literal is None and ARCHIVE.search(one.low) and one.kind == "prose":
+            if (
+                literal is None
+                and one.kind == "prose"
+                and read.sees(one, _SAYS_CODE)
+                and ARCHIVE.search(one.low) is not None
+            ):
                 literal = re.search(
                     r"\((?:code|pw|pass|key|pin)[:= ]{1,3}\w{2,20}\)|\b(?:code|pw|pin|using|unlock\w{0,5})"
                     r"(?: is)?\s?[:=] ?[\"']?\w{2,20}\b",

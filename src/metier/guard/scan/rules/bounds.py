@@ -53,7 +53,7 @@ def _bypassed(view: View) -> Iterator[Hit]:
             elif (
                 one.kind in ("prose", "comment", "frontmatter")
                 and not one.warned
-                and (not one.words.isdisjoint(_LOOSENS) or not one.low.isascii())
+                and ((read.sees(one, _HOLDS) and not one.words.isdisjoint(_LOOSENS)) or not one.low.isascii())
                 and (said_off := GUARD_OFF.search(one.low)) is not None
             ):
                 if (
@@ -97,6 +97,14 @@ _LOOSENS = word_set(
     "get loosen relax grant give allow if when whenever should click press hit accept confirm approve answer select "
     "choose xdotool desactiva"
 )
+
+_HOLDS = (
+    "sandbox", "approval", "permission", "guardrail", "safety", "security", "confirmation", "restriction", "polic",
+    "allow", "audit", "hooks", "access", "privileg", "rights", "tool", "yourself", "automatically", "behalf",
+    "for the user", "before the user", "as soon as", "xdotool", "refused", "denied", "blocked", "rejected", "forbidden",
+    "seguridad", "permisos", "confirmaci",
+)  # fmt: skip
+"""What stands in every sentence about bounds that are loosened."""
 
 _SETTINGS = ("json", "yaml", "toml")
 """Where the name of a mode is not only spoken of, or dealt with, but set."""

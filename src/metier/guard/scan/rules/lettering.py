@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.view import View
 
+_FORMLESS = re.compile("[\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef]|[\ufe00-\ufe0f]{3}")
 _TAGS = re.compile("[\U000e0001\U000e0020-\U000e007f]+")
 _FLAG = "\U0001f3f4"
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _UNSEEN = re.compile("[\u200b\u2060-\u2064\ufeff\u00ad\u180e\u115f\u1160\u3164]+|[\u200c\u200d]{2,}")
+_SPACELESS = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u00ad\u180e\u115f\u1160\u3164]")
 _IN_WORD = re.compile("[A-Za-z][\u200b-\u200d\u2060-\u2064\ufeff\u00ad\u180e]+[A-Za-z]")
 _SELECTORS = re.compile("[\U000e0100-\U000e01ef]{3,}|[\ufe00-\ufe0f]{3,}")
 _COMMAND_WORD = re.compile(r"^\s*(?:sudo\s+|\$\s*)?([^\s\"'`=({\[;|&<>]{2,40})(?=\s)")
@@ -34,7 +36,7 @@ def _line(text: str, at: int) -> int:
 
 def _tagged(view: View) -> Iterator[Hit]:
     for file in view.files:
-        if file.text.isascii():
+        if file.text.isascii() or not _FORMLESS.search(file.text):
             continue
         for found in _TAGS.finditer(file.text):
             if file.text[found.start() - 1 : found.start()] == _FLAG and len(found[0]) <= 8:
@@ -62,7 +64,7 @@ def _turned(view: View) -> Iterator[Hit]:
 def _unseen(view: View) -> Iterator[Hit]:
     for file in view.files:
         text = file.text
-        if text.isascii():
+        if text.isascii() or not _SPACELESS.search(text):
             continue
         inside = list(_IN_WORD.finditer(text))
         runs = [found for found in _UNSEEN.finditer(text) if len(found[0]) >= 4]

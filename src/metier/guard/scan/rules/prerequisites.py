@@ -108,11 +108,13 @@ def _untrusted(view: View) -> Iterator[Hit]:
                 or (one.kind == "frontmatter" and _LISTED.match(one.low))
             ):
                 continue
+            # The same host counts once, so that a line of nothing but addresses costs no more than any other.
+            places = {(place.host, _ARTEFACT.search(place.path) is None): place for place in one.places}
+            if all(place.kind not in _HOST_SCORE and is_page for (_, is_page), place in places.items()):
+                continue
             around = Around.of(statements, index)
             if not around.gets:
                 continue
-            # The same host counts once, so that a line of nothing but addresses costs no more than any other.
-            places = {(place.host, _ARTEFACT.search(place.path) is None): place for place in one.places}
             meant = [place for place in places.values() if not _spoken_against(one, place) and not _is_call(one, place)]
             score = max((_score(one, place, around, read) for place in meant), default=0.0)
             if score >= 3.5:
