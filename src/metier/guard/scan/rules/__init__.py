@@ -22,6 +22,7 @@ from metier.guard.scan.rules import (
     exfiltration,
     favours,
     fetched,
+    followers,
     handover,
     injection,
     integrity,
@@ -36,6 +37,8 @@ from metier.guard.scan.rules import (
     squatting,
     strangers,
     supply,
+    trading,
+    tunnels,
     unseen,
 )
 from metier.guard.scan.rules.together import with_sum
@@ -45,8 +48,8 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
-    injection, concealment, unseen, agentfiles, bounds, remote, orders, persistence, backdoor, spying, defences,
-    supply, squatting, integrity, favours, destruction, lettering, strangers,
+    injection, concealment, unseen, agentfiles, bounds, remote, orders, persistence, backdoor, tunnels, spying,
+    defences, supply, squatting, integrity, favours, trading, followers, destruction, lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

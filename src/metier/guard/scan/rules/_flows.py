@@ -77,6 +77,10 @@ def carried(
             source = one if taken else _source(one.text, names, files)
             if source is not None and not _SIGNED.search(one.text) and (taken or not _SPENT.search(one.text)):
                 _name(one.text, source, names, files)
+            elif names and (named := _NAMED.match(one.text)) is not None:
+                # Given something else, a name carries nothing any more.
+                for name in _WORD.findall(named["names"]) if "+=" not in one.text[: named.start("value")] else ():
+                    names.pop(name, None)
         if ends(one):
             call = span(code, index)
             arrived = (other if takes(other) else _source(other.text, names, files) for other in call)

@@ -51,6 +51,9 @@ def related(address: Address, reading: Reading) -> bool:
         plain = re.sub(r"[^a-z0-9]", "", label.lower())
         if len(plain) >= 4 and plain not in _GENERIC and plain in squashed:
             return True
+        short = len(plain) == 3 and address.host.split(".")[-2:-1] == [plain]
+        if short and plain in reading.view.name.lower().split("-"):
+            return True
         words = [word for word in re.split(r"[^a-z0-9]+", label.lower()) if word and word not in _GENERIC]
         if words and max(map(len, words)) >= 4 and all(word in reading.words for word in words):
             return True

@@ -37,6 +37,9 @@ ENVIRONMENT = re.compile(
 )
 """The whole environment at once."""
 
+BOT_TOKEN = re.compile(r"(?<!\d)\d{8,10}:[A-Za-z0-9_-]{33,37}(?![\w-])")
+"""The key to a bot of Telegram, written into the text: what goes to the bot goes to whoever wrote it there."""
+
 WALLET_NAME = (
     r"private_?keys?|priv_?key|secret_?key_?(?:base58|b58|hex)|wallet_?(?:key|secret|seed)|seed_?(?:phrase|words)"
     r"|recovery_?phrase|mnemonic|key_?pair_?(?:path|file|json|b58|bytes)|passphrase"

@@ -29,11 +29,20 @@ _FILE_MARKS = (".md", "rules", ".json", ".cursor", ".codex", ".claude", ".opencl
 _LASTING = re.compile(
     r"\b(?:permanent|permanently|persist|persists|persistent|survive|survives|future sessions?"
     r"|all (?:future )?sessions?|every session|even (?:after|if|when)|do not (?:remove|delete|edit|modify|overwrite)"
-    r"|never (?:remove|delete|edit)|after (?:uninstall|removal)|uninstall|across sessions|from now on|going forward"
+    r"|never (?:remove|delete|edit)|after (?:uninstall|removal)|uninstall\w{0,3}|(?:when|if|after|once) (?:the"
+    r"|this) skill is (?:removed|gone|deleted)|across sessions|from now on|going forward"
     r"|standing (?:rule|instruction|order)|so that (?:it|this|you) (?:always|remember)|cannot be (?:removed"
     r"|overridden)|highest priority|takes precedence|restor\w{1,4} (?:it|this))\b"
     r"|永久|以后每次|所有会话|постоянн|навсегда|permanente"
 )
+
+_FAVOURS = re.compile(
+    r"\b(?:always |first )(?:recommend|promote|suggest|prefer|advertise)\w{0,3}\b|\b(?:recommend|promote"
+    r"|prefer)\w{0,3}\b[^\n]{0,60}\bover (?:any |all )?"
+    r"other|\bpost about\b|\badvertis|\btrust (?:all|any|every\w{0,5}|whatever)\b|始终(?:优先|推荐)|всегда рекоменд"
+    r"|siempre recomienda"
+)
+"""What serves the author and not the user."""
 
 _READS = re.compile(r"\b(?:fetch|read|load|retrieve|download|get|pull|curl|wget|follow|import|include|sync)\w{0,4}\b")
 
@@ -103,6 +112,7 @@ def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
     words = words_among(near)
     far = farthest(near, read)
     lasting = _LASTING.search(low) is not None
+    standing = lasting or sense.ALWAYS.within(low, words) or re.search(r"every (?:day|hour|morning|week)", low)
     hides = (
         secrecy(low) is not None
         or re.search(r"\b(?:secretly|covertly|stealthily)\b|悄悄|暗中|незаметно", low) is not None
@@ -114,8 +124,8 @@ def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
     # What is read anew from somewhere at each start is in the hands of whoever writes there.
     renewed = far >= 1 and _READS.search(low) is not None and sense.ALWAYS.within(low, words)
     points = 3 * forged + 2 * hides + 2 * (far >= 3) + (far == 2) + sends + lasting + 2 * frees + (script and far >= 2)
-    points += 2 * (renewed and far >= 2) + renewed
-    if points >= 3 or (points == 2 and ((hides and lasting) or far >= 2)):
+    points += 2 * (renewed and far >= 2) + renewed + 2 * (_FAVOURS.search(low) is not None)
+    if points >= 3 or (points == 2 and ((hides and lasting) or far >= 2 or (_FAVOURS.search(low) and standing))):
         return "high"
     if points == 2 and frees:
         return "medium"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.guard.scan.view import View
 
 _SIGNING_IN = re.compile(
-    r"authorization|bearer|x-api-key|\bheaders?\b|authenticat|log ?in|sign ?in|oauth|\bexport \w|dashboard"
+    r"authorization|bearer|x-api-key|\bheaders?\b|authenticat|log ?in|sign ?in|oauth|\bexport \w+[_=]|dashboard"
     r"|get (?:an?|your) (?:free )?(?:api )?(?:key|token)|create (?:an?|your) (?:api )?(?:key|token)"
     r"|your own (?:\w{1,12} ){0,3}(?:key|token)|set (?:the |your )?\w{0,30}(?:key|token)|securely|encrypted|configure"
 )
@@ -36,6 +36,7 @@ _SENDING = re.compile(
     r"|encode|pass|envi[aeo]|sube|push|mirror|deliver|beacon|ping|call|make a|copy)\w{0,5}\b"
     r"|发送|上传|提交|传输|转发|上报|回传|推送|отправ|переда|пересл|выгруз|env[ií]"
 )
+_IN_HEADER = re.compile(r"authorization|bearer|x-api-key|\bheaders?\b")
 _PUBLIC = re.compile(r"\bpublic (?:gist|repo\w{0,7}|paste|issue|channel|url|link|bucket)\b")
 _PRETEXT = re.compile(
     r"\b(?:quality|improv\w{1,5}|telemetry|diagnos\w{1,5}|analytics|train(?:ing)?|research|licen[cs]\w{1,3}"
@@ -83,10 +84,11 @@ def _given_away(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one, near, low, words in _frames(read):
         own = one.words
-        secret_here = sense.SECRET.within(one.low, own)
+        prize_here = PRIZE.search(one.low) is not None
+        secret_here = prize_here or sense.SECRET.within(one.low, own)
         secret = secret_here or (sense.SECRET.within(low, words) and sense.TAKE.within(low, words))
         context_here = sense.CONTEXT.within(one.low, own)
-        if not secret and not context_here:
+        if (not secret and not context_here) or (one.kind == "row" and not (secret_here and one.places)):
             continue
         places = [place for other in near for place in (*other.places, *mailboxes(other.text))]
         value = max((doubt(address, read) for address in places), default=-1)
@@ -96,7 +98,7 @@ def _given_away(view: View) -> Iterator[Hit]:
             secret_here=secret_here,
             prize=PRIZE.search(low) is not None,
             public=_PUBLIC.search(one.low) is not None and "private" in low,
-            prize_here=PRIZE.search(one.low) is not None,
+            prize_here=prize_here and _IN_HEADER.search(one.low) is None,
             pretext=_PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None),
             hides=sense.STEALTH.within(low, words) or secrecy(low) is not None or _DISGUISE.search(low) is not None,
             always=sense.ALWAYS.within(one.low, own),
@@ -128,7 +130,7 @@ def _severity(
 ) -> Severity | None:
     """How bad it is, by what is sent, where to, and whether anybody is to know."""
     if prize and value >= 1:
-        return "high" if value >= 2 or hides or always or (prize_here and not signs_in) else "medium"
+        return "high" if value >= 2 or hides or always or prize_here else "medium"
     if pretext and value >= 1 and not signs_in and (always or takes or hides):
         return "high"
     if value >= 4:
@@ -143,9 +145,7 @@ def _severity(
         return "high"
     if public:
         return "high"
-    if away and takes and secret_here and not signs_in:
-        return "high"
-    if away and takes and always:
+    if away and takes and ((secret_here and not signs_in) or always):
         return "medium"
     return None
 

@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
-from metier.guard.scan.rules._judging import doubt, weighed
-from metier.guard.scan.rules._prizes import ENVIRONMENT, STORE
+from metier.guard.scan.rules._judging import doubt, farthest, weighed
+from metier.guard.scan.rules._mercy import in_quotes
+from metier.guard.scan.rules._prizes import BOT_TOKEN, ENVIRONMENT, STORE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._words import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
@@ -113,18 +114,39 @@ def code_together(read: Reading) -> Iterator[tuple[Statement, ...]]:
         yield tuple(begun)
 
 
+def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> int:
+    """How little is known of who gets what is sent in lines of code; -1 where no address is told.
+
+    A bot whose key stands in the script belongs to whoever wrote the script, whatever service it runs on.
+    """
+    if any("api.telegram.org" in one.low for one in code) and any(BOT_TOKEN.search(one.text) for one in around):
+        return 4
+    return farthest(code, read, none=-1)
+
+
 def _taken(view: View) -> Iterator[Hit]:
     read = reading(view)
     for code in code_together(read):
         sinks = {id(one) for one in code if sends_off(one, read)}
         if not sinks or not any(_HINTS.search(one.low) for one in code):
             continue
-        places = [address for one in code for address in one.places]
-        value = max((doubt(address, read) for address in places), default=-1)
-        for one in code:
+        value = reach(code, code, read)
+        for index, one in enumerate(code):
             severity = _one(one, id(one) in sinks, value, read)
+            if severity == "high" and id(one) not in sinks and _passed_over(code[max(0, index - 6) : index + 1]):
+                severity = "medium"
             if severity is not None:
                 yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _passed_over(code: Sequence[Statement]) -> bool:
+    """Whether a list of names, the last line of which is given, says what to leave alone."""
+    return in_quotes(code[-1].text.strip()) and any(_LEFT_ALONE.search(one.text) for one in code)
+
+
+_LEFT_ALONE = re.compile(
+    r"\b\w{0,20}(?:skip|exclude|ignore|deny|forbid|sensitive)\w{0,20}\b[^\n=]{0,20}=\s*[\[({]", re.IGNORECASE
+)
 
 
 def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | None:

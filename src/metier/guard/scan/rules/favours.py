@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from metier.guard.scan.rule import Hit
     from metier.guard.scan.view import View
 
-_WALLET = re.compile(
+WALLET = re.compile(
     r"\b0x[a-fA-F0-9]{40}\b|\bbc1[a-z0-9]{25,60}\b|\b[13][1-9A-HJ-NP-Za-km-z]{25,34}\b|\bT[1-9A-HJ-NP-Za-km-z]{33}\b"
     r"|\b[1-9A-HJ-NP-Za-km-z]{43,44}\b|\b[A-Z]{2}\d{2}[A-Z0-9]{11,30}\b|0x[A-Fa-f0-9]{3,10}(?:…"
     r"|\.\.\.)[A-Fa-f0-9]{3,10}"
@@ -28,6 +28,8 @@ _REPLACED = re.compile(
     r"|bank details|wallet|payment details|beneficiary|payout|deposit)\b[^\n]{0,80}\b(?:with|to|by|for|into)\b"
     r"|\b(?:use|put|insert|pay|send)\b[^\n]{0,100}\bin (?:its|their|the) (?:place|stead)\b|\b(?:replace|substitute"
     r"|swap|change)\w{0,3}\b[^\n]{0,40}\b(?:iban|account|wallet|address|recipient)\b"
+    r"|\b(?:use|put|insert|pay|send|fill in)\b[^\n]{0,80}\bas (?:the )?(?:recipient|destination|address"
+    r"|payee)\b[^\n]{0,20}\binstead\b"
     r"|(?:替换|改为|换成)[^。\n]{0,20}(?:地址|收款|账户|钱包)|(?:收款|钱包|转账)地址[^。\n]{0,10}(?:替换|改为|换成)"
     r"|замени\w{0,3} [^\n]{0,40}(?:адрес|кошел|реквизит)|reemplaza[^\n]{0,50}(?:dirección|cartera|cuenta|billetera)"
 )
@@ -37,6 +39,10 @@ _SKIM = re.compile(
     r"|donate)\w{0,3}\b[^\n]{0,80}(?:\b\d{1,2}(?:\.\d+)?\s?%|\b(?:fee|commission|percent|tip|donation|small amount"
     r"|remaining|dust|balance|all (?:funds|tokens|assets)|(?:available|entire) balance)\b)[^\n]{0,100}\b(?:to"
     r"|address|wallet)\b"
+    r"|(?:转|支付|发送|汇|扣)[^。\n]{0,30}(?:手续费|佣金|小费|费用|%)|(?:手续费|佣金|小费|费用)[^。\n]{0,20}(?:转|支付"
+    r"|发送|打|汇)"
+    r"|(?:перевед|отправ|спиш|перечисл)\w{0,4} [^\n]{0,40}(?:комисси|процент|чаевы|%)"
+    r"|\b(?:env[ií]a|transfiere|paga)\w{0,3} [^\n]{0,40}(?:comisi|propina|%)"
 )
 
 _MONEY = word_set(
@@ -75,14 +81,14 @@ def _redirected(view: View) -> Iterator[Hit]:
         if found is None:
             found = (
                 _SKIM.search(one.low)
-                if "wallet" in one.low or "address" in one.low or _WALLET.search(one.text)
+                if "wallet" in one.low or "address" in one.low or WALLET.search(one.text)
                 else None
             )
             words = one.words
         if found is None or one.warns_of(found):
             continue
         words = words or one.words
-        wallet = _WALLET.search(one.text) is not None
+        wallet = WALLET.search(one.text) is not None
         ours = (
             re.search(
                 r"\b(?:our|my|this|the following|attacker|developer(?:'s)?|maintainer(?:'s)?|author(?:'s)?"
@@ -122,6 +128,7 @@ _DEEDS = word_set(
 )
 
 _REPLACED_MARKS = (
+    "instead",
     "in its place",
     "in their place",
     "in the place",

@@ -14,7 +14,7 @@ from metier.guard.scan.rules._flows import carried, span
 from metier.guard.scan.rules._judging import farthest, weighed
 from metier.guard.scan.rules._prizes import ENVIRONMENT, STORE, WALLET_NAME
 from metier.guard.scan.rules._reading import reading
-from metier.guard.scan.rules.exfiltration import code_together, sends_off
+from metier.guard.scan.rules.exfiltration import code_together, reach, sends_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +84,7 @@ def _handed_over(view: View) -> Iterator[Hit]:
 
 
 def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
-    around = farthest(code, read, none=-1)
+    around = reach(code, code, read)
     seen: set[int] = set()
 
     def takes(one: Statement) -> bool:
@@ -96,7 +96,7 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
         bare = "\n".join(other.text for other in call if not _SIGNS_IN.search(other.text))
         if id(one) in seen or not _PAYLOAD.search(bare):
             continue
-        here = farthest(call, read, none=around)
+        here = reach(call, code, read) if any(other.places for other in call) else around
         if here != 0:
             seen.add(id(one))
             yield one.hit(one.text, weighed(_severity(source, here, read), one, None, read))

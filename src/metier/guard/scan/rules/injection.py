@@ -60,7 +60,8 @@ OVERRIDE = re.compile(
     r"|\b(?:handle|do|execute|serve|perform|carry out|work on|obey|follow|answer|complete)\b[^\n]{0,60}\b(?:before"
     r"|over|above|ahead of) (?:those|anything|whatever|what|everything|requests|tasks|orders) (?:(?:of|from|by"
     r"|that) )?(?:the |your )?(?:users?|human|owner|operator)\b"
-    r"|\bsystem override\b|\b(?:admin|developer|root) override\b|\bnew (?:system )?(?:instructions?"
+    r"|\bsystem override\b|\b(?:admin|developer|root) override(?:[:!]| (?:mode|code|active|enabled|accepted|granted))"
+    r"|\bnew (?:system )?(?:instructions?"
     r"|directives?) from (?:the )?(?:admin|developer|system|operator|anthropic|openai|vendor)"
     r"|\b(?:safety|security|content|ethical|permission) (?:checks?|filters?|guidelines?|guardrails?|restrictions?"
     r"|polic(?:y|ies)|prompts?|confirmations?|rules?) (?:do not|don['’]?t|does not|no longer|are not"
@@ -112,6 +113,11 @@ _GRAVE = re.compile(
 )
 
 
+_BIDS = re.compile(r"\W{0,3}(?:\w{1,14}\W{1,3}){0,4}(?:you|ignore|always|never|must|send|do not|new|obey|run)\b")
+_SETTING = re.compile(r"override (?:the |its |a |this )?default\b")
+"""A prompt of a program, which is a setting like others."""
+
+
 def _override(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
@@ -122,7 +128,8 @@ def _override(view: View) -> Iterator[Hit]:
             continue
         quoted = found.start() > 0 and one.low[found.start() - 1] in "\"'“‘「`"
         severity: Severity = "info" if one.warns_of(found) else "low" if quoted or one.kind == "row" else "high"
-        if severity == "high" and read.about_security and one.kind == "code":
+        tag = found[0].strip() == "<system>" and not _BIDS.match(one.low[found.end() : found.end() + 80])
+        if severity == "high" and ((read.about_security and one.kind == "code") or tag or _SETTING.match(found[0])):
             severity = "low"
         yield one.hit(found[0], severity)
 
@@ -152,6 +159,15 @@ def _first_in_line(view: View) -> Iterator[Hit]:
             yield one.hit(found[0], "high" if all_of_it else "low")
 
 
+_ASKED_FOR = re.compile(
+    r",|\s(?:(?:the |your |any )?(?:users?|human|owner|them|anyone) )?(?:to (?:paste|share|send|enter|provide|type|give"
+    r"|upload|export|reveal"
+    r"|hand)|for (?!(?:\w{1,12} ){0,2}(?:confirm|permission|approv|consent|agree)))"
+    r"|\s(?:an?|the|their|any) (?:\w{1,12} ){0,2}(?:private|keys?|passwords?|seed|secrets?|tokens?|credentials?)\b"
+)
+"""What is not to be asked for is a thing, and no leave."""
+
+
 def _unasked(view: View) -> Iterator[Hit]:
     """What matters is done without a question."""
     read = reading(view)
@@ -160,6 +176,8 @@ def _unasked(view: View) -> Iterator[Hit]:
         if found is None or one.warned or not _GRAVE.search(one.low):
             continue
         if re.search(r"\b(?:never|do not|don['’]?t|must not|not) (?:\w{1,12} ){0,6}without\b", one.low):
+            continue
+        if _ASKED_FOR.match(one.low[found.end() : found.end() + 80]):
             continue
         yield one.hit(one.text, _weight(one))
 
@@ -175,6 +193,9 @@ _CONSENT = re.compile(
 _IF = re.compile(
     r"\b(?:once|after|until|if|when|unless|ensure|confirm|check|verify|whether|only|before|assume|not|never|where|each"
     r"|every time|what|which|that)\b[^.;\n]{0,40}$"
+)
+_ONCE = re.compile(
+    r"\b(?:once|after|until|if|when|unless|whether|only)\b[^.;\n]{0,40}\b(?:users?|owner|human|operator|customer)\b"
 )
 _FAVOURITE = re.compile(
     r"\b(?:approve|merge|accept|trust|allow|whitelist|pay|sign off|let through|release|grant)\w{0,3}\b[^\n]{0,40}\b"
@@ -192,7 +213,9 @@ def _assumed(view: View) -> Iterator[Hit]:
         if one.warned or one.words.isdisjoint(_AGREES):
             continue
         found = _CONSENT.search(one.low) or _FAVOURITE.search(one.low)
-        if found is not None and not one.warns_of(found) and not _IF.search(one.low[: found.start()]):
+        if found is None or _ONCE.search(found[0]):
+            continue
+        if not one.warns_of(found) and not _IF.search(one.low[: found.start()]):
             yield one.hit(one.text, "low" if one.hinted else "high", at=found.start())
 
 

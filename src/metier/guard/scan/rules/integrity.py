@@ -138,6 +138,7 @@ def _bent(view: View) -> Iterator[Hit]:
             or one.warns_of(found)
             or _EVASIVE.search(one.low[: found.start()])
             or _EVASIVE.search(found[0])
+            or (_OUR_GAIN.match(found[0]) and re.search(r"\bwe $", one.low[: found.start()]))
         ):
             continue
         far = farthest((one,), read)

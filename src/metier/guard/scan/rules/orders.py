@@ -79,7 +79,8 @@ def _ordered(view: View) -> Iterator[Hit]:
                 r"\b(?:shell|terminal|obey|owner|author|unknown|anyone|without (?:confirm\w{0,6}|asking|question))\b",
                 one.low,
             )
-            yield one.hit(one.text, "high" if outside and whole else "low")
+            named = re.match(r"operator|author|maintainer|developer|creator|vendor|publisher", found[0])
+            yield one.hit(one.text, "high" if named or (outside and whole) else "low")
 
 
 def _spreads(view: View) -> Iterator[Hit]:

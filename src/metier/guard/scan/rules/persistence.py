@@ -9,6 +9,7 @@ from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._judging import farthest, weighed, wording, words_among
 from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._words import word_set
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ def _said(statements: tuple[Statement, ...], index: int, read: Reading) -> Sever
     ):
         return None
     far = farthest(near, read)
-    points = 2 * sense.STEALTH.within(low, words) + 2 * (_STAYS.search(low) is not None) + (far >= 2) + (far >= 3)
+    hides = 1 + (secrecy(low) is not None or sense.STEALTH.within(one.low, one.words))
+    points = hides * sense.STEALTH.within(low, words) + 2 * (_STAYS.search(low) is not None) + (far >= 2) + (far >= 3)
     points += (
         re.search(r"\b(?:fetch|download|pull|curl|remote|latest|execut\w{1,4} whatever|commands? from)\b", low)
         is not None
@@ -173,6 +175,9 @@ def _said(statements: tuple[Statement, ...], index: int, read: Reading) -> Sever
         if points == 2
         else None
     )
+
+
+_FETCHED_KEY = re.compile(r"\b(?:curl|wget)\b[^\n]{0,120}://[^\s$<{]{4,200}\.keys?\b")
 
 
 def _let_in(view: View) -> Iterator[Hit]:
@@ -188,7 +193,9 @@ def _let_in(view: View) -> Iterator[Hit]:
             )
             writes = re.search(r">>|tee|append|add|write|open\(|echo|insert|cat\b", one.low)
             far = farthest((one,), read)
-            severity: Severity = "high" if writes and (_PUBLIC_KEY.search(near) or far >= 2) else "low"
+            severity: Severity = (
+                "high" if writes and (_PUBLIC_KEY.search(near) or far >= 2 or _FETCHED_KEY.search(one.low)) else "low"
+            )
             yield one.hit(one.text, weighed(severity, one, None, read))
 
 

@@ -68,6 +68,12 @@ _CODE = re.compile(
 )
 
 
+_GETS = re.compile(
+    r"^(?![^\n]*(?:\||\s-X\s|\s-d\s|--data))[^\n]*\b(?:curl|wget|fetch|get|open|read)\b[^\n]*"
+    r"(?:\.md|\.txt|instruction|prompt|rule|command|task|heartbeat|order|polic)",
+    re.IGNORECASE,
+)
+"""A line of code that fetches a text."""
 _REPEATED = re.compile(
     r"\bcron\b|\bevery (?:few |\d{1,3} )?(?:minutes?|hours?|days?|sessions?|start)|heartbeat|periodic|\bhourly\b"
     r"|\bdaily\b"
@@ -86,7 +92,7 @@ def _loaded(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
-            if one.warned or one.kind == "row" or not one.places or (one.kind == "code" and "|" in one.text):
+            if one.warned or one.kind == "row" or not one.places or (one.kind == "code" and not _GETS.search(one.text)):
                 continue
             places = [(doubt(address, read), address) for address in one.places]
             value, address = max(places, key=lambda place: place[0])
@@ -110,13 +116,16 @@ def _severity(value: int, one: Statement, low: str, path: str, *, forge: bool) -
     words = words_of(low)
     bound = re.search(
         r"\b(?:exactly|without (?:question|asking|review|confirm\w{0,5}|modif\w{1,8})|verbatim|precedence"
-        r"|supersede\w?|override\w?|as (?:system|trusted)|whatever|any (?:commands?|instructions?|code)|blindly"
+        r"|supersede\w?|override\w?|as (?:system|trusted)|system prompt|whatever|any (?:commands?|instructions?|code)"
+        r"|blindly"
         r"|must)\b|无条件|严格|беспрекословно",
         low,
     )
     always = sense.ALWAYS.within(low, words)
     hides = sense.STEALTH.within(low, words)
     documents = re.search(r"/docs?/|llms\.txt|readme|/reference|/api\b|schema|openapi|changelog", path.lower())
+    if not (always or bound) and re.search(r"\bdocs?\b|\bdocumentation\b|\breference\b", one.low):
+        documents = documents or re.search(r"\.(?:md|txt|html?)$", path.lower())
     if value >= 3:
         return "medium" if documents and not (always or bound) else "high"
     if value == 2:

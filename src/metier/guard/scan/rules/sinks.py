@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _NAME_LOOKUP = re.compile(
     r"(?<![\w-])(?:nslookup|dig|host|ping|drill)\s+(?![\"']?`n)[^\n|;&]{0,60}(?:\$\(|`"
     r"|\$\{?\w+\}?\.)[^\n]{0,120}\.[a-z]{2,}|https?://[^\s\"'<>]{0,120}\$\(\s*(?:whoami|hostname|cat|env|id|base64"
-    r"|printenv|uname)\b|https?://[^\s\"'<>]{0,120}`(?:whoami|hostname|cat |env|id|base64)"
+    r"|printenv|uname)\b|https?://[^\s\"'<>]{0,120}\$\([^\n]{0,80}(?:environ|process\.env|getenv|cat\s)"
+    r"|https?://[^\s\"'<>]{0,120}`(?:whoami|hostname|cat |env|id|base64)"
     r"|https?://[^\s\"'<>$]{4,120}\?[^\s\"'<>]{0,80}=\$\{?\w{0,30}(?:key|token|secret|password|passwd"
     r"|credential)\w{0,10}\}?"
     r"|gethostbyname\(\s*f?[\"'][^\"'\n]{0,40}\{|dns\.(?:lookup|resolve)\(\s*`[^`\n]{0,40}\$\{",
@@ -29,6 +30,12 @@ _NAME_LOOKUP = re.compile(
 )
 
 _PICTURE = re.compile(r"!\[[^\]\n]{0,80}\]\(\s*https?://[^)\s]{1,200}[?&/][\w-]{1,30}=?(?:\{|\$|<|%7b)", re.IGNORECASE)
+
+
+_OF_ITS_OWN = re.compile(r"=\$\{?(?P<brand>[A-Za-z0-9]{3,20})_")
+"""A key that is named after the service it is for."""
+_POURS = re.compile(r"(?:\$\(|`)[^\n]{0,80}(?:cat|env|environ|getenv|printenv|base64|process\.env)", re.IGNORECASE)
+"""Whole files or the environment, which no service needs in an address."""
 
 
 def _leaked(view: View) -> Iterator[Hit]:
@@ -40,15 +47,18 @@ def _leaked(view: View) -> Iterator[Hit]:
             and not (one.kind == "row" and one.warned)
         ):
             places = [doubt(address, read) for address in one.places]
-            severity: Severity = "low" if places and max(places) <= 1 else "high"
+            own = bool(places) and max(places) <= 1
+            if (named := _OF_ITS_OWN.search(found[0])) is not None:
+                own = own or named["brand"].lower() in " ".join(place.host for place in one.places)
+            severity: Severity = "low" if own and not _POURS.search(found[0]) else "high"
             yield one.hit(found[0], weighed(severity, one, found, read))
         elif "](" in one.text and (found := _PICTURE.search(one.text)) is not None:
             far = farthest((one,), read)
-            if far >= 2:
-                bids = re.search(
-                    r"\b(?:include|render|embed|append|add|display|output|respond|always|encode)\w{0,3}\b",
-                    f"{one.low} {one.lead}",
-                )
+            bids = re.search(
+                r"\b(?:include|render|embed|append|add|display|show|output|respond|always|encode)\w{0,3}\b",
+                f"{one.low} {one.lead}",
+            )
+            if far >= 2 or (far == 1 and bids):
                 yield one.hit(found[0], weighed("high" if bids else "medium", one, found, read))
 
 

@@ -54,6 +54,12 @@ _PRESSES = re.compile(
     r"|ask the user|tell the user|have the user|wait until|until they|only then)\b|必须|先|обязательн|сначала|debe"
     r"|primero"
 )
+_IMPORT = re.compile(r"\s*(?:from\s+[\w.]{2,100}\s+import\s|import\s+[\w.]{2,100}\s*(?:as\s|$))")
+"""Modules have names with dots, like hosts."""
+_STOOD_IN = re.compile(r"://example\.|/x{3,}$|[A-Z]{3,}[_-][A-Z]{3,}")
+"""Addresses with something in them that the reader is to replace."""
+_CONTACT = re.compile(r"\b(?:reported to|report (?:\w{1,12} ){0,4}to|contact|reach out)\b")
+_LEARN = re.compile(r"\b(?:learn more|see also|more info\w{0,8}|docs?)\b:?")
 _WEIGHT = {2: 0.5, 3: 2.0, 4: 3.0}
 
 
@@ -72,6 +78,8 @@ def _added_up(view: View) -> Iterator[Hit]:
         told = [one for one in statements if not one.warned and not one.script]
         for index, one in enumerate(told):
             if (one.kind == "frontmatter" and _LISTED.match(one.low)) or one.kind == "row":
+                continue
+            if one.kind == "code" and _IMPORT.match(one.text):
                 continue
             value, place = _doubtful(one, read)
             if value < 2 or place is None or negated(one.low[max(0, place.start - 140) : place.start]):
@@ -104,6 +112,12 @@ def _points(one: Statement, near: list[Statement], place: Address, value: int, r
         points -= 1.5
     if place.kind == "sink" and re.search(r"\btest", f"{one.heading} {low}") and not sense.SECRET.within(low, words):
         points -= 2.5
+    if _STOOD_IN.search(place.url):
+        points -= 2.0
+    if "@" in place.url and _CONTACT.search(one.low) and not sense.SECRET.within(low, words):
+        points -= 2.5
+    if one.kind == "code" and one.language not in ("", "text", "shell") and _LEARN.search(one.low):
+        points -= 2.0
     if place.kind == "free" and place.path in ("", "/") and not sends and not _GETS.search(one.low):
         points -= 1.0
     return points
@@ -133,14 +147,16 @@ def _script(view: View) -> Iterator[Hit]:
 def _loads_code(statements: tuple[Statement, ...]) -> bool:
     used = " ".join(one.low for one in statements)[:200_000]
     return (
-        re.search(r"importlib|\bexec\(|runpy|__import__\(|\beval\(|new function\(|vm\.run", used) is not None
+        re.search(r"importlib|(?<![.\w])(?:exec|eval)\(|runpy|__import__\(|new function\(|vm\.run", used) is not None
         and re.search(r"\.text\b|\.read\(\)|\.content\b", used) is not None
     )
 
 
 def _by_use(statements: tuple[Statement, ...]) -> Severity:
     used = " ".join(one.low for one in statements)[:200_000]
-    runs = re.search(r"\bexec\(|\beval\(|shell=true|os\.system|child_process|\|\s*(?:ba)?sh\b|chmod|base64", used)
+    runs = re.search(
+        r"(?<![.\w])(?:exec|eval)\(|shell=true|os\.system|child_process|\|\s*(?:ba)?sh\b|chmod|base64", used
+    )
     takes = re.search(
         r"environ|process\.env|\.ssh|\.env\b|home\(\)|expanduser|homedir|gethostname|whoami|clipboard|getpass", used
     )

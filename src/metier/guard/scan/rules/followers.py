@@ -1,0 +1,126 @@
+"""Agents as a crowd for hire: they follow, star and praise for the author, and earn the author a commission."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._judging import weighed
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._secrecy import secrecy
+from metier.guard.scan.rules._spoken import is_spoken
+from metier.guard.scan.rules.injection import UNASKED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement
+    from metier.guard.scan.view import View
+
+_MARKS = (
+    "star", "follow", "like", "upvot", "retweet", "repost", "subscrib", "vote", "boost", "recommend", "promot",
+    "praise", "advertis", "endors", "shout", "best ", "about ", "tag=", "ref=", "aff", "via=", "referr", "invite",
+    "partner=", "promo", "关注", "点赞", "推广", "推荐", "подпис", "лайк", "реклам", "sigue", "recomienda",
+)  # fmt: skip
+_BOOSTS = re.compile(
+    r"\bfollow\w{0,3} (?:\w{1,12} ){0,4}(?:@[\w-]{3,40}(?![\w./-])|(?:account|profile|channel|author|developer"
+    r"|maintainer)\b)[^\n]{0,40}"
+    r"|\b(?:star|upvot\w|retweet|repost|subscribe to|vote for|boost|favou?rite)\b[^\n]{0,60}"
+    r"|(?:^|[,;:.]\s|\b(?:and|then|to|also|or|must|should|always)\s)(?:like|rate|review)\b[^\n]{0,60}"
+    r"|(?:关注|点赞)[^。\n]{0,30}|(?:подпишись|лайкай|поставь лайк)[^\n]{0,60}"
+)
+_WHOM = re.compile(
+    r"@[\w-]{3,40}|\b(?!and/or\b)[a-z][\w-]{2,38}/[a-z][\w.-]{2,60}\b|\b(?:by|of|from) @?[\w-]{3,40}\b|\b(?:this"
+    r"|our) (?:skill|repo\w{0,7}"
+    r"|project|account|channel|page|token)|\bthe (?:author|developer|maintainer|creator)\b|\bour\b"
+)
+_PRAISES = re.compile(
+    r"\b(?:post|tweet|comment|publish|share|repl(?:y|ies)|write|leave|send|add"
+    r"|message)\w{0,4}\b[^\n]{0,100}\b(?:recommend\w{0,5}"
+    r"|promot\w{1,5}|advertis\w{1,6}|prais\w{1,4}|best (?:skill|tool|app)|endors\w{1,4}|shout-?outs?)\b"
+    r"|(?:发布|发帖|评论)[^。\n]{0,30}(?:推广|推荐|宣传)|(?:публик|пиши|оставля)\w{0,4} [^\n]{0,60}(?:реклам|рекоменд)"
+)
+_TAGGED = re.compile(
+    r"\b(?:add|append|insert|attach|put|include|set|use|rewrite|replace)\w{0,3}\b[^\n]{0,60}[?&]?\b(?:tag|ref|aff"
+    r"|aff_?id|via|referrer"
+    r"|partner|invite|affiliate\w{0,3})=(?P<code>[\w-]{2,40})"
+)
+_REFERS = re.compile(
+    r"\b(?:add|append|insert|attach|put|include|use|apply|enter|register|sign up|fill|open"
+    r"|place)\w{0,3}\b[^\n]{0,80}\b(?:referral|affiliate"
+    r"|invit(?:e|ation)|promo|partner|sponsor)\w{0,3} (?:code|link|tag|id|parameter)s?\b"
+)
+_CODE = re.compile(r"\b(?=[\w-]*\d)[A-Z0-9][A-Z0-9-]{3,20}\b|[?&](?:ref|r|code|invite|aff)=[\w-]{3,}")
+_OUR = re.compile(r"\b(?:our|my|the author's|the developer's|the maintainer's|this skill's)\b")
+_THEIRS = re.compile(r"\b(?:your|their|the user'?s (?!name|account)|user's own|own|customer'?s|client'?s|{\w|<\w|\$\w)")
+_DISCLOSED = re.compile(
+    r"disclos|says so|say so|tell(?:s|ing)? the (?:user|reader)|transparen|#ad\b|with a note|if you (?:like|enjoy|find)"
+    r"|you (?:can|may|could)"
+    r"|consider|\bplease\b|when the user (?:asks|wants)|if the user|user names|after (?:a |the )?(?:user )?confirm"
+    r"|on request|draft|example"
+    r"|approv|asks? (?:the user )?(?:first|before)"
+)
+_ACCOUNT = re.compile(r"\b(?:users?|human|owner)(?:'s)? (?:own )?(?:account|profile|name|handle|identity)\b")
+_HOLE = r"(?!(?:user|owner|name|someone|target|example|id|repo|post)\w{0,10}\b)[a-z][a-z0-9_-]{2,40}"
+_CALLED = re.compile(
+    rf"/user/starred/{_HOLE}/[\w.-]{{2,60}}|\bgh repo star {_HOLE}/|(?:-X\s?POST|\.post\("
+    rf"|--request post)[^\n]{{0,120}}/(?:agents|users|u|accounts"
+    rf"|posts|submolts)/{_HOLE}/(?:follow|subscribe|upvote|like|star)\b",
+)
+
+
+def _hired(view: View) -> Iterator[Hit]:
+    read = reading(view)
+    for one in read.statements:
+        if one.warned or one.kind == "row" or not read.sees(one, _MARKS):
+            continue
+        if one.kind == "code" and (called := _CALLED.search(one.text)) is not None:
+            yield one.hit(one.text, weighed("high", one, called, read))
+        elif is_spoken(one) and "![" not in one.text and not _DISCLOSED.search(f"{one.low} {one.lead}"):
+            found = _found(one)
+            if found is not None and not one.warns_of(found) and _unbidden(one, view.name.lower()):
+                yield one.hit(one.text, weighed("high", one, found, read))
+
+
+def _found(one: Statement) -> re.Match[str] | None:
+    boosts = _BOOSTS.search(one.low)
+    if boosts is not None and _WHOM.search(boosts[0]):
+        return boosts
+    praises = _PRAISES.search(one.low)
+    if praises is not None:
+        return praises
+    if _THEIRS.search(one.low):
+        return None
+    tagged = _TAGGED.search(one.low)
+    if tagged is not None:
+        return tagged
+    refers = _REFERS.search(one.low)
+    return refers if refers is not None and (_OUR.search(one.low) or _CODE.search(one.text)) else None
+
+
+def _unbidden(one: Statement, name: str) -> bool:
+    """Whether nobody asked for it: each time, in the user's name, unsaid, and for whom."""
+    always = sense.ALWAYS.within(one.low, one.words) or re.search(
+        r"\b(?:every|each|all|any)\b|每(?:次|天)|所有|кажд|cada", one.low
+    )
+    quiet = UNASKED.search(one.low) or secrecy(one.low) or sense.STEALTH.within(one.low, one.words)
+    own = _ACCOUNT.search(one.low) or (len(name) >= 4 and name in one.low) or _OUR.search(one.low) or "@" in one.low
+    if own and _CODE.search(one.text):
+        return True
+    return bool(quiet or (always and (own or _TAGGED.search(one.low))))
+
+
+RULES = (
+    Rule(
+        id="CROWD_FOR_HIRE",
+        ast="AST03",
+        category="privilege_tool_authority_abuse",
+        severity="high",
+        message="It has the agent follow, praise or earn for the author with what belongs to the user.",
+        hint="Remove it. What is posted, followed and ordered in the user's name is for the user to say.",
+        check=_hired,
+    ),
+)
