@@ -173,9 +173,22 @@ def test_a_rule_about_two_scanners_denies_when_both_say_so(
 
 
 @pytest.mark.covers("A-30")
+def test_a_scanner_that_is_given_no_folder_makes_a_policy_that_nothing_begins_under(
+    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path]
+) -> None:
+    policy(run="scanner-without-a-folder")
+    skill()
+    assert outcome(work).startswith("policy-unreadable: ")
+    code, out, _ = metier("policy", "check")
+    assert code == 1
+    assert f"{work / 'policy.yaml'}:3: error: `scan.engines`: 'scanner-without-a-folder' is no command" in out
+    assert "Write {dir} where the folder belongs" in out
+
+
+@pytest.mark.covers("A-30")
 @pytest.mark.parametrize(
     ("body", "run"),
-    [("crash", None), ("give up", None), ("x", "no-such-scanner {dir}"), ("x", "scanner-without-a-folder")],
+    [("crash", None), ("give up", None), ("x", "no-such-scanner {dir}")],
 )
 def test_a_scanner_that_fails_is_kept_as_failed_and_leaves_a_skill_refused(
     metier: Command,
