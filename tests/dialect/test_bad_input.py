@@ -32,7 +32,7 @@ TOOLS = [
     ("sandbox", "sandbox_execute"),
 ]
 SECRET = "the-secret-that-nobody-reads"
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=25)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = 24
+CLIENTS = 12
 
 
 def test_many_clients_at_once_have_no_error_and_see_nothing_of_each_other(surroundings: dict[str, str]) -> None:
