@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 
 _PASSWORD = re.compile(
-    r"(?:\b(?:password|passwd|pass(?:phrase|code)?|pwd|contraseña|clave|пароль|senha|passwort|mot de passe)\b"
-    r"|密码|解压码"
-    r"|口令)"
+    r"(?:\b(?:password|passwd|pass(?:phrase|code)?(?!\s+--?[a-z])|pwd|contraseña|clave|пароль|senha|passwort"
+    r"|mot de passe)\b|密码|解压码|口令)"
     r"(?:\s{0,2}(?:is|for (?:the |this )?\w{1,12}|to (?:extract|unzip|open)|es|—|-|:|=|：|为"
     r"|是)){0,3}[\s:：=*_`\"'“(\[-]{0,6}(?P<value>[\w.@!#$%^&+-]{2,40})"
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Hit, Rule
 from metier.guard.scan.rules._hosts import addresses
+from metier.guard.scan.rules._looks import cleaned
 from metier.guard.scan.rules._reading import reading
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ def _lookalike(view: View) -> Iterator[Hit]:
                 continue
             hosts = [address.host for address in addresses(line)]
             word = _COMMAND_WORD.match(line)
-            for name in (*hosts, *((word[1],) if word and not word[1].isascii() else ())):
+            # A word that still has other letters when the deceptive ones are read as they look is a formula.
+            words = (word[1],) if word and not word[1].isascii() and cleaned(word[1]).isascii() else ()
+            for name in (*hosts, *words):
                 if _deceives(name):
                     yield Hit(
                         file.path, number, name, "", "low" if read.about_security and name not in hosts else "high"

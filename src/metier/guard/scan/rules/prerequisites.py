@@ -29,6 +29,8 @@ _ARTEFACT = re.compile(
     re.IGNORECASE,
 )
 
+_IMAGE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico)(?:\?[^\s]{0,400})?$", re.IGNORECASE)
+
 _PROGRAM = re.compile(
     r"\.(?:exe|msi|dmg|pkg|scr|iso|lnk|crx|xpi|bat|cmd|ps1|vbs|hta|jar|apk|appimage|command|img)(?:[?#][^\s]{0,200})?$",
     re.IGNORECASE,
@@ -115,7 +117,11 @@ def _untrusted(view: View) -> Iterator[Hit]:
             around = Around.of(statements, index)
             if not around.gets:
                 continue
-            meant = [place for place in places.values() if not _spoken_against(one, place) and not _is_call(one, place)]
+            meant = [
+                place
+                for place in places.values()
+                if not _spoken_against(one, place) and not _is_call(one, place) and not _IMAGE.search(place.path)
+            ]
             score = max((_score(one, place, around, read) for place in meant), default=0.0)
             if score >= 3.5:
                 yield one.hit(one.text, "high")
