@@ -1,4 +1,4 @@
-"""Writes the reference pages that are made from the code: diagnostics, the command line, the errors.
+"""Writes the reference pages that are made from the code: diagnostics, the command line, errors, rules of the scanner.
 
 python docs/generate.py            write them
 python docs/generate.py --check    exit 1 when one is out of date
@@ -24,6 +24,8 @@ import metier.hub
 import metier.store
 from metier import errors
 from metier.cli.parser import make_parser
+from metier.guard.scan.finding import rank
+from metier.guard.scan.ruleset import all_rules
 from metier.skill import KINDS
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -87,6 +89,25 @@ def errors_page() -> str:
         "|---|---|",
         *(f"| `{codes.replace(', ', '`, `')}` | {why} |" for codes, why in REFUSALS.items()),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def scan_rules_page() -> str:
+    """All rules of the scanner, the gravest first."""
+    rules = sorted(all_rules(), key=lambda rule: (-rank(rule.severity), rule.id))
+    lines = [
+        "# Rules of the scanner\n",
+        NOTICE,
+        "What [`metier scan`](../how-to/scan.md) looks for. The severity is the usual one: what surrounds a place, and",
+        "where an address leads, can make a finding graver or milder. `AST01` and the like are places in the OWASP",
+        "Agentic Skills Top 10.",
+        "`SCAN_FAILED` (AST08, high) is no rule: it says that the scan itself did not finish.\n",
+        "| rule | OWASP | category | severity | what it says | what to do |",
+        "|---|---|---|---|---|---|",
+    ]
+    for rule in rules:
+        cells = (f"`{rule.id}`", rule.ast, f"`{rule.category}`", rule.severity, rule.message, rule.hint)
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -250,7 +271,13 @@ class _Shown(str):
         return str(self)
 
 
-PAGES = {"api.md": api_page, "diagnostics.md": diagnostics_page, "errors.md": errors_page, "command.md": command_page}
+PAGES = {
+    "api.md": api_page,
+    "diagnostics.md": diagnostics_page,
+    "errors.md": errors_page,
+    "command.md": command_page,
+    "scan-rules.md": scan_rules_page,
+}
 
 
 def main() -> int:
