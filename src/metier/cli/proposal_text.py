@@ -77,7 +77,8 @@ class _Text:
         print(f"It can do: {', '.join(self._capabilities) or 'nothing that needs an approval'}")
         if self._basis.note and proposal.status == "open":
             print(style.warn(self._basis.note))
-        print(f"By {proposal.author_kind} {Style.text(proposal.author)} at {proposal.created_at}")
+        on_behalf = f" for {Style.text(proposal.on_behalf_of)}" if proposal.on_behalf_of else ""
+        print(f"By {proposal.author_kind} {Style.text(proposal.author)}{on_behalf} at {proposal.created_at}")
         print(style.dim(Style.text(proposal.location, 4_096)))
         self._head("WHY")
         self._say(proposal.justification)
