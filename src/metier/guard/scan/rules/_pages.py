@@ -163,8 +163,9 @@ class _Context:
 
     def sentences(self, lines: Sequence[tuple[int, str]], *, heading: bool = False) -> Iterator[Statement]:
         """The sentences of a paragraph, an item of a list, a row of a table or a heading."""
-        whole = _Joined([(at, text.replace("**", "").replace("__", "").replace("`", "")) for at, text in lines])
-        line, text = lines[0][0], whole.text
+        plain = [(at, text.replace("**", "").replace("__", "").replace("`", "")) for at, text in lines]
+        whole = _Joined(plain) if len(plain) > 1 else None
+        line, text = lines[0][0], whole.text if whole is not None else plain[0][1]
         is_row = text.startswith("|")
         item = _ITEM.match(text)
         name = " / ".join(title for _, title in self.headings)
@@ -175,7 +176,7 @@ class _Context:
             yield Statement(
                 self.path, line, piece, low, kind, name, self.lead,
                 warned=self.lists_signs and (around or hints(low)), bad_company=around,
-                breaks=whole.breaks(start, piece) if len(lines) > 1 else (),
+                breaks=whole.breaks(start, piece) if whole is not None else (),
             )  # fmt: skip
         if (not item and not is_row) or heading:
             self.lead = text.lower()[-400:]

@@ -58,7 +58,9 @@ class Statement:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", words_of(self.low))
-        object.__setattr__(self, "places", tuple(addresses(self.text, bare=True)))
+        # Most sentences have neither, and so no address.
+        has_marks = "." in self.text or ":" in self.text
+        object.__setattr__(self, "places", tuple(addresses(self.text, bare=True)) if has_marks else ())
 
     @property
     def hinted(self) -> bool:
