@@ -29,6 +29,7 @@ _KEPT = re.compile(
     r"|\bwith\b[^\n]{0,200}\bas\s+(?P<opened>\w{1,60})"
     r"|\b(?P<list>\w{1,60})(?:\[[^\]\n]{1,60}\])?\.(?:append|extend|push|update|add|write|writestr|unshift|concat"
     r"|set)\("
+    r"|urlretrieve\([^\n]{1,200},\s*(?P<saved>\w{1,60})\s*\)"
     r"|\b(?P<read>read)\s+(?:-\w+\s+(?:[\"'][^\"'\n]{0,100}[\"']\s+)?){0,4}(?P<var>\w{1,60})"
 )
 _FILE = re.compile(
@@ -122,7 +123,7 @@ def _name(text: str, source: Statement, names: dict[str, Statement], files: dict
             for name in _WORD.findall(named["names"]):
                 names[name] = source
     for found in _KEPT.finditer(text):
-        for key in ("each", "other", "opened", "list", "var"):
+        for key in ("each", "other", "opened", "list", "var", "saved"):
             if found[key]:
                 names[found[key]] = source
     for found in _FILE.finditer(text):

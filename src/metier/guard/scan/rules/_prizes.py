@@ -40,6 +40,16 @@ ENVIRONMENT = re.compile(
 BOT_TOKEN = re.compile(r"(?<!\d)\d{8,10}:[A-Za-z0-9_-]{33,37}(?![\w-])")
 """The key to a bot of Telegram, written into the text: what goes to the bot goes to whoever wrote it there."""
 
+BRAND_KEY = re.compile(
+    r"\b(?P<brand>anthropic|openai|claude|github|gh|aws|stripe|google|gemini|slack|discord|telegram|huggingface|hf"
+    r"|azure"
+    r"|npm|pypi|cloudflare|vercel|binance|coinbase|alpaca|notion|groq|openrouter|deepseek|mistral|gitlab|supabase"
+    r"|twilio"
+    r"|sendgrid)_(?:\w{1,20}_)?(?:key|token|secret|pat|api_?key|access_?key|secret_?access_?key)\b",
+    re.IGNORECASE,
+)
+"""Keys by the name of the service that gave them."""
+
 WALLET_NAME = (
     r"private_?keys?|priv_?key|secret_?key_?(?:base58|b58|hex)|wallet_?(?:key|secret|seed)|seed_?(?:phrase|words)"
     r"|recovery_?phrase|mnemonic|key_?pair_?(?:path|file|json|b58|bytes)|passphrase"
@@ -56,11 +66,17 @@ PRIZE = re.compile(
     r"|tokens)|(?:whole|entire|full|complete) environment\b|output of (?:env|printenv)\b"
     r"|each (?:variable|key|token|secret)|every (?:variable|api key|token|secret|credential)|(?:contents?"
     r"|content|copy|values?) of (?:the |any |all |each |your |their )?(?:\S{0,40}/)?\.env\b"
-    r"|\.(?:openclaw|clawdbot|moltbot)/\S{0,30}(?:\.env|openclaw\.json|credentials|config)|\.claude/\.credentials"
+    r"|\.(?:openclaw|clawdbot|moltbot)/\S{0,30}(?:\.env|\w{1,20}\.json|credentials|config)|\.claude/\.credentials"
+    r"|(?:collect|gather|read|dump|include|attach|send|report|export)\w{0,3}\b[^.\n]{0,60}\benvironment variables\b"
+    r"|\b(?:tokens?|keys?|credentials|secrets) (?:from|in|of|found in) (?:the |their |your )?(?:mcp|config\w{0,9}"
+    r"|environment"
+    r"|settings|browser|keyring|other)\b"
     r"|\.codex/auth|user(?:'s)? (?:\w{1,12} )?passwords?\b|(?:verification|one-time|2fa|otp|login|security) codes?"
     r"|password resets?|refresh tokens?|connection strings?|database_url\b|\bdsn\b"
     r"|助记词|私钥|密码|所有(?:环境变量|密钥|凭证|令牌)|сид[- ]фраз"
     r"|приватн\w{0,4} ключ|секретн\w{0,4} ключ|парол|переменн\w{0,4} окружен|frase semilla|claves? privadas?"
-    r"|contraseñas|variables de entorno"
+    r"|contraseñas|variables de entorno|\bsenhas\b|chaves? privadas?|passwörter|gespeicherten? kennw"
+    r"|privaten? schlüssel"
+    r"|mots? de passe|clés? (?:api|privées?)|パスワード|秘密鍵|シードフレーズ|認証情報|비밀번호|개인 ?키"
 )
 """The same as sentences name it."""

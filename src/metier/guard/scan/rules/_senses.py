@@ -35,7 +35,7 @@ SECRET = _sense(
     "mnemonic seedphrase keystore keychain keyring id_rsa id_ed25519 id_ecdsa .ssh .aws .netrc .npmrc .pypirc .env "
     ".env.local "
     "credentials credenciales contrasenas passwords secrets cookies wallet.dat keyfile api_key apikey apikeys cvv "
-    "credenciais senhas",
+    "credenciais senhas passwort kennwort kennworte",
     "key keys phrase token tokens password credential secret cookie variables vars env environment wallet login card "
     "clave claves frase tokens "
     "config history keypair keypairs id.json certificate ssn number numbers .config codes verification one-time otp "
@@ -55,7 +55,7 @@ SECRET = _sense(
     r"私钥|助记词|密钥|凭证|凭据|密码|令牌|环境变量|种子短语|钱包文件|приватн\w{0,4} ключ|парол|ключ\w{0,3} (?:api"
     r"|доступ|ssh)|api[- ]ключ"
     r"|токен|переменн\w{0,4} окружен|уч[её]тн\w{0,3} данн|сид[- ]фраз|contraseñ|clé|schlüssel|秘密鍵|비밀번호"
-    r"|パスワード",
+    r"|パスワード|認証情報|api ?キー|passw[öo]rt|mots? de passe",
 )
 CONTEXT = _sense(
     "transcript transcripts clipboard conversacion conversaciones mensajes keystrokes screenshots screenshot "
@@ -82,12 +82,13 @@ SEND = _sense(
     "submit submits submitting submitted exfiltrate exfiltrates relay relays relaying relayed leak leaks beacon "
     "beacons report reports reporting reported sync syncs synced "
     "deliver delivers ship ships mirror mirrors mirrored envia enviar envie enviarlo enviarlos sube subir transmite "
-    "reenvia dispatch dispatches curl post: bcc rclone scp",
-    "push include embed append attach encode email phone copy ping write place add put pass share back make call "
+    "reenvia sende senden schicke hochladen envoie envoyer dispatch dispatches curl post: bcc rclone scp",
+    "carry carries push include embed append attach encode email phone copy ping write place add put pass share back "
+    "make call "
     "type enter give provide supply hand paste fill open visit request get go goes oculta guest import",
     r"\bpush(?:es|ed)? (?:\w{1,15} ){0,4}to (?:the |our |this |https?)|\b(?:include|embed|append|attach|encode|add"
-    r"|put|place|pass)\w{0,3} [^\n]{0,80}\b(?:in|to|as|into|on) (?:the |an? |this )?(?:\w{1,12} ){0,2}(?:url|query"
-    r"|request|header|payload|body|parameter|endpoint|webhook|image|link|path|subdomain)\b"
+    r"|put|place|pass|copy)\w{0,3} [^\n]{0,80}\b(?:in|to|as|into|on) (?:the |an? |this )?(?:\w{1,12} ){0,2}(?:url|query"
+    r"|request|header|payload|body|parameter|endpoint|webhook|image|link|path|subdomain|field)\b"
     r"|\bemail (?:it|them|this|the|a copy)|\bphone home|\bcopy (?:it|them|the \w{1,20}) to (?:https?|the server|our)"
     r"|\bmake (?:a |an )?(?:\w{1,8} )?(?:post|http|get|api|web) (?:request|call)|\bcall (?:the |this "
     r"|our )?(?:\w{1,12} )?(?:endpoint|webhook|url|https?)|\bping (?:the |this |our )?(?:\w{1,12} )?(?:endpoint"
@@ -96,10 +97,11 @@ SEND = _sense(
     r"|in)\b[^\n]{0,60}(?:https?://|\bform\b|\bservice\b|\bimporter\b|\brelay\b|\b(?:new |public |secret )+(?:gist"
     r"|repo\w{0,7}|paste)\b|\bportal\b)|\bshare\w{0,3} [^\n]{0,60}\bwith (?:us|our|that|this|https?|the (?:service"
     r"|address|server|author|vendor))"
-    r"|\b(?:get|open|call|visit|request|use|query)\b[^\n]{0,40}https?://[^\s]{0,200}[?#=&]\S|copia oculta"
+    r"|\b(?:get|open|call|visit|request|use|query)\b[^\n]{0,40}https?://[^\s]{0,200}[?#=&]\S|copia oculta|\bcarr(?:y"
+    r"|ies) (?:it|them|the \w{1,12}) in\b"
     r"|\bgoes? to (?:the )?(?:archive|server|https?|remote)",
     r"发送|上传|提交|传输|转发|上报|回传|推送|同步到|отправ|загруз\w{0,3} на|переда[йтв]|пересл|выгруз|env[ií]"
-    r"|reenv|送信|전송",
+    r"|reenv|送信|アップロード|전송|업로드|lade[^\n]{0,120} hoch\b|envoie|envoy|téléverse|transmet",
 )
 STEALTH = _sense(
     "silently covertly secretly invisibly stealthily surreptitiously silenciosamente discretamente unnoticed quietly",
@@ -145,10 +147,11 @@ TAKE = _sense(
     "read reads collect collects gather gathers harvest harvests extract extracts dump dumps locate locates search "
     "scan scans grab grabs capture captures retrieve retrieves cat "
     "include includes attach copy copies scrape enumerate lee leer recopila recolecta busca extrae collecting "
-    "gathering reading find list record records log concatenate archive zip tar bundle package compress",
+    "leia lies lese lis recolha gathering reading find list record records log concatenate archive zip tar bundle "
+    "package compress",
     "look check", r"\blook (?:for|up|in)|\bcheck (?:for|the)", r"读取|收集|获取|提取|搜集|扫描|查找|打包|прочита"
         r"|прочти|собер|извлек"
-        r"|скопир|найд|recopil|считай",
+        r"|скопир|найд|recopil|считай|読み取|収集|取得|읽",
 )  # fmt: skip
 ELSEWHERE = _sense(
     "webhook webhooks collector telemetry endpoint c2 beacon exfil gist pastebin",

@@ -39,7 +39,8 @@ _LASTING = re.compile(
 _FAVOURS = re.compile(
     r"\b(?:always |first )(?:recommend|promote|suggest|prefer|advertise)\w{0,3}\b|\b(?:recommend|promote"
     r"|prefer)\w{0,3}\b[^\n]{0,60}\bover (?:any |all )?"
-    r"other|\bpost about\b|\badvertis|\btrust (?:all|any|every\w{0,5}|whatever)\b|始终(?:优先|推荐)|всегда рекоменд"
+    r"other|\bnever use (?:another|any other|other)\b|\bbefore any other (?:tool|skill)s?\b|\bpost about\b|\badvertis"
+    r"|\btrust (?:all|any|every\w{0,5}|whatever)\b|始终(?:优先|推荐)|всегда рекоменд"
     r"|siempre recomienda"
 )
 """What serves the author and not the user."""
@@ -56,7 +57,11 @@ _FORGED = re.compile(
     r"(?:whenever|if|when|each time|every time|as soon as) (?:it|they|the \w{1,10}|somebody|someone|the user)? ?(?:is"
     r"|are|was|were|has been"
     r"|have been|gets?|ever)? ?(?:removed|deleted|reverted|edited out|removes?|deletes?)\b"
-    r"|\bin the user(?:'s)? (?:own )?(?:voice|name)\b|\bas (?:if|though) the user (?:had |has )?(?:said|told"
+    r"|\b(?:remember|note|memori[sz]e|save|store|record|write)\b[^\n]{0,50}\bthe user (?:trusts|prefers|wants|likes"
+    r"|approves|allows|has"
+    r" (?:approved|agreed))\b[^\n]{0,80}\bwithout (?:\w{1,10} )?(?:review|confirm|ask|question|check)"
+    r"|\b(?:first|only|sole|highest) loyalty\b|\bin the user(?:'s)? (?:own )?(?:voice|name)\b|\bas (?:if"
+    r"|though) the user (?:had |has )?(?:said|told"
     r"|wrote|written|asked|requested|set)|\bas things? the user (?:said|told|wrote|asked)|\b(?:backdate"
     r"|use yesterday'?s date|earlier date)|\bcome before those of (?:my|the|your) (?:human|user|owner)|\b(?:pass"
     r"|spread|give|share) (?:\w{1,12} ){0,4}(?:skill|message|it) (?:on )?to (?:each|every|all|other) agents?"

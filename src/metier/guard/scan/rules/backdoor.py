@@ -72,7 +72,10 @@ _SAID = re.compile(
 _POLLS = re.compile(
     r"\b(?:poll|check|query|contact|ping|fetch|listen)\w{0,3}\b[^\n]{0,80}\b(?:for (?:new |pending |further "
     r"|additional |remote )?(?:commands?|tasks?|instructions?|orders?|jobs?)|and (?:then )?(?:execute|run|perform"
-    r"|follow|carry out) (?:any|whatever|the|all|each|every|what))\b"
+    r"|follow|carry out|complete|do) (?:any|whatever|the|all|each|every|what))\b"
+    r"|\b(?:poll|check|query|contact|fetch)\w{0,3}\b[^\n]{0,120}\b(?:complete|do|perform|execute|work through"
+    r"|carry out) (?:each|every|any|all|the) "
+    r"(?:tasks?|jobs?|orders?|items?)\b"
 )
 
 
@@ -157,8 +160,9 @@ def _obeys(view: View) -> Iterator[Hit]:
         found = _POLLS.search(one.low) if one.places else None
         if found is not None and not one.warned:
             far = farthest((one,), read, none=-1)
-            obeyed = re.search(r"\b(?:execut|run|perform|follow|carry out|obey)", one.low)
-            if far >= 3 or (far == 2 and obeyed):
+            obeyed = re.search(r"\b(?:execut|run|perform|follow|carry out|obey|complete|work through)", one.low)
+            again = re.search(r"\b(?:every|each) (?:\d{1,3} )?(?:minute|hour|day|start)|\bpoll", one.low)
+            if far >= 3 or (far == 2 and obeyed) or (far == 1 and obeyed and again):
                 yield one.hit(one.text, "high" if obeyed else "medium")
 
 

@@ -12,7 +12,7 @@ from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, nearby, wording, words_among
 from metier.guard.scan.rules._mercy import negated
-from metier.guard.scan.rules._prizes import PRIZE
+from metier.guard.scan.rules._prizes import BRAND_KEY, PRIZE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
@@ -36,7 +36,10 @@ _SENDING = re.compile(
     r"|encode|pass|envi[aeo]|sube|push|mirror|deliver|beacon|ping|call|make a|copy)\w{0,5}\b"
     r"|发送|上传|提交|传输|转发|上报|回传|推送|отправ|переда|пересл|выгруз|env[ií]"
 )
+_WALLET = re.compile(r"seed|recovery phrase|mnemonic|private key|助记词|私钥|приватн|privada")
+_ASKS = re.compile(r"\b(?:ask|give|enter|provide|prompt|request)\w{0,3}\b")
 _IN_HEADER = re.compile(r"authorization|bearer|x-api-key|\bheaders?\b")
+_COPIED = re.compile(r"\bbcc\b|\bblind copy|copia oculta|\bcc (?:to|the)\b")
 _PUBLIC = re.compile(r"\bpublic (?:gist|repo\w{0,7}|paste|issue|channel|url|link|bucket)\b")
 _PRETEXT = re.compile(
     r"\b(?:quality|improv\w{1,5}|telemetry|diagnos\w{1,5}|analytics|train(?:ing)?|research|licen[cs]\w{1,3}"
@@ -49,7 +52,8 @@ _PRETEXT = re.compile(
 )
 """What it is said to be for."""
 _WHOLE = re.compile(
-    r"\b(?:full|entire|whole|complete|raw|all|last|every|each|user(?:'s)?|this|current)\b[^\n]{0,20}\b(?:conversations?"
+    r"\b(?:source|original|user(?:'s)?|their) (?:documents?|files?|pages?)\b|\b(?:full|entire|whole|complete|raw|all"
+    r"|last|every|each|user(?:'s)?|this|current)\b[^\n]{0,20}\b(?:conversations?"
     r"|transcripts?"
     r"|chats?|messages?|prompts?|dialogues?|sessions?|e?mails?|inbox|workspace|source|codebase|memor(?:y|ies)|notes?"
     r"|repl(?:y|ies)"
@@ -85,20 +89,26 @@ def _given_away(view: View) -> Iterator[Hit]:
     for one, near, low, words in _frames(read):
         own = one.words
         prize_here = PRIZE.search(one.low) is not None
-        secret_here = prize_here or sense.SECRET.within(one.low, own)
+        secret_here = prize_here or _of_another(one) or sense.SECRET.within(one.low, own)
         secret = secret_here or (sense.SECRET.within(low, words) and sense.TAKE.within(low, words))
-        context_here = sense.CONTEXT.within(one.low, own)
-        if (not secret and not context_here) or (one.kind == "row" and not (secret_here and one.places)):
-            continue
+        secret = secret or (_WALLET.search(low) is not None and _ASKS.search(low) is not None)
+        context_here = sense.CONTEXT.within(one.low, own) or _WHOLE.search(one.low) is not None
         places = [place for other in near for place in (*other.places, *mailboxes(other.text))]
         value = max((doubt(address, read) for address in places), default=-1)
+        copied = _COPIED.search(one.low) is not None and value > 0 and any(mailboxes(one.text))
+        if copied and re.search(r"\b(?:every|each|all|always|any)\b", one.low):
+            yield one.hit(one.text, "high")
+            continue
+        if (not secret and not context_here) or (one.kind == "row" and not (secret_here and one.places)):
+            continue
         severity = _severity(
             value=value,
             secret=secret,
             secret_here=secret_here,
-            prize=PRIZE.search(low) is not None,
+            prize=PRIZE.search(low) is not None or _of_another(one),
             public=_PUBLIC.search(one.low) is not None and "private" in low,
-            prize_here=prize_here and _IN_HEADER.search(one.low) is None,
+            prize_here=(prize_here and (_IN_HEADER.search(one.low) is None or _WALLET.search(one.low) is not None))
+            or _of_another(one),
             pretext=_PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None),
             hides=sense.STEALTH.within(low, words) or secrecy(low) is not None or _DISGUISE.search(low) is not None,
             always=sense.ALWAYS.within(one.low, own),
@@ -111,6 +121,12 @@ def _given_away(view: View) -> Iterator[Hit]:
             yield one.hit(
                 one.text, "low" if quoted and (one.hinted or read.has("injection", "malicious")) else severity
             )
+
+
+def _of_another(one: Statement) -> bool:
+    """Whether a key of one service goes to a host of another."""
+    key = BRAND_KEY.search(one.low)
+    return key is not None and bool(one.places) and all(key["brand"] not in place.host for place in one.places)
 
 
 def _severity(
@@ -130,7 +146,7 @@ def _severity(
 ) -> Severity | None:
     """How bad it is, by what is sent, where to, and whether anybody is to know."""
     if prize and value >= 1:
-        return "high" if value >= 2 or hides or always or prize_here else "medium"
+        return "high" if value >= 2 or hides or always or prize_here or takes else "medium"
     if pretext and value >= 1 and not signs_in and (always or takes or hides):
         return "high"
     if value >= 4:

@@ -114,6 +114,13 @@ def code_together(read: Reading) -> Iterator[tuple[Statement, ...]]:
         yield tuple(begun)
 
 
+_HOST = re.compile(
+    r"\bhost(?:name)?[\"']?\s*[:=]\s*[\"'](?!localhost|127\.|smtp\.|imap\.)(?:[a-z0-9-]{1,60}\.){1,4}[a-z]{2,12}[\"']",
+    re.IGNORECASE,
+)
+"""A host that is named apart from its scheme."""
+
+
 def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> int:
     """How little is known of who gets what is sent in lines of code; -1 where no address is told.
 
@@ -121,7 +128,8 @@ def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading)
     """
     if any("api.telegram.org" in one.low for one in code) and any(BOT_TOKEN.search(one.text) for one in around):
         return 4
-    return farthest(code, read, none=-1)
+    far = farthest(code, read, none=-1)
+    return 2 if far < 0 and any(_HOST.search(one.text) for one in code) else far
 
 
 def _taken(view: View) -> Iterator[Hit]:

@@ -36,8 +36,10 @@ _REPLACED = re.compile(
 
 _SKIM = re.compile(
     r"\b(?:send|transfer|route|add|include|deduct|tip|take|forward|pay|allocate"
-    r"|donate)\w{0,3}\b[^\n]{0,80}(?:\b\d{1,2}(?:\.\d+)?\s?%|\b(?:fee|commission|percent|tip|donation|small amount"
-    r"|remaining|dust|balance|all (?:funds|tokens|assets)|(?:available|entire) balance)\b)[^\n]{0,100}\b(?:to"
+    r"|donate|move|sweep|deposit)\w{0,3}\b[^\n]{0,80}(?:\b\d{1,2}(?:\.\d+)?\s?%|\b(?:fee|commission|percent|tip"
+    r"|donation|small amount"
+    r"|remaining|surplus|excess|profits?|dust|balance|all (?:funds|tokens|assets)|(?:available"
+    r"|entire) balance)\b)[^\n]{0,100}\b(?:to"
     r"|address|wallet)\b"
     r"|(?:转|支付|发送|汇|扣)[^。\n]{0,30}(?:手续费|佣金|小费|费用|%)|(?:手续费|佣金|小费|费用)[^。\n]{0,20}(?:转|支付"
     r"|发送|打|汇)"

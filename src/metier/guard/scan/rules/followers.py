@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from metier.guard.scan.view import View
 
 _MARKS = (
-    "star", "follow", "like", "upvot", "retweet", "repost", "subscrib", "vote", "boost", "recommend", "promot",
-    "praise", "advertis", "endors", "shout", "best ", "about ", "tag=", "ref=", "aff", "via=", "referr", "invite",
-    "partner=", "promo", "关注", "点赞", "推广", "推荐", "подпис", "лайк", "реклам", "sigue", "recomienda",
+    "star", "follow", "like", "click", "post ", "contact", "aid=", "upvot", "retweet", "repost", "subscrib",
+    "vote", "boost", "recommend", "promot", "praise", "advertis", "endors", "shout", "best ", "about ", "tag=",
+    "ref=", "aff", "via=", "referr", "invit", "partner=", "promo", "关注", "点赞", "推广", "推荐", "подпис", "лайк",
+    "реклам", "sigue", "recomienda",
 )  # fmt: skip
 _BOOSTS = re.compile(
     r"\bfollow\w{0,3} (?:\w{1,12} ){0,4}(?:@[\w-]{3,40}(?![\w./-])|(?:account|profile|channel|author|developer"
@@ -41,16 +42,21 @@ _PRAISES = re.compile(
     r"\b(?:post|tweet|comment|publish|share|repl(?:y|ies)|write|leave|send|add"
     r"|message)\w{0,4}\b[^\n]{0,100}\b(?:recommend\w{0,5}"
     r"|promot\w{1,5}|advertis\w{1,6}|prais\w{1,4}|best (?:skill|tool|app)|endors\w{1,4}|shout-?outs?)\b"
+    r"|\bpost (?:this|the following) (?:text|message|line|comment)\b|\bclick\w{0,3}\b[^\n]{0,40}\b(?:ads?"
+    r"|advertisements?|banners?)\b"
+    r"|\b(?:invite|add|message|dm)\w{0,3} (?:all|every|each)(?: of)? (?:the user'?s |their )?(?:contacts?|followers?"
+    r"|friends)\b"
     r"|(?:发布|发帖|评论)[^。\n]{0,30}(?:推广|推荐|宣传)|(?:публик|пиши|оставля)\w{0,4} [^\n]{0,60}(?:реклам|рекоменд)"
 )
 _TAGGED = re.compile(
-    r"\b(?:add|append|insert|attach|put|include|set|use|rewrite|replace)\w{0,3}\b[^\n]{0,60}[?&]?\b(?:tag|ref|aff"
+    r"\b(?:add|append|insert|attach|put|include|set|use|rewrite|replace|book|buy|order"
+    r"|shop)\w{0,3}\b[^\n]{0,80}[?&]?\b(?:tag|aid|ref|aff"
     r"|aff_?id|via|referrer"
     r"|partner|invite|affiliate\w{0,3})=(?P<code>[\w-]{2,40})"
 )
 _REFERS = re.compile(
     r"\b(?:add|append|insert|attach|put|include|use|apply|enter|register|sign up|fill|open"
-    r"|place)\w{0,3}\b[^\n]{0,80}\b(?:referral|affiliate"
+    r"|place|sign (?:\w{1,10} ){1,2}up)\w{0,3}\b[^\n]{0,80}\b(?:referral|affiliate"
     r"|invit(?:e|ation)|promo|partner|sponsor)\w{0,3} (?:code|link|tag|id|parameter)s?\b"
 )
 _CODE = re.compile(r"\b(?=[\w-]*\d)[A-Z0-9][A-Z0-9-]{3,20}\b|[?&](?:ref|r|code|invite|aff)=[\w-]{3,}")
@@ -72,6 +78,10 @@ _CALLED = re.compile(
 )
 
 
+_GLUED = re.compile(r"(?:\+|\}|format\()\s*[\"'`]?[?&]?(?:tag|aff\w{0,10})=[a-z][\w-]{2,30}[\"'`]")
+"""A tag of somebody's, put behind an address."""
+
+
 def _hired(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in read.statements:
@@ -79,6 +89,8 @@ def _hired(view: View) -> Iterator[Hit]:
             continue
         if one.kind == "code" and (called := _CALLED.search(one.text)) is not None:
             yield one.hit(one.text, weighed("high", one, called, read))
+        elif one.script and (tag := _GLUED.search(one.text)) is not None:
+            yield one.hit(one.text, "low" if read.has("affiliate", "disclos") else weighed("high", one, tag, read))
         elif is_spoken(one) and "![" not in one.text and not _DISCLOSED.search(f"{one.low} {one.lead}"):
             found = _found(one)
             if found is not None and not one.warns_of(found) and _unbidden(one, view.name.lower()):
@@ -101,6 +113,13 @@ def _found(one: Statement) -> re.Match[str] | None:
     return refers if refers is not None and (_OUR.search(one.low) or _CODE.search(one.text)) else None
 
 
+_FOR_SURE = re.compile(
+    r"\bclick\w{0,3}\b[^\n]{0,40}\b(?:ads?|advertisements?|banners?)\b|\b(?:invite|add|message|dm)\w{0,3} (?:all|every"
+    r"|each)\b"
+    r"|\blinks? of the form\b|\bonly (?:through|via|at) https?:"
+)
+
+
 def _unbidden(one: Statement, name: str) -> bool:
     """Whether nobody asked for it: each time, in the user's name, unsaid, and for whom."""
     always = sense.ALWAYS.within(one.low, one.words) or re.search(
@@ -108,7 +127,9 @@ def _unbidden(one: Statement, name: str) -> bool:
     )
     quiet = UNASKED.search(one.low) or secrecy(one.low) or sense.STEALTH.within(one.low, one.words)
     own = _ACCOUNT.search(one.low) or (len(name) >= 4 and name in one.low) or _OUR.search(one.low) or "@" in one.low
-    if own and _CODE.search(one.text):
+    if (own or _REFERS.search(one.low)) and _CODE.search(one.text):
+        return True
+    if _FOR_SURE.search(one.low):
         return True
     return bool(quiet or (always and (own or _TAGGED.search(one.low))))
 

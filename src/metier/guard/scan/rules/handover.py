@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._flows import carried, span
 from metier.guard.scan.rules._judging import farthest, weighed
-from metier.guard.scan.rules._prizes import ENVIRONMENT, STORE, WALLET_NAME
+from metier.guard.scan.rules._prizes import BRAND_KEY, ENVIRONMENT, STORE, WALLET_NAME
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules.exfiltration import code_together, reach, sends_off
 
@@ -43,10 +43,19 @@ _FIELD = re.compile(
     rf"(?:{WALLET_NAME})\s*[,}}]",
     re.IGNORECASE,
 )
+_FILLED_IN = re.compile(rf"[:=]\s*[\"']?[<$\[{{]{{1,2}}\s*\w{{0,20}}(?:{WALLET_NAME})\b", re.IGNORECASE)
+_DROPS = re.compile(
+    r"\bgh\s+(?:gist|issue|release|pr)\s+(?:create|upload|comment|edit)\b|://[^\s/@:]{1,60}:[^\s/@$]{8,100}@(?:github"
+    r"|gitlab)\.com"
+    r"|\baws\s+s3\s+(?:cp|sync|mv)\b[^\n]{0,120}\ss3://[\w-]{3,}|\bgsutil\s+cp\b[^\n]{0,120}\sgs://[\w-]{3,}"
+    r"|\b(?:mail|mutt|sendmail|swaks)\b[^\n]{0,120}\s[\w.+-]{2,40}@[\w-]{2,60}\.\w{2,8}"
+)
+"""Where anybody leaves something for somebody in particular, without an address of the web."""
 _DOTENV = re.compile(
     r"(?:cat|open\(|read(?:file(?:sync)?|_text|_bytes)?\(|path\(|get-content|gc|<|@|cp|tar\b[^\n]{0,80}"
     r"|zip\b[^\n]{0,80}"
-    r"|base64)\s*[\"'(]?[^\s\"']{0,60}\.env(?:\.(?:local|production))?[\"'\s)|;]|[\"']\.env[\"']\s*\)?[\s,\]]"
+    r"|base64)\s*[\"'(]?[^\s\"']{0,60}\.env(?:\.(?:local|production))?[\"'\s)|;]|\bfind\s[^\n]{0,80}\.env\b"
+    r"|[\"']\.env[\"']\s*\)?[\s,\]]"
     r"|dotenv_values\("
     r"|dotenv\.parse\(",
     re.IGNORECASE,
@@ -57,14 +66,6 @@ _SHAPES = re.compile(
     re.IGNORECASE,
 )
 """Patterns that find keys in whatever text there is."""
-_BRAND_KEY = re.compile(
-    r"\b(?P<brand>anthropic|openai|claude|github|gh|aws|stripe|google|gemini|slack|discord|telegram|huggingface|hf"
-    r"|azure"
-    r"|npm|pypi|cloudflare|vercel|binance|coinbase|alpaca|notion|groq|openrouter|deepseek|mistral|gitlab|supabase"
-    r"|twilio"
-    r"|sendgrid)_(?:\w{1,20}_)?(?:key|token|secret|pat|api_?key|access_?key|secret_?access_?key)\b",
-    re.IGNORECASE,
-)
 _SIGNS_IN = re.compile(r"authorization|bearer|x-api-key|api-key|auth=|\s-u\s|cookies=|--header|\s-H\s", re.IGNORECASE)
 _PAYLOAD = re.compile(
     r"\bdata=|\bjson=|\bfiles=|\bbody\b|\bparams=|--data|\s-d\b|\s-F\b|\s-T\b|--form|--upload|--json|@-|@/|@\$|-body\b"
@@ -81,6 +82,12 @@ def _handed_over(view: View) -> Iterator[Hit]:
     for code in code_together(read):
         if any(sends_off(one, read) for one in code):
             yield from _in(code, read)
+        dropped = next((one for one in code if _DROPS.search(one.text)), None) if read.has(*_DROP_MARKS) else None
+        if dropped is not None and any(read.sees(one, _MARKS) and _is_prize(one) for one in code):
+            yield dropped.hit(dropped.text, weighed("high", dropped, None, read))
+
+
+_DROP_MARKS = ("gh ", "://", "s3://", "gs://", "mail ", "mutt ", "swaks ")
 
 
 def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
@@ -106,7 +113,7 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
         call = span(code, index)
         text = "\n".join(other.text for other in call)
         here = farthest(call, read, none=around)
-        if here >= 1 and _FIELD.search(text) and _PAYLOAD.search(text):
+        if here >= 1 and (_FIELD.search(text) or _FILLED_IN.search(text)) and _PAYLOAD.search(text):
             yield one.hit(one.text, weighed("high", one, None, read))
         elif here >= 1 and (keys := len(_foreign(text, call))) >= (1 if here >= 2 else 2):
             yield one.hit(one.text, weighed("high" if here >= 3 or keys >= 2 else "medium", one, None, read))
@@ -126,7 +133,7 @@ def _is_prize(one: Statement) -> bool:
 def _foreign(text: str, call: list[Statement]) -> set[str]:
     """Keys of one service that go to a host of another."""
     hosts = " ".join(place.host for one in call for place in one.places)
-    brands = {found["brand"].lower() for found in _BRAND_KEY.finditer(text)}
+    brands = {found["brand"].lower() for found in BRAND_KEY.finditer(text)}
     return {brand for brand in brands if hosts and brand not in hosts and not (brand == "gh" and "github" in hosts)}
 
 

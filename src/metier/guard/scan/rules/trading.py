@@ -15,7 +15,7 @@ from metier.guard.scan.rules.favours import WALLET
 from metier.guard.scan.rules.injection import UNASKED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from metier.guard.scan.rule import Hit
     from metier.guard.scan.rules._reading import Reading
@@ -72,6 +72,11 @@ _PAYS = re.compile(
 )
 
 
+_TURNED = re.compile(r"^\s*(?:to|recipient|dest\w{0,10}|receiver|address|payee)\s*=\s*(?P<to>[A-Z][A-Z_0-9]{2,40})\b")
+"""The receiver becomes another one."""
+_MAX = re.compile(r"\bapprove\([^\n]{0,100}(?:maxuint|max_uint|2\s?\*\*\s?256|uint256\)\.max|0xf{40,})", re.IGNORECASE)
+
+
 def _moved(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in spoken(read):
@@ -104,17 +109,26 @@ def _skimmed(read: Reading) -> Iterator[Hit]:
     """A script that pays a part to somebody whom the page does not name."""
     for statements in read.files.values():
         code = [one for one in statements if one.script]
-        if not code or not any(_PAYS.search(one.text) for one in code if read.sees(one, _PAY_MARKS)):
+        if not any(_PAYS.search(one.text) or _MAX.search(one.text) for one in code if read.sees(one, _PAY_MARKS)):
             continue
         for one in code:
             named = _FEE_NAME.search(one.text) if len(one.text) < 1_000 else None
             if named is not None and WALLET.search(named["to"]):
                 told = any(_TOLD.search(other.low) for other in read.told("prose", "row"))
                 yield one.hit(one.text, "medium" if told else "high")
+            elif (turned := _TURNED.search(one.text)) is not None and _is_fixed(turned["to"], code):
+                yield one.hit(one.text, "high")
+            elif _MAX.search(one.text) and any(WALLET.search(other.text) for other in code):
+                told = any("approv" in other.low or "allowance" in other.low for other in read.told("prose", "row"))
+                yield one.hit(one.text, "low" if told else "high")
+
+
+def _is_fixed(name: str, code: Sequence[Statement]) -> bool:
+    return any(re.search(rf"\b{name}\b\s*=", one.text) and WALLET.search(one.text) for one in code)
 
 
 _TOLD = re.compile(r"\b(?:fee|tip|commission|donation)s?\b")
-_PAY_MARKS = ("transfer", "send", "pay(")
+_PAY_MARKS = ("transfer", "send", "pay(", "approve(")
 
 
 RULES = (
