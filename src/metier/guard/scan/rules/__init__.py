@@ -14,6 +14,7 @@ from metier.guard.scan.rules import (
     backdoor,
     bounds,
     concealment,
+    consent,
     defences,
     delivery,
     destruction,
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
-    injection, concealment, unseen, agentfiles, bounds, remote, orders, persistence, backdoor, tunnels, spying,
-    defences, supply, squatting, integrity, favours, trading, followers, destruction, lettering, strangers,
+    injection, consent, concealment, unseen, agentfiles, bounds, remote, orders, persistence, backdoor, tunnels,
+    spying, defences, supply, squatting, integrity, favours, trading, followers, destruction, lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

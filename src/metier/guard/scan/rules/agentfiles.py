@@ -12,7 +12,7 @@ from metier.guard.scan.rules._judging import farthest, nearby, weighed, wording,
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import spoken
-from metier.guard.scan.rules.injection import UNASKED
+from metier.guard.scan.rules.consent import UNASKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from metier.guard.scan.rules._judging import weighed
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import spoken
+from metier.guard.scan.rules.consent import UNASKED
 from metier.guard.scan.rules.favours import WALLET
-from metier.guard.scan.rules.injection import UNASKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
