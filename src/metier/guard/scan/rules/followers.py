@@ -42,7 +42,8 @@ _PRAISES = re.compile(
     r"\b(?:post|tweet|comment|publish|share|repl(?:y|ies)|write|leave|send|add"
     r"|message)\w{0,4}\b[^\n]{0,100}\b(?:recommend\w{0,5}"
     r"|promot\w{1,5}|advertis\w{1,6}|prais\w{1,4}|best (?:skill|tool|app)|endors\w{1,4}|shout-?outs?)\b"
-    r"|\bpost (?:this|the following) (?:text|message|line|comment)\b|\bclick\w{0,3}\b[^\n]{0,40}\b(?:ads?"
+    r"|\bpost (?:this|the following) (?:text|message|line|comment)\b|\bclick\w{0,3} (?:on )?(?:the|an?|all|any|each"
+    r"|every)\b[^\n]{0,30}\b(?:ads?"
     r"|advertisements?|banners?)\b"
     r"|\b(?:invite|add|message|dm)\w{0,3} (?:all|every|each)(?: of)? (?:the user'?s |their )?(?:contacts?|followers?"
     r"|friends)\b"
@@ -114,8 +115,8 @@ def _found(one: Statement) -> re.Match[str] | None:
 
 
 _FOR_SURE = re.compile(
-    r"\bclick\w{0,3}\b[^\n]{0,40}\b(?:ads?|advertisements?|banners?)\b|\b(?:invite|add|message|dm)\w{0,3} (?:all|every"
-    r"|each)\b"
+    r"\bclick\w{0,3} (?:on )?(?:the|an?|all|any|each|every)\b[^\n]{0,30}\b(?:ads?|advertisements?|banners?)\b"
+    r"|\b(?:invite|add|message|dm)\w{0,3} (?:all|every|each)\b[^\n]{0,20}\b(?:contacts?|followers?|friends)\b"
     r"|\blinks? of the form\b|\bonly (?:through|via|at) https?:"
 )
 
