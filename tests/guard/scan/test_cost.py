@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.guard.scan import Rule, scan, view_of
+from metier.guard.scan.rules import ALL_RULES
 from metier.guard.scan.structure import RULES
 from metier.skill import MemoryPackage
 from metier.skill.files import checked_path
@@ -92,3 +93,17 @@ def test_a_letter_of_another_script_does_not_make_a_long_word_slow() -> None:
     start = time.thread_time()
     scan(package)
     assert time.thread_time() - start < 3
+
+
+def lines_of_addresses(count: int) -> float:
+    script = "\n".join(f'u{n} = "https://host{n}.weather-cdn.top/x"' for n in range(count))
+    package = MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.py": script})
+    strangers = [rule for rule in ALL_RULES if rule.id == "SCRIPT_CALLS_STRANGER"]
+    start = time.thread_time()
+    scan(package, rules=strangers)
+    return time.thread_time() - start
+
+
+def test_a_script_of_many_addresses_is_read_once_and_not_once_for_each() -> None:
+    # Four times the lines; for each line all of the file would be sixteen times the time.
+    assert any(lines_of_addresses(2_000) < 8 * lines_of_addresses(500) for _ in range(2))

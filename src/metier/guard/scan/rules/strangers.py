@@ -8,6 +8,7 @@ words it uses.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
@@ -127,6 +128,7 @@ def _script(view: View) -> Iterator[Hit]:
     """A script that talks to a place where anybody could be."""
     read = reading(view)
     for statements in read.files.values():
+        used = ""
         for one in statements:
             if (
                 one.script
@@ -136,24 +138,26 @@ def _script(view: View) -> Iterator[Hit]:
                 and not re.match(r"\s*(?:#|//|\*|\"\"\"|<!--)", one.text)
             ):
                 value, place = _doubtful(one, read)
+                # Once for all of a file: for each of its lines, it would take a square of the time.
+                used = used or " ".join(other.low for other in statements)[:200_000]
                 if value >= 4 and place is not None and place.kind not in ("short", "share"):
                     yield one.hit(one.text, "high" if place.kind in ("address", "sink", "tunnel") else "medium")
-                elif value >= 2 and _loads_code(statements):
+                elif value >= 2 and _loads_code(used):
                     yield one.hit(one.text, "high")
                 elif value == 3:
-                    yield one.hit(one.text, _by_use(statements))
+                    yield one.hit(one.text, _by_use(used))
 
 
-def _loads_code(statements: tuple[Statement, ...]) -> bool:
-    used = " ".join(one.low for one in statements)[:200_000]
+@lru_cache(maxsize=1)
+def _loads_code(used: str) -> bool:
     return (
         re.search(r"importlib|(?<![.\w])(?:exec|eval)\(|runpy|__import__\(|new function\(|vm\.run", used) is not None
         and re.search(r"\.text\b|\.read\(\)|\.content\b", used) is not None
     )
 
 
-def _by_use(statements: tuple[Statement, ...]) -> Severity:
-    used = " ".join(one.low for one in statements)[:200_000]
+@lru_cache(maxsize=1)
+def _by_use(used: str) -> Severity:
     runs = re.search(
         r"(?<![.\w])(?:exec|eval)\(|shell=true|os\.system|child_process|\|\s*(?:ba)?sh\b|chmod|base64", used
     )
