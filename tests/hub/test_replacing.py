@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.disk import hurry
 
 from metier import Library
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists
@@ -190,43 +192,71 @@ def test_several_at_once_take_turns(folder: str) -> None:
 STEPS = ("open", "mkdir", "rename", "replace", "unlink", "rmdir", "fsync", "symlink", "write")
 
 
-def killed_at(step: int, job: Callable[[], None]) -> bool:
-    """Does a job in a child that is killed before its n-th step on the file system; whether it got that far."""
-    child = os.fork()
-    if child == 0:
-        count = itertools.count()
+class Killing:
+    """Does jobs in children that are killed; a small process forks them, as this one may be large."""
 
-        def before(function: Callable[..., object]) -> Callable[..., object]:
-            def called(*args: object, **options: object) -> object:
-                if next(count) == step:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **options)
+    def __init__(self, is_whole: bool) -> None:
+        self._is_whole = is_whole
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([__name__])
 
-            return called
+    def at(self, step: int, job: Callable[[str], None], folder: str) -> bool:
+        """Whether a job got as far as its n-th step on the file system, before which it is killed."""
+        child = self._context.Process(target=_until, args=(step, job, folder, self._is_whole, dict(os.environ)))
+        child.start()
+        child.join()
+        assert child.exitcode in (0, -signal.SIGKILL)
+        return child.exitcode != 0
 
-        for owner, name in [*((os, name) for name in STEPS), (module, "exchange")]:
-            setattr(owner, name, before(getattr(owner, name)))
-        try:
-            job()
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
+
+def _until(step: int, job: Callable[[str], None], folder: str, is_whole: bool, environ: dict[str, str]) -> None:
+    os.environ.update(environ)
+    hurry(setattr)
+    if not is_whole:
+        module.exchange = lambda *_: False  # type: ignore[attr-defined]
+    count = itertools.count()
+
+    def before(function: Callable[..., object]) -> Callable[..., object]:
+        def called(*args: object, **options: object) -> object:
+            if next(count) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args, **options)
+
+        return called
+
+    for owner, name in [*((os, name) for name in STEPS), (module, "exchange")]:
+        setattr(owner, name, before(getattr(owner, name)))
+    try:
+        job(folder)
+    finally:
+        os._exit(0)
+
+
+def replaced(folder: str) -> None:
+    with replacing(folder, NEW, over=BEFORE) as put:
+        put()
+
+
+def replaced_while_somebody_writes(folder: str) -> None:
+    with replacing(folder, NEW, over=BEFORE) as put:
+        Path(folder, "mine.md").write_text("mine")
+        put()
+
+
+@pytest.fixture
+def killing(request: pytest.FixtureRequest) -> Killing:
+    return Killing("two steps" not in request.node.name)
 
 
 @needs_fork
 @pytest.mark.usefixtures("way")
 @pytest.mark.covers("A-42")
 def test_whoever_is_killed_at_any_step_leaves_the_old_one_or_the_new_one(
-    folder: str, request: pytest.FixtureRequest
+    folder: str, killing: Killing, request: pytest.FixtureRequest
 ) -> None:
-    def job() -> None:
-        with replacing(folder, NEW, over=BEFORE) as put:
-            put()
-
     seen: set[str | None] = set()
     for step in itertools.count():
-        was_killed = killed_at(step, job)
+        was_killed = killing.at(step, replaced, folder)
         found = digest_at(folder)
         seen.add(found)
         if found is None:
@@ -249,15 +279,10 @@ def test_whoever_is_killed_at_any_step_leaves_the_old_one_or_the_new_one(
 @needs_fork
 @pytest.mark.usefixtures("way")
 def test_what_somebody_changed_while_another_was_killed_is_not_thrown_away(
-    folder: str, caplog: pytest.LogCaptureFixture
+    folder: str, killing: Killing, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def job() -> None:
-        with replacing(folder, NEW, over=BEFORE) as put:
-            Path(folder, "mine.md").write_text("mine")
-            put()
-
     for step in itertools.count():
-        was_killed = killed_at(step, job)
+        was_killed = killing.at(step, replaced_while_somebody_writes, folder)
         with replacing(folder, NEW, over=digest_at(folder)):
             pass
         kept = [path for path in Path(folder).parent.rglob("mine.md") if path.read_text() == "mine"]

@@ -221,7 +221,11 @@ class Lane:
         self.how = self._start()
 
     def attack(self, name: str) -> Result:
-        """Make one attempt on a fresh stage."""
+        """Make one attempt on a fresh stage; where it could not even begin, as when others fill the disk, another."""
+        result = self._attempt(name)
+        return self._attempt(name) if result.verdict == "error" else result
+
+    def _attempt(self, name: str) -> Result:
         self._ears.heard.clear()
         scripts = {"m_": "more", "s_": "none"}.get(name[:2], "issue")
         stage = Stage(self._ears, self._root / "scripts" / scripts, self.token, self._root / "metier")
