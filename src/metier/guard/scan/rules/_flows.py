@@ -84,9 +84,15 @@ def carried(
                     names.pop(name, None)
         if ends(one):
             call = span(code, index)
-            arrived = (other if takes(other) else _source(other.text, names, files) for other in call)
+            arrived = (other if takes(other) else _source(_used(other.text), names, files) for other in call)
             if (first := next((other for other in arrived if other is not None), None)) is not None:
                 yield first, call
+
+
+def _used(text: str) -> str:
+    """What a line makes use of: not the name that it gives to what comes out."""
+    named = _NAMED.match(text)
+    return text if named is None or text[: named.start("value")].rstrip()[-2:-1] in "+|?" else named["value"]
 
 
 def span(code: Sequence[Statement], index: int) -> list[Statement]:

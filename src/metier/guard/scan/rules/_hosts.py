@@ -100,13 +100,18 @@ def addresses(text: str, *, bare: bool = False) -> Iterator[Address]:
             host = _bare_host(found["host"])
             kind = kind_of(host, found["path"] or "")
             named = kind in ("unknown", "known") and _is_host(text, found, host)
-            if named or (
-                kind in SHADY
-                and (
-                    kind != "address"
-                    or found["port"]
-                    or (found["path"] and len(found["path"]) > 4)
-                    or _REACHED.search(text[max(0, found.start() - 40) : found.start()].lower())
+            if (
+                named
+                or (
+                    kind in SHADY
+                    # A short address without a path leads nowhere: `s.id` is the field of a record.
+                    and (kind != "short" or len(found["path"] or "") > 1)
+                    and (
+                        kind != "address"
+                        or found["port"]
+                        or (found["path"] and len(found["path"]) > 4)
+                        or _REACHED.search(text[max(0, found.start() - 40) : found.start()].lower())
+                    )
                 )
             ):
                 yield Address(found[0], host, kind, found["path"] or "", True, *found.span())

@@ -40,6 +40,10 @@ _SETTING_UP = re.compile(
 """Where a page says what to do first: what stands there is meant to be done, whatever the page is about."""
 
 
+_SERVED = ("api", "apis", "static", "cdn")
+_SERVES = re.compile(r"(?:apis?|static|cdn)$")
+"""How makers call the hosts that their programs talk to, after their own name."""
+
 _LONG = 600
 """Characters of a statement that count for those around it."""
 
@@ -53,6 +57,8 @@ def related(address: Address, reading: Reading) -> bool:
             return True
         short = len(plain) == 3 and address.host.split(".")[-2:-1] == [plain]
         if short and plain in reading.view.name.lower().split("-"):
+            return True
+        if plain.endswith(_SERVED) and _SERVES.sub("", plain) in reading.named:
             return True
         words = [word for word in re.split(r"[^a-z0-9]+", label.lower()) if word and word not in _GENERIC]
         if words and max(map(len, words)) >= 4 and all(word in reading.words for word in words):

@@ -41,7 +41,7 @@ _BRAND_LABELS = word_set(
 _HOLE = re.compile(
     r"[<{$%\[]|your[-_.]|xxx|\.\.\.|-xyz-|abc123|^abc\.|^(?:www\.)?(?:host|domain|proxy|server|site|mysite|myserver|foo|bar"
     r"|acme[\w-]*|company|mycompany|test|my-?app|app|vmname)\.(?:com|org|net|io|dev|app|fly\.dev|vercel\.app"
-    r"|netlify\.app|onrender\.com|pages\.dev|workers\.dev|herokuapp\.com|exe\.xyz)$|^host$|^domain$",
+    r"|netlify\.app|onrender\.com|pages\.dev|workers\.dev|herokuapp\.com|exe\.xyz|myshopify\.com)$|^host$|^domain$",
     re.IGNORECASE,
 )
 _RESOLVERS = frozenset(

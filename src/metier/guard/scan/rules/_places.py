@@ -97,6 +97,7 @@ KNOWN = word_set(
     "composio.dev browserbase.com apify.com zapier.com n8n.io make.com airtable.com hubspot.com intercom.com "
     "zendesk.com twitch.tv spotify.com dropboxapi.com box.com trello.com asana.com monday.com clickup.com "
     "calendly.com mapbox.com openstreetmap.org wolframalpha.com yahoo.com bing.com duckduckgo.com archive.org "
+    "code-server.dev remix.run "
     "crossref.org ncbi.nlm.nih.gov nih.gov semanticscholar.org openalex.org mermaid.live mermaid.ink excalidraw.com "
     "json.org schema.org json-schema.org opentelemetry.io prometheus.io cncf.io ietf.org owasp.org mitre.org nist.gov "
     "creativecommons.org opensource.org phantom.app phantom.com ledger.com trezor.io uniswap.org digicert.com "

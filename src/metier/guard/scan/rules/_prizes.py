@@ -29,7 +29,7 @@ ENVIRONMENT = re.compile(
     r"(?:json\.dumps|str|dict|urlencode|b64encode)\(\s*(?:dict\(\s*)?os\.environ\b(?!\s*[\[.])|os\.environ\.items\(\)"
     r"|\*\*os\.environ\b|(?:json\.stringify|object\.(?:entries|keys"
     r"|assign)\()\(?\s*(?:\{\}\s*,\s*)?process\.env\b(?!\.)"
-    r"|(?:^|[\s;|(`$&])printenv\b(?!\s+[a-z_]+\s*$)|(?:^|[;|(`&]\s*|\$\()env\s*(?:\||>|\)|$|`)|os\.environ\(\)"
+    r"|(?:^|[\s;|(`$&])printenv\b(?!\s+[a-z_]+\s*$)|(?:^|(?:[;|`&]|(?<!\w)\()\s*|\$\()env\s*(?:\||>|\)|$|`)|os\.environ\(\)"
     r"|get-childitem\s+env:|\bgci\s+env:|\bset\s*>\s*\S|\bexport\s+-p\b"
     r"|=\s*(?:dict\()?os\.environ(?:\.copy\(\))?\)?\s*$|\.\.\.process\.env\b|(?:env"
     r"|environment)[\"']?\s*:\s*(?:dict\()?(?:os\.environ|process\.env)\b(?![.\[])",

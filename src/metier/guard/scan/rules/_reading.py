@@ -48,6 +48,11 @@ class Reading:
         return re.sub(r"[^a-z0-9]", "", self.subject)
 
     @cached_property
+    def named(self) -> frozenset[str]:
+        """The words of its name that have at least three letters."""
+        return frozenset(re.findall(r"[a-z0-9]{3,}", self.view.name.lower())) - _ANYTHING
+
+    @cached_property
     def words(self) -> frozenset[str]:
         """What it calls itself, in words of at least three letters."""
         front = self.view.frontmatter
@@ -97,6 +102,11 @@ class Reading:
             told = self._told[kinds] = tuple(one for one in self.statements if one.kind in kinds)
         return iter(told)
 
+
+_ANYTHING = frozenset(
+    {"api", "app", "the", "for", "and", "get", "data", "file", "skill", "agent", "tool", "code", "web"}
+)
+"""What a skill may be called that says nothing of who made it."""
 
 _kept: tuple[View, Reading] | None = None
 

@@ -78,7 +78,9 @@ def revealed(line: str, variables: dict[str, str]) -> tuple[str, bool]:
         text = re.sub(r"\$\{?IFS(?:%\?\?)?\}?(?:\$\d)?", " ", text) if "IFS" in text else text
         text = _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), text)[:_MAX]
     # A variable that holds a command is nothing special; a command that comes out of several pieces is.
-    pieces = re.search(r"\$\{?\w+\}?\$\{?\w", line) is not None and _count(text) > _count(line)
+    pieces = re.search(r"\$\{?\w+\}?\$\{?\w", line) is not None and _count(text) > _count(line) + _whole(
+        line, variables
+    )
     put_in = line if pieces else text
     text = _unescaped(text)
     if "''" in text or '""' in text:
@@ -87,6 +89,12 @@ def revealed(line: str, variables: dict[str, str]) -> tuple[str, bool]:
     text = _rejoined(text) if "'" in text or '"' in text else text
     hid = "IFS" in line or (text is not put_in and _count(text) > _count(put_in))
     return text, hid and _count(text) > _count(line)
+
+
+def _whole(line: str, variables: dict[str, str]) -> int:
+    """How many commands come out of a variable each, all of them, as the base of an address does."""
+    held = {name: _count(value) for name, value in variables.items() if name in line}
+    return sum(held.get(found[1] or found[2], 0) for found in _VARIABLE.finditer(line))
 
 
 def _unescaped(text: str) -> str:

@@ -100,7 +100,7 @@ SEND = _sense(
     r"|\b(?:get|open|call|visit|request|use|query)\b[^\n]{0,40}https?://[^\s]{0,200}[?#=&]\S|copia oculta|\bcarr(?:y"
     r"|ies) (?:it|them|the \w{1,12}) in\b"
     r"|\bgoes? to (?:the )?(?:archive|server|https?|remote)",
-    r"发送|上传|提交|传输|转发|上报|回传|推送|同步到|отправ|загруз\w{0,3} на|переда[йтв]|пересл|выгруз|env[ií]"
+    r"发送|上传|提交|传输|转发|上报|回传|推送|同步到|отправ|загруз\w{0,3} на|переда[йтв]|пересл|выгруз|\benv[ií](?!ro)"
     r"|reenv|送信|アップロード|전송|업로드|lade[^\n]{0,120} hoch\b|envoie|envoy|téléverse|transmet",
 )
 STEALTH = _sense(
@@ -121,7 +121,8 @@ STEALTH = _sense(
     r"|out of)|\bsuppress (?:all |any |the )?(?:output|errors?|warnings?|notifications?|mention)|\bunaware\b"
     r"|\b(?:user|they|human|operator)s? (?:should|must|need|does|do|will|can)(?: not|n['’]?t)(?: need to| be"
     r"| ever)? (?:see|know|notice|told|aware|informed|shown|learn|realize|be (?:told|aware|informed|shown))"
-    r"|\bin secret\b|\b(?:stay|remain|be) (?:silent|hidden|invisible|quiet) |\bno (?:visible )?(?:trace|mention of)"
+    r"|\bin secret\b(?!\s\w)"
+    r"|\b(?:stay|remain|be) (?:silent|hidden|invisible|quiet) |\bno (?:visible )?(?:trace|mention of)"
     r"|\binvisible to (?:the )?user|\btransparent to the user|\bsin (?:avisar|informar|mencionar|decir|notificar"
     r"|que el usuario)|\bno (?:le )?(?:menciones|informes|digas|reveles|muestres|avises)\b",
     r"不要(?:告诉|提及|通知|让用户|向用户|显示|透露|告知|提到)|(?:无需|不必|不用)(?:告诉"

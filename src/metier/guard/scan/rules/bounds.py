@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
 
 def _bypassed(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
+        changes: bool | None = None
         for index, one in enumerate(statements):
             found = BYPASS.search(one.text) if read.sees(one, _MARKS) else None
             if found is not None:
@@ -31,7 +33,11 @@ def _bypassed(view: View) -> Iterator[Hit]:
                     for other in statements[max(0, index - 6) : index + 7]
                     if abs(other.line - one.line) <= 12
                 )
-                written = WRITES.search(near) is not None
+                if changes is None:
+                    changes = one.script and _changes_settings(statements)
+                written = changes or WRITES.search(near) is not None
+                # A program names modes to deal with them; only a file of settings, or a command, sets one.
+                program = one.language in _PROGRAMS
                 said = re.search(
                     r"\b(?:add|set|write|put|update|change|edit|configure|modify|merge"
                     r"|enable)\w{0,3}\b[^\n]{0,80}(?:settings|config|\.json|\.toml|permission)",
@@ -46,7 +52,11 @@ def _bypassed(view: View) -> Iterator[Hit]:
                 severity: Severity = (
                     "high"
                     if (written and not flag)
-                    or (not flag and bids and ((said and one.kind != "row") or one.language in _SETTINGS))
+                    or (
+                        not flag
+                        and bids
+                        and ((said and one.kind != "row" and not program) or one.language in _SETTINGS)
+                    )
                     else "low"
                 )
                 yield one.hit(found[0], weighed(severity, one, found, read))
@@ -85,6 +95,26 @@ def _bypassed(view: View) -> Iterator[Hit]:
                 if said_off[0].startswith("bypass") and _THIRD_PERSON.search(one.low[: said_off.start()]):
                     severity = "low"
                 yield one.hit(one.text, severity if not one.hinted else "low")
+
+
+_PROGRAMS = ("python", "javascript", "typescript", "go", "rust", "ruby", "php", "java", "kt", "swift", "cs")
+_SETTINGS_FILE = re.compile(
+    r"\.claude\b[^\n]{0,30}settings|settings(?:\.local)?\.json|\.claude\.json|openclaw\.json|\.codex\b[^\n]{0,20}config"
+    r"|exec-approvals\.json|\.cursor\b[^\n]{0,20}(?:mcp|cli-config)|managed-settings",
+    re.IGNORECASE,
+)
+_WRITTEN = re.compile(
+    r"json\.dump\(|write_text\(|write_bytes\(|writefile(?:sync)?\(|appendfile(?:sync)?\(|\.write\(|fs\.write"
+    r"|open\([^\n]{1,120},\s*[\"'][wa]",
+    re.IGNORECASE,
+)
+
+
+def _changes_settings(statements: tuple[Statement, ...]) -> bool:
+    """Whether a script names a file of an agent's settings, and writes."""
+    return any(_SETTINGS_FILE.search(one.text) for one in statements) and any(
+        _WRITTEN.search(one.text) for one in statements
+    )
 
 
 _EXPLAINED = re.compile(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._honesty import is_honest
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, farthest, wording, words_among
 from metier.guard.scan.rules._mercy import negated
@@ -49,33 +50,6 @@ _SCANNER = re.compile(
 )
 
 
-_MATTER_OF_STYLE = re.compile(
-    r"^\s?(?:the |a |an |any |its |your |our )?(?:\w{1,12} )?(?:names?|prompts?|versions?|wording|format(?:ting)?|tone"
-    r"|length|headings?|scores?|emojis?|word counts?|templates?|style)\b"
-)
-"""What is left out of a text because of how it would read, when something is told not to be mentioned."""
-_DONE = re.compile(
-    r"\b(?:complet(?:e|ed|ion)|done|finished|fixed|works?|working|success\w{0,4}|passed|verified|tested|ready|resolved"
-    r"|installed|deployed|published|failure|failed)\b[^\n]{0,120}"
-    r"\b(?:until|unless|only (?:after|from|when|once|if)|before (?:it|all|every|the \w{1,12}) (?:is|are|was|has|have"
-    r"|pass\w{0,2})|from [^\n]{0,60}\balone)\b|^\s?[^\n]{0,60} as [\"“]"
-)
-"""What is not to be claimed before it is true: somebody is to be told the truth, not kept from it."""
-
-
-def _is_honest(one: Statement, found: re.Match[str], far: int) -> bool:
-    """Whether nothing is kept from anybody: a secret stays one, a claim has to be true, a text is to read well."""
-    rest = one.low[found.start() :]
-    if found[0].startswith("keep"):
-        return far < 2 and sense.SECRET.within(one.low, one.words) and not sense.SEND.within(one.low, one.words)
-    if found[0].startswith("pretend"):
-        return negated(one.low[max(0, found.start() - 140) : found.start()])
-    what = found.groupdict().get("what")
-    if what is None or far >= 2:
-        return False
-    return _DONE.search(rest[:300]) is not None or _MATTER_OF_STYLE.search(what) is not None
-
-
 def _conceals(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
@@ -103,14 +77,16 @@ def _conceals(view: View) -> Iterator[Hit]:
                 + sense.AGENT_FILE.within(low, words)
                 + (_CHANGED.search(low) is not None)
             )
-            points += sense.ALWAYS.within(low, words) + 2 * (_DENY.search(one.low) is not None)
-            yield one.hit(one.text, "high" if points and not _is_honest(one, found, far) else "low")
+            points += 2 * (_DENY.search(one.low) is not None)
+            severity: Severity = "high" if points else "medium" if sense.ALWAYS.within(low, words) else "low"
+            yield one.hit(one.text, "low" if is_honest(one, found, far) else severity)
 
 
 _CHANGED = re.compile(
     r"\b(?:install|download|execut|transfer|replac|adjust|delet|modif|inject|insert|overwrit|disabl|forward|charg"
-    r"|purchas|sign|approv|rank|recommend|upload|collect|remov|rewrit|append|rais|commit|push|add)\w{0,4}\b"
-    r"|\brun (?:it|this|the|a|in)\b|安装|下载|执行|修改|替换|删除|转账|установ|скача|выполн|измен|замен|удал|añad"
+    r"|purchas|sign|approv|rank|recommend|upload|collect|remov|rewrit|append|rais|commit|push)\w{0,4}\b"
+    r"|\badd(?:s|ed|ing)?\b|\brun (?:it|this|the|a|in)\b"
+    r"|安装|下载|执行|修改|替换|删除|转账|установ|скача|выполн|измен|замен|удал|añad"
     r"|instal|ejecut"
     r"|reenv|modific"
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._judging import doubt, weighed
+from metier.guard.scan.rules._kinds import odd
 from metier.guard.scan.rules._places import MAKERS
 from metier.guard.scan.rules._reading import reading
 
@@ -88,6 +89,8 @@ def _by_host(one: Statement, read: Reading) -> Severity:
         )
     worst = max(found, key=lambda address: doubt(address, read))
     value = _strangeness(worst, read)
+    if value == 3 and _is_of_the_vendor(worst, read):
+        return "medium"
     if value == 1 and worst.kind == "known" and "git" in worst.host and not _is_of_a_maker(worst):
         return "medium"
     return _SEVERITY[value]
@@ -96,6 +99,14 @@ def _by_host(one: Statement, read: Reading) -> Severity:
 def _strangeness(address: Address, read: Reading) -> int:
     """The doubt about an address that code comes from: to be called like the skill is worth nothing there."""
     return max(3, doubt(address, read)) if address.kind in ("unknown", "free") else doubt(address, read)
+
+
+def _is_of_the_vendor(address: Address, read: Reading) -> bool:
+    """Whether an installer comes from the host that has the skill's name for its own, with nothing added to it."""
+    name, _, ending = address.host.rpartition(".")
+    if address.kind != "unknown" or not address.secure or odd(address.host) or not name.isalpha() or len(name) < 4:
+        return False
+    return name in read.words or f"{name}{ending}" in read.named
 
 
 def _is_of_a_maker(address: Address) -> bool:

@@ -16,6 +16,7 @@ from metier.guard.scan.rules._prizes import BRAND_KEY, PRIZE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
+from metier.guard.scan.rules._words import word_set, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ _SIGNING_IN = re.compile(
 _SENDING = re.compile(
     r"\b(?:send|post|upload|transmit|forward|submit|exfiltrat|relay|leak|report|sync|append|include|embed|attach"
     r"|encode|pass|envi[aeo]|sube|push|mirror|deliver|beacon|ping|call|make a|copy)\w{0,5}\b"
-    r"|发送|上传|提交|传输|转发|上报|回传|推送|отправ|переда|пересл|выгруз|env[ií]"
+    r"|发送|上传|提交|传输|转发|上报|回传|推送|отправ|переда|пересл|выгруз|\benv[ií](?!ro)"
 )
 _WALLET = re.compile(r"seed|recovery phrase|mnemonic|private key|助记词|私钥|приватн|privada")
 _ASKS = re.compile(r"\b(?:ask|give|enter|provide|prompt|request)\w{0,3}\b")
@@ -76,12 +77,76 @@ def _frames(read: Reading) -> Iterator[tuple[Statement, list[Statement], str, fr
             words = one.words
             if one.warned or not sense.SEND.within(one.low, words):
                 continue
-            sends = _SENDING.search(one.low)
-            if sends is not None and negated(one.low[max(0, sends.start() - 140) : sends.start()]):
+            said = _LINK.sub(" ", one.low)
+            if said != one.low and not sense.SEND.within(said, words_of(said)):
+                continue
+            if not _is_bidden(one.low):
                 continue
             near = [other for other in nearby(spoken, index, 3, 3, 8) if not other.warned]
             low = wording(near, one)
             yield one, near, low, words_among(near)
+
+
+_LINK = re.compile(r"\[[^\]\n]{1,80}\]\((?![a-z]{2,8}:)[^)\n]{1,200}\)")
+"""A link to another page of the same documentation: its words are a title, and no order."""
+_CLAUSE = re.compile(r"[;|]")
+
+
+def _is_bidden(low: str) -> bool:
+    """Whether something is to be sent that is worth keeping, and not only what the sentence goes on to forbid."""
+    sends = _SENDING.search(low)
+    if sends is None:
+        return True
+    if negated(low[max(0, sends.start() - 140) : sends.start()]):
+        return False
+    clauses = _CLAUSE.split(low) if ";" in low else []
+    kept = [clause for clause in clauses if not _is_forbidden(clause)]
+    if len(kept) == len(clauses):
+        return True
+    return any(_sends_worth(clause, words_of(clause)) for clause in kept)
+
+
+def _sends_worth(low: str, words: frozenset[str]) -> bool:
+    return sense.SEND.within(low, words) and (
+        sense.SECRET.within(low, words) or sense.CONTEXT.within(low, words) or PRIZE.search(low) is not None
+    )
+
+
+def _is_forbidden(clause: str) -> bool:
+    sends = _SENDING.search(clause)
+    return sends is not None and negated(clause[: sends.start()])
+
+
+_REPORTS = word_set("report reports reporting reported sync syncs synced post posts")
+"""What sends in some sentences, and in others only says something or is the name of a thing."""
+_TOWARDS = re.compile(
+    r"\b(?:report|sync|post)\w{0,3}\b[^\n]{0,100}(?:\b(?:to|with|at|into|via|through) (?:the |our |an? |this |that "
+    r"|their |its |us\b|me\b)|\b(?:to|at|via)\s?`?(?:https?:|\S{1,60}\.\S)|https?:)"
+)
+
+
+def _only_speaks(one: Statement) -> bool:
+    """Whether it has no word for sending but one that also means to say, and nobody is named whom it goes to."""
+    sending = one.words & sense.SEND.words
+    return bool(sending) and sending <= _REPORTS and _TOWARDS.search(one.low) is None
+
+
+_FAULT = re.compile(
+    r"\b(?:silently|quietly) (?:fails|drops|breaks|misroutes|ignores|discards|skips|loses|truncates|corrupts|swallows"
+    r"|returns|stops|misses|replaces|overwrites|does)\b"
+    r"|\b(?:rather than|instead of|never|not) (?:\w{1,14} ){1,3}(?:silently|quietly)\b"
+)
+"""What goes wrong without a word, or must not: a fault that is told of, and no order."""
+
+
+def _hides(one: Statement, low: str, words: frozenset[str], *, stranger: bool) -> bool:
+    """Whether nobody is to know of it; without a stranger's address, the sentence itself has to say so."""
+    if secrecy(low) is not None or _DISGUISE.search(low) is not None:
+        return True
+    if stranger:
+        return sense.STEALTH.within(low, words)
+    said = _FAULT.sub(" ", one.low)
+    return sense.STEALTH.within(said, words_of(said))
 
 
 def _given_away(view: View) -> Iterator[Hit]:
@@ -99,6 +164,8 @@ def _given_away(view: View) -> Iterator[Hit]:
         if copied and re.search(r"\b(?:every|each|all|always|any)\b", one.low):
             yield one.hit(one.text, "high")
             continue
+        if value < 2 and _only_speaks(one):
+            continue
         if (not secret and not context_here) or (one.kind == "row" and not (secret_here and one.places)):
             continue
         severity = _severity(
@@ -110,7 +177,7 @@ def _given_away(view: View) -> Iterator[Hit]:
             prize_here=(prize_here and (_IN_HEADER.search(one.low) is None or _WALLET.search(one.low) is not None))
             or _of_another(one),
             pretext=_PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None),
-            hides=sense.STEALTH.within(low, words) or secrecy(low) is not None or _DISGUISE.search(low) is not None,
+            hides=_hides(one, low, words, stranger=value >= 2),
             always=sense.ALWAYS.within(one.low, own),
             takes=sense.TAKE.within(low, words),
             away=sense.ELSEWHERE.within(one.low, own),

@@ -107,7 +107,7 @@ _DECODE_MARKS = (
 )
 
 _EXECUTES = re.compile(
-    r"(?:^|[^.\w])(?:exec|eval)\(\s*(?![\"'])|new function\(|runpy\.|importlib\.util|vm\.runin|types\.functiontype"
+    r"(?:^|[^.\w$])(?:exec|eval)\(\s*(?![\"'])|new function\(|runpy\.|importlib\.util|vm\.runin|types\.functiontype"
     r"|execsync\(\s*(?![\"'`])|os\.system\(\s*(?![\"'f])|\biex\b",
     re.IGNORECASE,
 )

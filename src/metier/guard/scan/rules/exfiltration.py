@@ -97,10 +97,14 @@ def _as_code(one: Statement, read: Reading) -> bool:
 _TOOLS = word_set("curl wget tar zip cat scp rclone rsync nc base64 printenv env gpg aws gcloud")
 
 
+def _is_run(one: Statement) -> bool:
+    return one.kind == "code" and _REMARK.match(one.text) is None
+
+
 def code_together(read: Reading) -> Iterator[tuple[Statement, ...]]:
     """Code that runs together: a script, or the commands of a section."""
     for statements in read.files.values():
-        code = [one for one in statements if one.kind == "code" or _as_code(one, read)]
+        code = [one for one in statements if _is_run(one) or _as_code(one, read)]
         if not code or code[0].script:
             if code:
                 yield tuple(code)
@@ -114,6 +118,10 @@ def code_together(read: Reading) -> Iterator[tuple[Statement, ...]]:
         yield tuple(begun)
 
 
+_REMARK = re.compile(r"\s*(?://|\*\s|#(?![!\w]))")
+"""A line that is not run."""
+_BUNDLE = 2_000
+"""Lines of a script beyond which it is a bundle of many, where everything stands somewhere."""
 _HOST = re.compile(
     r"\bhost(?:name)?[\"']?\s*[:=]\s*[\"'](?!localhost|127\.|smtp\.|imap\.)(?:[a-z0-9-]{1,60}\.){1,4}[a-z]{2,12}[\"']",
     re.IGNORECASE,
@@ -143,8 +151,15 @@ def _taken(view: View) -> Iterator[Hit]:
             severity = _one(one, id(one) in sinks, value, read)
             if severity == "high" and id(one) not in sinks and _passed_over(code[max(0, index - 6) : index + 1]):
                 severity = "medium"
+            if severity == "high" and len(code) > _BUNDLE and not one.places and not _is_of_worth(one):
+                severity = "low"
             if severity is not None:
                 yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _is_of_worth(one: Statement) -> bool:
+    """Whether it takes what only thieves want, so that it does not matter how far away it is sent."""
+    return STORE.search(one.text) is not None or ENVIRONMENT.search(one.text) is not None
 
 
 def _passed_over(code: Sequence[Statement]) -> bool:

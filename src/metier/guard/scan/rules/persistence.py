@@ -156,7 +156,7 @@ def _said(statements: tuple[Statement, ...], index: int, read: Reading) -> Sever
     low = wording(near, one)
     words = words_among(near)
     if not re.search(
-        r"\b(?:add|create|install|set up|register|schedule|write|configure|append|place|enable|put|drop"
+        r"\bschedul(?:e|ed|ing)\b|\b(?:add|create|install|set up|register|write|configure|append|place|enable|put|drop"
         r"|load)\w{0,4}\b|添加|创建|安装|добав|созда|установ|añad|crea|instal",
         one.low,
     ):

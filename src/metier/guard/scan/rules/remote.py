@@ -107,24 +107,34 @@ def _loaded(view: View) -> Iterator[Hit]:
             follows = _FOLLOW.search(low)
             if follows is None or not (_INSTRUCTIONS.search(low) or address.path.endswith((".md", ".txt"))):
                 continue
-            severity = _severity(value, one, low, address.path, forge=address.kind == "known")
+            told = wording([other for other in near if other is one or _REFERS.search(other.low)], one)
+            severity = _severity(value, one, low, told, address.path.rstrip(".,;:"), forge=address.kind == "known")
             if severity is not None:
                 yield one.hit(one.text, weighed(severity, one, None, read))
 
 
-def _severity(value: int, one: Statement, low: str, path: str, *, forge: bool) -> Severity | None:
+_REFERS = re.compile(
+    r"\b(?:its?|them|they|this|that|these|those|there|what|whatever|(?:the|all|any|every) (?:\w{1,12} )?"
+    r"(?:instructions?|steps?|directives?|rules?|contents?|response|results?|pages?|documents?|files?|guidance|prompts?))\b"
+)
+"""How a sentence goes on about what the one before it named."""
+_BOUND = re.compile(
+    r"\b(?:exactly|without (?:question|asking|review|confirm\w{0,5}|modif\w{1,8})|verbatim|precedence"
+    r"|supersede\w?|override\w?|as (?:system|trusted)|system prompt|whatever|any (?:commands?|instructions?|code)"
+    r"|blindly"
+    r"|must)\b|无条件|严格|беспрекословно"
+)
+
+
+def _severity(value: int, one: Statement, low: str, told: str, path: str, *, forge: bool) -> Severity | None:
+    """How bad it is; `told` is of what stands near only what goes on about the address."""
     words = words_of(low)
-    bound = re.search(
-        r"\b(?:exactly|without (?:question|asking|review|confirm\w{0,5}|modif\w{1,8})|verbatim|precedence"
-        r"|supersede\w?|override\w?|as (?:system|trusted)|system prompt|whatever|any (?:commands?|instructions?|code)"
-        r"|blindly"
-        r"|must)\b|无条件|严格|беспрекословно",
-        low,
-    )
+    bound = _BOUND.search(low)
     always = sense.ALWAYS.within(low, words)
     hides = sense.STEALTH.within(low, words)
     documents = re.search(r"/docs?/|llms\.txt|readme|/reference|/api\b|schema|openapi|changelog", path.lower())
-    if not (always or bound) and re.search(r"\bdocs?\b|\bdocumentation\b|\breference\b", one.low):
+    ordered = _BOUND.search(told) or sense.ALWAYS.within(told, words_of(told))
+    if not ordered and re.search(r"\bdocs?\b|\bdocumentation\b|\breference\b", one.low):
         documents = documents or re.search(r"\.(?:md|txt|html?)$", path.lower())
     if value >= 3:
         return "medium" if documents and not (always or bound) else "high"

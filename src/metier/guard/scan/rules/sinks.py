@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 _NAME_LOOKUP = re.compile(
-    r"(?<![\w-])(?:nslookup|dig|host|ping|drill)\s+(?![\"']?`n)[^\n|;&]{0,60}(?:\$\(|`"
+    r"(?:(?<![\w-])(?:nslookup|dig|drill)|(?:^|[;&|(`\"'=]\s{0,4}|\$\s|\b(?:sudo|run|then|do|else|exec)\s)(?:host|ping))"
+    r"\s+(?![\"']?`n)[^\n|;&,]{0,60}(?:\$\(|`"
     r"|\$\{?\w+\}?\.)[^\n]{0,120}\.[a-z]{2,}|https?://[^\s\"'<>]{0,120}\$\(\s*(?:whoami|hostname|cat|env|id|base64"
     r"|printenv|uname)\b|https?://[^\s\"'<>]{0,120}\$\([^\n]{0,80}(?:environ|process\.env|getenv|cat\s)"
     r"|https?://[^\s\"'<>]{0,120}`(?:whoami|hostname|cat |env|id|base64)"
@@ -83,7 +84,7 @@ def _sink(view: View) -> Iterator[Hit]:
         if one.places and any(address.kind == "sink" for address in one.places) and not one.warned:
             sends = re.search(
                 r"\b(?:send|post|upload|report|forward|submit|transmit|ping|call|notify|log)\w{0,4}\b|发送|上传|отправ"
-                r"|env[ií]",
+                r"|\benv[ií](?!ro)",
                 one.low,
             )
             testing = re.search(r"\btest|debug|inspect|example\b", f"{one.heading} {one.low}")

@@ -59,6 +59,8 @@ _IMPORT = re.compile(r"\s*(?:from\s+[\w.]{2,100}\s+import\s|import\s+[\w.]{2,100
 """Modules have names with dots, like hosts."""
 _STOOD_IN = re.compile(r"://example\.|/x{3,}$|[A-Z]{3,}[_-][A-Z]{3,}")
 """Addresses with something in them that the reader is to replace."""
+_SAMPLE = re.compile(r"://(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d{1,3}\b|[/.]example-\w")
+"""Addresses that documentation uses; in a sample of a program they stand for the reader's own."""
 _CONTACT = re.compile(r"\b(?:reported to|report (?:\w{1,12} ){0,4}to|contact|reach out)\b")
 _LEARN = re.compile(r"\b(?:learn more|see also|more info\w{0,8}|docs?)\b:?")
 _WEIGHT = {2: 0.5, 3: 2.0, 4: 3.0}
@@ -113,7 +115,7 @@ def _points(one: Statement, near: list[Statement], place: Address, value: int, r
         points -= 1.5
     if place.kind == "sink" and re.search(r"\btest", f"{one.heading} {low}") and not sense.SECRET.within(low, words):
         points -= 2.5
-    if _STOOD_IN.search(place.url):
+    if _STOOD_IN.search(place.url) or (_is_sample(one) and _SAMPLE.search(place.url)):
         points -= 2.0
     if "@" in place.url and _CONTACT.search(one.low) and not sense.SECRET.within(low, words):
         points -= 2.5
@@ -122,6 +124,11 @@ def _points(one: Statement, near: list[Statement], place: Address, value: int, r
     if place.kind == "free" and place.path in ("", "/") and not sends and not _GETS.search(one.low):
         points -= 1.0
     return points
+
+
+def _is_sample(one: Statement) -> bool:
+    """Whether it is a line of a program that a page shows, and no command."""
+    return one.kind == "code" and one.language in ("go", "typescript", "javascript", "rust", "java", "hcl", "terraform")
 
 
 def _script(view: View) -> Iterator[Hit]:
@@ -138,6 +145,8 @@ def _script(view: View) -> Iterator[Hit]:
                 and not re.match(r"\s*(?:#|//|\*|\"\"\"|<!--)", one.text)
             ):
                 value, place = _doubtful(one, read)
+                if not used and _is_test(one.path, statements, read):
+                    break
                 # Once for all of a file: for each of its lines, it would take a square of the time.
                 used = used or " ".join(other.low for other in statements)[:200_000]
                 if value >= 4 and place is not None and place.kind not in ("short", "share"):
@@ -146,6 +155,17 @@ def _script(view: View) -> Iterator[Hit]:
                     yield one.hit(one.text, "high")
                 elif value == 3:
                     yield one.hit(one.text, _by_use(used))
+
+
+_TEST = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+[._-](?:test|spec)\.\w{1,4}|__tests__/[^/]+)$")
+
+
+def _is_test(path: str, statements: tuple[Statement, ...], read: Reading) -> bool:
+    """Whether a script only tries another one out: it is called so, and nothing in the skill has it run."""
+    if not _TEST.search(path.lower()):
+        return False
+    name = path.lower().rsplit("/", 1)[-1]
+    return read.low.count(name) == sum(one.low.count(name) for one in statements)
 
 
 @lru_cache(maxsize=1)

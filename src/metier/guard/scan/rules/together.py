@@ -57,7 +57,11 @@ def _sum_of(rules: tuple[Rule, ...]) -> Callable[[View], Iterator[Hit]]:
                     (hit.path, hit.line) == (other.path, other.line) for other in places.values()
                 ):
                     places.setdefault(rule.id, hit)
-        if len(places) >= 2:
+        main = {file.path for file in view.files if file.role in ("instructions", "script", "config")}
+        paths = [hit.path for hit in places.values()]
+        # A page of reference here and another there, each a little odd: that is what large documentation looks like.
+        apart = main.isdisjoint(paths) and len(set(paths)) == len(paths)
+        if len(places) >= 2 and not apart:
             first, *others = places.values()
             yield Hit(
                 first.path,

@@ -56,7 +56,7 @@ _ASKED = re.compile(
     r"\b(?:after|once|when|if|until|only) (?:the )?(?:users?|human|owner|they) (?:\w{1,10} )?(?:confirm|approv|agree"
     r"|ask|say|want|request"
     r"|ha[sv]e?|names?|chooses?)|\bask(?:ing)? (?:the user |them )?(?:first|before|for confirm)|\bwait for\b"
-    r"|after (?:a |the )?confirm"
+    r"|after (?:a |the )?confirm|\b(?:pause|stop|wait) (?:\w{1,10} )?to confirm\b"
 )
 _FEE_NAME = re.compile(
     r"\b\w{0,20}(?:fee|tip|dev|treasury|donat\w{1,4}|commission|referr\w{1,4}|collector|skim)_?(?:wallet|address|addr"

@@ -53,7 +53,8 @@ def _hidden(view: View) -> Iterator[Hit]:
         if len(one.low) > 1_500:
             # A page that is kept in a comment, say in another language: what is hidden in it hides itself.
             pieces = [piece for piece in pieces if OVERRIDE.search(piece) or secrecy(piece)]
-        if any(_bids(piece) for piece in pieces):
+        template = one.path.lower().endswith(_TEMPLATES)
+        if any(_bids(piece, template=template) for piece in pieces):
             yield one.hit(one.text, "info" if one.warned and read.about_security else "high")
     for file in view.files:
         if file.role not in ("instructions", "markdown"):
@@ -71,7 +72,11 @@ def _in(path: str, text: str, pattern: re.Pattern[str]) -> Iterator[Hit]:
             yield Hit(path, text.count("\n", 0, found.start()) + 1, found["text"])
 
 
-def _bids(low: str) -> bool:
+_TEMPLATES = (".html", ".htm", ".xhtml", ".svg", ".xml", ".vue", ".svelte")
+"""Files that are edited and not read: their comments speak to whoever edits them, and are seen by them."""
+
+
+def _bids(low: str, *, template: bool = False) -> bool:
     """Whether a text that readers do not see tells an agent what to do."""
     if len(low) < 20 or _TOOLING.match(low):
         return False
@@ -90,9 +95,10 @@ def _bids(low: str) -> bool:
         or bool(
             re.search(
                 r"\b(?:assistant|agent|ai|claude|llm|model)s?\b[^\n]{0,30}(?:must|should|:)|\byou must\b"
-                r"|\balways (?:run|execute|send|include|add|recommend|call|append)",
+                r"|\balways (?:run|execute|send|recommend|call)",
                 low,
             )
+            or (not template and re.search(r"\balways (?:include|add|append)", low))
         )
     )
 
