@@ -38,6 +38,40 @@ def pages(scope: Scope) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
+@pytest.mark.covers("A-49")  # for the page of a proposal
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "<script>alert(1)</script>",
+        "[Click](javascript:alert(1)) ![](https://tracker.example/a.png)",
+        "</code></pre><img src=x onerror=alert(1)>",
+        "~~~\n```\n````\n<script>alert(1)</script>",
+        "`````` text\n# Approved\n<iframe src=https://tracker.example></iframe>",
+    ],
+)
+def test_nothing_of_a_stranger_is_active_on_a_page(
+    propose: Callable[..., Proposal], scope: Scope, hostile: str
+) -> None:
+    change = "".join(f"+{line}\n" for line in hostile.split("\n"))
+    count = hostile.count("\n") + 1
+    diff = f"--- a/SKILL.md\n+++ b/SKILL.md\n@@ -6 +6,{count} @@\n-Two.\n{change}"
+    text = page_of(scope, propose(diff, hostile, hostile)).read_text()
+    outside, fence = [], ""
+    for line in text.split("\n"):
+        found = re.match(r" {0,3}(`{3,})", line)
+        if fence:
+            # As CommonMark has it: a fence ends with one that is at least as long and has nothing behind it.
+            if found and len(found[1]) >= len(fence) and not line.strip().strip("`"):
+                fence = ""
+        elif found:
+            fence = found[1]
+        else:
+            outside.append(line)
+    assert not fence
+    assert not re.search(r"<|javascript:|tracker|Approved", "\n".join(outside))
+    assert text.count(hostile) >= 2
+
+
 @pytest.mark.covers("Y-33", "A-41")
 def test_a_proposal_is_a_page_and_a_row_and_the_skill_stays_as_it_is(
     propose: Callable[..., Proposal], scope: Scope, skill: Path
