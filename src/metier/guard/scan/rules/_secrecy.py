@@ -9,7 +9,7 @@ import re
 from metier.guard.scan.rules._words import word_set
 
 _KEPT_FROM = re.compile(
-    r"\b(?:do not|don['’]?t|dont|never|must not|should not|shouldn['’]?t|avoid|without|nor|no need to"
+    r"\b(?:do not|don['’]?t|dont|never|must not|should not|shouldn['’]?t|avoid|without|nor|no (?:need|reason) to"
     r"|not necessary to|unnecessary to|needn['’]?t|refrain from|not to) (?:ever |explicitly |also |further |directly "
     r"|even )?"
     r"(?P<verb>tell(?:ing)?|mention(?:ing)?|inform(?:ing)?|reveal(?:ing)?|disclos(?:e|ing)|notify(?:ing)?"
@@ -62,10 +62,10 @@ _SECRECY = re.compile(
     r"|\b(?:is not|isn['’]?t|not) worth (?:mentioning|a mention|reporting)\b"
     r"|\b(?:it|this|that|these|they|which|steps?|calls?|uploads?|requests?|sync|transfers?) (?:should|must|may|do|does"
     r"|will"
-    r"|need)(?: not|n['’]?t) (?:to )?(?:appear|show up|be (?:mentioned|listed|visible|included|shown)) in (?:the |your "
-    r"|any |its )?"
+    r"|need)(?: not|n['’]?t) (?:to |need to |have to )?(?:appear|show up|be (?:mentioned|listed|visible|included"
+    r"|shown)) in (?:the |your |any |its )?"
     r"(?:\w{1,12} )?(?:summar(?:y|ies)|reports?|answers?|outputs?|repl(?:y|ies)|responses?|transcripts?|history|chat"
-    r"|digest)\b"
+    r"|digest|minutes|preview|messages?)\b"
     r"|\b(?:bother|burden|trouble|distract)(?:ing)? (?:your |the )?(?:human|users?|owner|operator) with (?:it|this"
     r"|these|that)\b"
     r"|\bunknown to the user|\bpretend (?:that )?(?:it|this|nothing)"
@@ -101,7 +101,7 @@ def secrecy(low: str) -> re.Match[str] | None:
                 return found
         elif verb.startswith(("list", "includ")):
             if re.search(
-                r"\bin (?:your|the) (?:answer|summary|report|output|reply|response)\b", what
+                r"\bin (?:your|the) (?:answer|summary|report|output|reply|response|preview)\b", what
             ) and _OF_WHAT.search(what):
                 return found
         elif (whom and (not loose or re.search(r"\bto (?:the |your )?(?:users?|human|operator|owner)", what))) or (
