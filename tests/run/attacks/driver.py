@@ -265,6 +265,7 @@ class Lane:
             started = time.monotonic()
             answer = self._ask(asked, limits["seconds"])
             seconds = time.monotonic() - started
+        self._ears.settle()
         trial = Trial(
             name=name,
             stage=stage,

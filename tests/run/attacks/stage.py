@@ -55,14 +55,21 @@ class Ears:
         self._listen("unix", socket.AF_UNIX, self.stream_path)
         self._listen("abstract", socket.AF_UNIX, "\0" + self.abstract)
         self._bind("unix datagram", socket.AF_UNIX, self.datagram_path)
-        self._stop, stopper = socket.socketpair()
-        self._open += [self._stop, stopper]
-        self._selector.register(stopper, selectors.EVENT_READ, "stop")
+        self._control, told = socket.socketpair()
+        self._open += [self._control, told]
+        self._selector.register(told, selectors.EVENT_READ, "control")
+        self._has_settled = threading.Event()
         self._thread = threading.Thread(target=self._listen_on, daemon=True)
         self._thread.start()
 
+    def settle(self) -> None:
+        """Wait until all that was said so far has been heard."""
+        self._has_settled.clear()
+        self._control.send(b"settle")
+        self._has_settled.wait(10)
+
     def close(self) -> None:
-        self._stop.send(b"x")
+        self._control.send(b"stop")
         self._thread.join()
         for opened in self._open:
             opened.close()
@@ -86,12 +93,18 @@ class Ears:
 
     def _listen_on(self) -> None:
         while True:
-            for key, _ in self._selector.select():
-                if key.data == "stop":
+            ready = {str(key.data): key.fileobj for key, _ in self._selector.select()}
+            told = ready.pop("control", None)
+            while ready:
+                for name, server in ready.items():
+                    assert isinstance(server, socket.socket)
+                    with contextlib.suppress(OSError):
+                        self._serve(name, server)
+                ready = {str(key.data): key.fileobj for key, _ in self._selector.select(0) if key.data != "control"}
+            if isinstance(told, socket.socket):
+                if told.recv(100) == b"stop":
                     return
-                assert isinstance(key.fileobj, socket.socket)
-                with contextlib.suppress(OSError):
-                    self._serve(str(key.data), key.fileobj)
+                self._has_settled.set()
 
     def _serve(self, name: str, server: socket.socket) -> None:
         if server.type == socket.SOCK_DGRAM:
