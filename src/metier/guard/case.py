@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from metier._once import once
 from metier.errors import MetierError
 from metier.guard.approvals.standing import Standing, moment, standing
 from metier.guard.examining import Classes
@@ -104,7 +104,7 @@ class Case:
         """Who made it happen: `model`, `user`, `host`, or `nested` inside of another skill."""
         return "nested" if self.action.nested else self.action.by
 
-    @cached_property
+    @once
     def location(self) -> str:
         """The folder of the skill."""
         entry = self.subject.entry if self.subject is not None else None
@@ -115,7 +115,7 @@ class Case:
         """Whether the skill came with this very package, which vouches for it."""
         return self.location.startswith(_BUNDLED)
 
-    @cached_property
+    @once
     def required(self) -> Mapping[str, Origin | None]:
         """What the skill needs an approval for, each with the line that says so."""
         layer = self.subject.layer if self.subject is not None else ""
@@ -127,13 +127,13 @@ class Case:
         found = (state.installs.get(self.location) for state in reversed(self.states) if state.installs)
         return next((one for one in found if one is not None), None)
 
-    @cached_property
+    @once
     def is_as_recorded(self) -> bool:
         """Whether the content is what is on record of its place, or what was just to take the place of that."""
         install, digest = self.install, self.subject.digest if self.subject is not None else ""
         return install is None or not digest or install.digest == digest or self._replaces(install, digest)
 
-    @cached_property
+    @once
     def denied(self) -> Approval | None:
         """Whoever decided against exactly this content, here or for the whole installation."""
         if self.standing.denied is not None or self.subject is None:
@@ -151,7 +151,7 @@ class Case:
         """The layers that have another skill of this name."""
         return self.action.rivals
 
-    @cached_property
+    @once
     def standing(self) -> Standing:
         """What the approvals of this content come to, here and now."""
         return self._standing_of(self.approvals) if self.approvals else _NO_STANDING
@@ -168,7 +168,7 @@ class Case:
             since="" if terms.expires is None else moment(now - terms.expires),
         )
 
-    @cached_property
+    @once
     def lacking(self) -> tuple[str, ...]:
         """What the skill can do that policy wants approved and nobody has; raises where it cannot be told."""
         subject = self.subject
@@ -182,7 +182,7 @@ class Case:
             found += [name for name in self.new if name in ungranted and name not in found]
         return tuple(found)
 
-    @cached_property
+    @once
     def _earlier(self) -> tuple[Approval, ...]:
         """What was approved last of other content of the same skill, in the same folder."""
         subject, state = self.subject, self.states[-1]
@@ -203,7 +203,7 @@ class Case:
         """Whether other content of the skill was approved before."""
         return bool(self._earlier)
 
-    @cached_property
+    @once
     def new(self) -> tuple[str, ...]:
         """What the skill can do that the last content which was approved could not."""
         names = self.capabilities.names
@@ -212,7 +212,7 @@ class Case:
         last = max(self._earlier, key=lambda one: one.decided_at)
         return tuple(name for name in names if name not in last.grants)
 
-    @cached_property
+    @once
     def automatic(self) -> str | None:
         """The rule of policy that approves of this content by itself, if one does."""
         if self.effective.approval.auto is None or self.subject is None:
@@ -230,14 +230,14 @@ class Case:
             signer="",
         )
 
-    @cached_property
+    @once
     def capabilities(self) -> Capabilities:
         """What the skill can do; raises `Unknown` where nobody can tell."""
         digest = self._examined()
         classes = Classes(network=self.effective.network_tools, write=self.effective.write_tools)
         return self._examiner.capabilities(self._package, digest, classes)
 
-    @cached_property
+    @once
     def scanned(self) -> Scanned:
         """What scanners say to it; raises `Unknown` where none could look."""
         digest, suppressions, settings = self._examined(), self._suppressions(), self.effective.scan

@@ -68,7 +68,7 @@ class Governance:
         self._replaced: dict[object, bool] = {}
         self._narrowed: tuple[object, object, Policy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
-        self._suppressions = KeptSuppressions(lambda: self.policies.current().scan.suppressions)
+        self._suppressions = KeptSuppressions()
 
     @classmethod
     def default(cls, project: str | os.PathLike[str] | None = None) -> Governance:
@@ -94,7 +94,9 @@ class Governance:
     @property
     def url(self) -> str | None:
         """Where the store is: where an administrator's policy says, and no program and no variable says otherwise."""
-        effective = self.policies.found()
+        return self._url_by(self.policies.found())
+
+    def _url_by(self, effective: Effective | None) -> str | None:
         return effective.store if effective is not None and effective.store else self._url
 
     @property
@@ -153,9 +155,9 @@ class Governance:
             raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
         return opened(url).of(actor.tenant or "")
 
-    def _store(self) -> Store | None:
+    def _store(self, effective: Effective | None = None) -> Store | None:
         """The store, if there is one: to decide makes none."""
-        url = self.url
+        url = self._url_by(effective or self.policies.found())
         if url is None:
             return None
         try:
@@ -168,10 +170,10 @@ class Governance:
             require_store(url)
         return found
 
-    def _states(self, actor: Actor) -> tuple[State, ...]:
+    def _states(self, actor: Actor, effective: Effective | None = None) -> tuple[State, ...]:
         """What is blocked and approved, for the whole installation and for the tenant of whoever acts."""
         try:
-            store = self._store()
+            store = self._store(effective)
             if store is None:
                 return (_NO_STATE,)
             common = store.of("").state()
@@ -269,11 +271,12 @@ class Governance:
         """An action with everything that may have to be known to decide about it."""
         from metier.guard.case import Case
 
-        effective, states = effective or self.policies.current(), states or self._states(actor)
+        effective = effective or self.policies.current()
+        states = states or self._states(actor, effective)
         scans = functools.partial(self._scans, actor)
         decided = functools.partial(self._decided, actor)
-        replaces = functools.partial(self._replaces, actor, sum(state.generation for state in states))
-        suppressions = self._suppressions.current
+        replaces = functools.partial(self._replaces, actor, states)
+        suppressions = functools.partial(self._suppressions.current, effective.scan.suppressions)
         return Case(action, actor, effective, states, _examiner(), scans, suppressions, decided, replaces)
 
     def _decided(self, actor: Actor, digest: str) -> Sequence[Approval]:
@@ -281,9 +284,9 @@ class Governance:
         store = self._store()
         return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
 
-    def _replaces(self, actor: Actor, generation: int, install: Install, digest: str) -> bool:
+    def _replaces(self, actor: Actor, states: tuple[State, ...], install: Install, digest: str) -> bool:
         """Whether a content was put in its place by somebody who was killed before that was on record."""
-        key = (actor.tenant, generation, install, digest)
+        key = (actor.tenant, sum(state.generation for state in states), install, digest)
         found = self._replaced.get(key)
         if found is None:
             from metier.guard.replaced import announced

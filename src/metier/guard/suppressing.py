@@ -10,8 +10,6 @@ from metier._log import logger
 from metier.errors import PolicyInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from metier.guard.scan.suppression import Suppression
 
 log = logger("metier.guard")
@@ -22,13 +20,11 @@ _MAX_BYTES = 1024 * 1024
 class KeptSuppressions:
     """The suppressions of a file, read again when it changes. One that cannot be used suppresses nothing."""
 
-    def __init__(self, path: Callable[[], str | None]) -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._read: tuple[tuple[object, ...], tuple[Suppression, ...]] = ((), ())
 
-    def current(self) -> tuple[Suppression, ...]:
-        """Those that have not run out."""
-        path = self._path()
+    def current(self, path: str | None) -> tuple[Suppression, ...]:
+        """Those of a file that have not run out."""
         if path is None:
             return ()
         try:

@@ -85,7 +85,9 @@ class FolderSource:
 
     def location(self, key: str) -> str:
         """The absolute path of the SKILL.md."""
-        return os.path.join(self.root, *key.split("/"))
+        # Every decision about a skill asks for it, and `os.path.join` takes a while.
+        path = key if os.sep == "/" else key.replace("/", os.sep)
+        return f"{self.root}{path}" if self.root.endswith(os.sep) else f"{self.root}{os.sep}{path}"
 
     def forced_name(self, key: str) -> str | None:
         """Folders have no names but their own."""

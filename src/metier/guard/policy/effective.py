@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
@@ -219,6 +220,7 @@ DEFAULT = Effective(digest=f"sha256:{sha256().hexdigest()}")
 """What holds where there is no policy file at all."""
 
 
+@functools.cache
 def usual_tools(key: str) -> tuple[str, ...]:
     """The tools of a class where no policy names them."""
     from metier.guard.capabilities import NETWORK_TOOLS, WRITE_TOOLS

@@ -201,6 +201,7 @@ DEFAULT_RULES = (
 """What holds until a policy file has a rule about scans."""
 
 
+@lru_cache(maxsize=8_192)  # every decision asks the same of the same skills
 def names_skill(pattern: str, name: str, source: str) -> bool:
     """Whether a pattern names a skill: over its name, or over `name@source` where the pattern has an `@`.
 
