@@ -22,7 +22,9 @@ from tests.forked import forking
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
-    settings.register_profile("metier", derandomize=True, deadline=None, database=None, max_examples=50)
+    # The same few each time; METIER_EXAMPLES=1000 looks further.
+    examples = int(os.environ.get("METIER_EXAMPLES", "25"))
+    settings.register_profile("metier", derandomize=True, deadline=None, database=None, max_examples=examples)
     settings.load_profile("metier")
 
 FORKING = pytest.StashKey[Path]()
