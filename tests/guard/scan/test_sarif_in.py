@@ -88,9 +88,9 @@ def test_a_severity_is_made_of_numbers_words_or_levels(
         ("./a/b.md", "a/b.md"),
         ("a%20b.md", "a b.md"),
         ("a\\b.md", "a/b.md"),
-        ("file:///work/skill/a.md", "a.md"),
-        ("/work/skill/a/b.md", "a/b.md"),
-        ("/work/skills/a.md", "."),
+        ("file:///srv/skill/a.md", "a.md"),
+        ("/srv/skill/a/b.md", "a/b.md"),
+        ("/srv/skills/a.md", "."),
         ("/etc/passwd", "."),
         ("../x.md", "."),
         ("a/%2e%2e/%2e%2e/x.md", "."),
@@ -107,7 +107,7 @@ def test_a_severity_is_made_of_numbers_words_or_levels(
     ],
 )
 def test_only_plain_relative_paths_are_taken(uri: object, path: str) -> None:
-    (found,) = read_sarif(log({"message": {"text": "bad"}, **at(uri)}), root="/work/skill/")
+    (found,) = read_sarif(log({"message": {"text": "bad"}, **at(uri)}), root="/srv/skill/")
     assert found.path == path
 
 
