@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from metier._once import once
 from metier.errors import MetierError
-from metier.guard.approvals.standing import Standing, moment, standing
+from metier.guard.approvals.standing import Standing, moment
+from metier.guard.approvals.stood import standing_now
 from metier.guard.examining import Classes
 from metier.guard.policy.rules import ALIASES
 from metier.guard.scan.finding import rank
@@ -154,19 +155,12 @@ class Case:
     @once
     def standing(self) -> Standing:
         """What the approvals of this content come to, here and now."""
-        return self._standing_of(self.approvals) if self.approvals else _NO_STANDING
+        approvals = self.approvals
+        return self._standing_of(approvals) if approvals else _NO_STANDING
 
-    def _standing_of(self, approvals: Sequence[Approval]) -> Standing:
-        terms = self.effective.approval
-        now = time.time()
-        return standing(
-            approvals,
-            layer=self.subject.layer if self.subject is not None else "",
-            environment=self.environment,
-            quorum=terms.quorum,
-            now=moment(now),
-            since="" if terms.expires is None else moment(now - terms.expires),
-        )
+    def _standing_of(self, approvals: tuple[Approval, ...]) -> Standing:
+        layer = self.subject.layer if self.subject is not None else ""
+        return standing_now(approvals, self.effective.approval, layer=layer, environment=self.environment)
 
     @once
     def lacking(self) -> tuple[str, ...]:

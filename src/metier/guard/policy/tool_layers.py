@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.guard.approvals.standing import moment, standing
+from metier.guard.approvals.stood import standing_now
 from metier.guard.policy.file import Origin
 from metier.guard.tool_rules.calls import Calls
 from metier.guard.tool_rules.matching import permits
@@ -40,7 +39,7 @@ class ToolLayers:
             decision = calls.decide(action)
             origin = _origin(layer, decision.rule)
             if decision.outcome == "ask":
-                granted = _granting(case, time.time())
+                granted = _granting(case)
                 if granted:
                     reason = f"{decision.reason} It was granted to an active skill."
                     yield Verdict(check=f"approval {granted}", outcome="allow", reason=reason, origin=origin)
@@ -63,7 +62,7 @@ def _origin(layer: ToolLayer, rule: str) -> Origin:
     return Origin(layer=layer.origin.layer, path=layer.origin.path, line=line, key=f"tools.{key}")
 
 
-def _granting(case: Case, now: float) -> str:
+def _granting(case: Case) -> str:
     """The approvals that grant a call to all of the active skills, as what each allows has to be inside of all."""
     action, terms = case.action, case.effective.approval
     granting: list[str] = []
@@ -73,14 +72,7 @@ def _granting(case: Case, now: float) -> str:
         approvals = case.states[-1].approvals.get(ceiling.digest, ()) if ceiling.digest else ()
         if not any(one.tools for one in approvals):
             return ""
-        found = standing(
-            approvals,
-            layer=ceiling.layer,
-            environment=case.environment,
-            quorum=terms.quorum,
-            now=moment(now),
-            since="" if terms.expires is None else moment(now - terms.expires),
-        )
+        found = standing_now(approvals, terms, layer=ceiling.layer, environment=case.environment)
         rules = parse_rules(found.tools)
         permitted = bool(rules) and permits(rules, action.tool, action.arguments, workspace=action.workspace).allowed
         if not found.is_approved or not permitted:

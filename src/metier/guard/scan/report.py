@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.scan.finding import Finding, rank
@@ -40,11 +40,12 @@ class Report:
     not_shown: int = 0
     """How many more findings there were of rules that found very many."""
 
-    @property
-    def max_severity(self) -> str:
-        """The severity of the worst finding that counts; `none` when there is none."""
+    max_severity: str = field(init=False)
+    """The severity of the worst finding that counts; `none` when there is none."""
+
+    def __post_init__(self) -> None:
         counting = (found.severity for found in self.findings if not found.suppressed_by)
-        return max(counting, key=rank, default="none")
+        object.__setattr__(self, "max_severity", max(counting, key=rank, default="none"))
 
     def with_findings(self, more: Iterable[Finding], suppressions: Sequence[Suppression] = ()) -> Report:
         """The same report with what another scanner found: it can only get worse."""
