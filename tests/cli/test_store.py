@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.store import Person, Store, data_folder, default_store
+from metier.store import Approval, Person, Store, data_folder, default_store
 from metier.store.schema import protection, unprotection
 
 Call = Callable[..., tuple[int, str, str]]
@@ -72,6 +72,42 @@ def test_what_was_put_in_quarantine_since_a_backup_stays_there(metier: Call, tmp
     assert (record["type"], record["digest"]) == ("skill.quarantined", "sha256:" + "a" * 64)
     code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip", "--json")
     assert {one["value"] for one in json.loads(out)["kept_blocks"]} == {"late", "sha256:" + "a" * 64}
+
+
+def test_what_was_revoked_or_refused_since_a_backup_stays_so(metier: Call, tmp_path: Path) -> None:
+    with Store.open() as store:
+        given = store.of().approvals.add(Approval(digest="d1", skill="pdf@acme", layer="user", decided_by="ada"))
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    with Store.open() as store:
+        store.of().approvals.revoke(given.id, "bob", "It leaks.")
+        refused = store.of("acme").approvals.add(
+            Approval(digest="d2", skill="zip\x1b[2J", decision="denied", decided_by="bob", reason="No.")
+        )
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, err) == (0, "")
+    assert f"The approval {given.id} of pdf@acme counts in the backup, and stays revoked." in out
+    assert f"The refusal {refused.id} of zip" in out
+    assert "(tenant acme) is not in the backup, and stays." in out
+    assert "\x1b" not in out
+    with Store.open(create=False) as store:
+        assert "d1" not in store.of().state().approvals
+        restored, revoked = store.of().audit.tail(5)
+        (denied,) = store.of("acme").audit.tail(5)
+    assert restored["type"] == "store.restored"
+    assert [revoked[name] for name in ("type", "approval", "skill", "source", "digest", "layer")] == [
+        *("approval.revoked", given.id, "pdf", "acme", "d1", "user"),
+    ]
+    assert "It leaks." in revoked["reason"]
+    assert (denied["type"], denied["approval"], denied["digest"]) == ("approval.denied", refused.id, "d2")
+    code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip", "--json")
+    assert json.loads(out)["kept_decisions"][0] == {
+        "tenant": "",
+        "decision": "revoked",
+        "id": given.id,
+        "skill": "pdf@acme",
+        "digest": "d1",
+        "reason": "It leaks.",
+    }
 
 
 def test_that_a_backup_was_brought_back_is_recorded(metier: Call, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.store.test_tenants import FILES, Played
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.guard.audit.verifying import verify
 from metier.skill.memory import MemoryPackage
-from metier.store import Approval, Revision, Store, revision_files
+from metier.store import Approval, Request, Revision, Store, revision_files
 from metier.store.backup import back_up
 from metier.store.checking import check
 from metier.store.restoring import restore
@@ -162,6 +162,75 @@ def test_what_was_blocked_since_stays_blocked(backup: Path, store_url: str) -> N
     with Store.open(store_url, create=False) as store:
         assert set(before) < set(store.of("\0odd\udc80").blocks.all())
         assert ("name", "late\udc80") in store.of("\0odd\udc80").state().blocked
+
+
+def decisions(store: Store) -> tuple[Approval, Approval, Approval]:
+    """Two approvals and a refusal that is taken back later."""
+    ours = store.of("acme").approvals
+    first = ours.add(Approval(digest="d1", skill="x@y", decided_by="ada", grants=("network",)))
+    second = ours.add(Approval(digest="d2", skill="x@y", decided_by="ada"))
+    return first, second, ours.add(Approval(digest="d3", skill="x@y", decision="denied", decided_by="ada"))
+
+
+def test_what_was_revoked_or_refused_since_stays_so(tmp_path: Path, store_url: str) -> None:
+    with Store.open(store_url) as store:
+        ours = store.of("acme").approvals
+        early, untouched, lifted = decisions(store)
+        asked = ours.request(Request(digest="d4", skill="x@y", requested_by="bob"))
+        back_up(store, tmp_path / "backup.zip")
+        ours.revoke(early.id, "eve", "It leaks.")
+        ours.revoke(lifted.id, "eve", "It is fine.")
+        refused = ours.add(
+            Approval(digest="d4", skill="x@y", request=asked.id, decision="denied", decided_by="eve", reason="No.")
+        )
+        ours.set_request(asked.id, "denied", expected="pending")
+        late = ours.request(Request(digest="d5", skill="x@y", requested_by="bob"))
+        ours.set_request(late.id, "denied", expected="pending")
+        unseen = ours.add(Approval(digest="d5", skill="x@y", request=late.id, decision="denied", decided_by="eve"))
+        given = ours.add(Approval(digest="d6", skill="x@y", decided_by="eve"))
+        ours.revoke(given.id, "eve", "")
+        restored = restore(store_url, tmp_path / "backup.zip", force=True)
+        found = {one.id: one for one in ours.all()}
+        assert found.keys() == {early.id, untouched.id, lifted.id, refused.id, unseen.id}
+        assert (found[early.id].revoked_by, found[early.id].revoked_reason) == ("eve", "It leaks.")
+        assert not found[untouched.id].revoked_at
+        # Nothing is loosened by a backup, but it may well be stricter.
+        assert not found[lifted.id].revoked_at
+        assert (found[refused.id], found[unseen.id]) == (refused, unseen)
+        # Who asked may not take back what was said to them, so it must be known who did.
+        assert {(one.id, one.status, one.requested_by) for one in ours.requests()} == {
+            (asked.id, "denied", "bob"),
+            (late.id, "denied", "bob"),
+        }
+    assert {(one.tenant, one.decision, one.id, one.reason) for one in restored.kept_decisions} == {
+        ("acme", "revoked", early.id, "It leaks."),
+        ("acme", "denied", refused.id, "No."),
+        ("acme", "denied", unseen.id, ""),
+    }
+
+
+def test_a_backup_cannot_say_otherwise_of_what_was_refused(tmp_path: Path, store_url: str) -> None:
+    with Store.open(f"sqlite:///{tmp_path}/other.db") as store:
+        store.of().approvals.add(Approval(id="a-1", digest="d1", skill="x@y", decided_by="ada"))
+        back_up(store, tmp_path / "backup.zip")
+    with Store.open(store_url) as store:
+        refused = store.of().approvals.add(
+            Approval(id="a-1", digest="d1", skill="x@y", decision="denied", decided_by="eve")
+        )
+        restore(store_url, tmp_path / "backup.zip", force=True)
+        assert store.of().approvals.all() == [refused]
+
+
+def test_a_request_that_waits_keeps_no_backup_from_coming_back(tmp_path: Path, store_url: str) -> None:
+    with Store.open(f"sqlite:///{tmp_path}/other.db") as store:
+        saved = store.of().approvals.request(Request(digest="d1", skill="x@y"))
+        back_up(store, tmp_path / "backup.zip")
+    with Store.open(store_url) as store:
+        ours = store.of().approvals
+        waiting = ours.request(Request(digest="d1", skill="x@y"))
+        ours.add(Approval(digest="d1", skill="x@y", request=waiting.id, decision="denied", decided_by="eve"))
+        restore(store_url, tmp_path / "backup.zip", force=True)
+        assert (ours.requests(), len(ours.all())) == ([saved], 1)
 
 
 def test_old_checkpoints_are_set_aside_not_lost(backup: Path, store_url: str) -> None:

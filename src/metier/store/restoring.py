@@ -16,31 +16,22 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.store.backup import CHECKPOINTS, FORMAT, PROPOSALS, kept_blobs, tables
 from metier.store.blobs import make_folder, write_file
+from metier.store.forbidden import forbidden_since
 from metier.store.migrations import LOCK, newest
-from metier.store.rows import every_row, is_unused, refill
+from metier.store.rows import is_unused, refill
 from metier.store.store import Store
 from metier.store.url import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from metier.store.driver import Driver
+    from metier.store.forbidden import KeptBlock, KeptDecision
 
 _BLOB = re.compile(r"blobs/([0-9a-f]{64})")
 _FILE = re.compile(rf"files/({re.escape(CHECKPOINTS)}|{PROPOSALS}/[^/\\\0:]{{1,200}}\.md)")
 _MAX_BYTES = 256 * 1024 * 1024
 """Of one row, one content or one file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptBlock:
-    """A block of the store as it was before a backup was brought back."""
-
-    tenant: str
-    kind: str
-    value: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +45,8 @@ class Restored:
     """The files that were there before, under the names that they have now."""
     kept_blocks: tuple[KeptBlock, ...] = ()
     """What was blocked and is not in the backup: it stays blocked, because to bring something back loosens nothing."""
+    kept_decisions: tuple[KeptDecision, ...] = ()
+    """The approvals that were revoked and count in the backup, and the refusals that are not in it: they stay so."""
 
 
 def restore(url: str | None, path: Path | str, *, force: bool = False) -> Restored:
@@ -165,33 +158,17 @@ def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str,
     # Contents first, and under names that nothing refers to yet: whatever ends this early leaves the store as it was.
     store.blobs.put(backup.blob(sha256) for sha256 in backup.blobs)
     with store.driver.transaction(LOCK):
-        later = _later_blocks(store.driver, backup)
-        refill(store.driver, {**{table: backup.rows(table) for table in tables()}, "blocks": _blocks(backup, later)})
+        forbidden = forbidden_since(store.driver, backup.rows)
+        refill(store.driver, {table: forbidden.over(table, backup.rows(table)) for table in tables()})
     manifest = backup.manifest
     return Restored(
         made_at=str(manifest.get("made_at")),
         rows=sum(found["rows"] for found in manifest["tables"].values()),
         blobs=len(backup.blobs),
         set_aside=(*aside, *_put_files(store.folder, backup)),
-        kept_blocks=tuple(
-            KeptBlock(tenant=row["tenant"], kind=row["kind"], value=row["value"], reason=row["reason"]) for row in later
-        ),
+        kept_blocks=forbidden.blocks,
+        kept_decisions=forbidden.decisions,
     )
-
-
-def _later_blocks(driver: Driver, backup: _Backup) -> list[dict[str, Any]]:
-    """The rows of what is blocked now and is not in a backup."""
-    saved = {_block_key(row) for row in backup.rows("blocks")}
-    return [row for row in every_row(driver, "blocks") if _block_key(row) not in saved]
-
-
-def _blocks(backup: _Backup, later: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield from backup.rows("blocks")
-    yield from later
-
-
-def _block_key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return row["tenant"], row["kind"], row["value"]
 
 
 def _put_files(folder: Path, backup: _Backup) -> tuple[str, ...]:

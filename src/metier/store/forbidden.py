@@ -1,0 +1,122 @@
+"""What was forbidden since a backup was made: it stays so when the backup is brought back, which loosens nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier.store.rows import every_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from metier.store.driver import Driver
+
+    Row: TypeAlias = Mapping[str, Any]
+    Key: TypeAlias = tuple[str, ...]
+
+_KEYS = {"blocks": ("tenant", "kind", "value"), "approvals": ("tenant", "id"), "approval_requests": ("tenant", "id")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBlock:
+    """A block of the store as it was before a backup was brought back."""
+
+    tenant: str
+    kind: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDecision:
+    """An approval that had been revoked, or a refusal, before a backup was brought back that knows nothing of it."""
+
+    tenant: str
+    decision: Literal["revoked", "denied"]
+    id: str
+    skill: str
+    """`name@source`."""
+    digest: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forbidden:
+    """What a store forbids and a backup does not."""
+
+    blocks: tuple[KeptBlock, ...] = ()
+    decisions: tuple[KeptDecision, ...] = ()
+    rows: Mapping[str, Mapping[Key, Row]] = field(default_factory=dict)
+    """The rows that say so, by table and key."""
+
+    def over(self, table: str, saved: Iterable[Row]) -> Iterator[Row]:
+        """The rows of a backup's table, with those that forbid more in place of theirs or after them.
+
+        >>> row = {"tenant": "", "id": "a-1", "revoked_at": "2026-01-01"}
+        >>> forbidden = Forbidden(rows={"approvals": {("", "a-1"): row}})
+        >>> list(forbidden.over("approvals", [{"tenant": "", "id": "a-1", "revoked_at": ""}])) == [row]
+        True
+        """
+        left = dict(self.rows.get(table, {}))
+        for row in saved:
+            yield (left.pop(_key(table, row), row)) if left else row
+        yield from left.values()
+
+
+def forbidden_since(driver: Driver, saved: Callable[[str], Iterable[Row]]) -> Forbidden:
+    """What the tables forbid now and the rows that were saved do not, inside of a transaction."""
+    blocked = {_key("blocks", row) for row in saved("blocks")}
+    blocks = {key: row for row in every_row(driver, "blocks") if (key := _key("blocks", row)) not in blocked}
+    against = {_key("approvals", row): row for row in every_row(driver, "approvals") if not _counts(row)}
+    before = {key: row for row in saved("approvals") if (key := _key("approvals", row)) in against}
+    decisions = {key: row for key, row in against.items() if _is_looser(before.get(key), row)}
+    return Forbidden(
+        blocks=tuple(
+            KeptBlock(tenant=row["tenant"], kind=row["kind"], value=row["value"], reason=row["reason"])
+            for row in blocks.values()
+        ),
+        decisions=tuple(_kept(row) for row in decisions.values()),
+        rows={"blocks": blocks, "approvals": decisions, "approval_requests": _answered(driver, decisions.values())},
+    )
+
+
+def _key(table: str, row: Row) -> Key:
+    return tuple(row[name] for name in _KEYS[table])
+
+
+def _counts(approval: Row) -> bool:
+    return approval["decision"] == "approved" and not approval["revoked_at"]
+
+
+def _is_refusal(approval: Row) -> bool:
+    return approval["decision"] != "approved" and not approval["revoked_at"]
+
+
+def _is_looser(saved: Row | None, approval: Row) -> bool:
+    """Whether a backup allows what was decided against; a refusal that it has and that was taken back is no such."""
+    if _is_refusal(approval):
+        return saved is None or not _is_refusal(saved)
+    return saved is not None and _counts(saved)
+
+
+def _kept(approval: Row) -> KeptDecision:
+    is_refusal = _is_refusal(approval)
+    return KeptDecision(
+        tenant=approval["tenant"],
+        decision="denied" if is_refusal else "revoked",
+        id=approval["id"],
+        skill=approval["skill"],
+        digest=approval["digest"],
+        reason=approval["reason" if is_refusal else "revoked_reason"],
+    )
+
+
+def _answered(driver: Driver, decisions: Iterable[Row]) -> dict[Key, Row]:
+    """The requests that were refused: who asked must be known, because they may not take back what was said to them."""
+    wanted = {(row["tenant"], row["request"]) for row in decisions if _is_refusal(row)}
+    if not wanted:
+        return {}
+    found = {_key("approval_requests", row): row for row in every_row(driver, "approval_requests")}
+    # One that waits has no answer yet, and there is at most one such of a content.
+    return {key: found[key] for key in wanted if key in found and found[key]["status"] != "pending"}
