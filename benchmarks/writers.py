@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from metier.guard.audit.verifying import verify
+from metier.skill.contents import Mode
 from metier.skill.memory import MemoryPackage
 from metier.store import Approval, Revision, Scope, Store, revision_files
-from metier.store.revisions import Mode
 
 TENANT = "writers"
 BETWEEN_KILLS = 20

@@ -12,7 +12,8 @@ import pytest
 from metier.guard import Actor, Subject
 from metier.guard.approvals.approving import request
 from metier.guard.capabilities import infer, new_in
-from metier.hub.contents import Files, digest_of_files, package_of
+from metier.hub.contents import package_of
+from metier.skill.contents import Files, digest_of_files
 from metier.store import Person, Request, Revision, ScanRow, Scope, Store, revision_files
 
 Call = Callable[..., tuple[int, str, str]]

@@ -88,8 +88,8 @@ class World:
     def proposed(self, author: Person, body: str) -> str:
         """A proposal that somebody else made."""
         from metier import Library
-        from metier.hub.contents import files_of
         from metier.hub.proposals import propose_update
+        from metier.skill.contents import files_of
 
         library = Library.discover()
         files = files_of(library.get("deploy").package)

@@ -15,12 +15,12 @@ from tests.hub.conftest import ADA, ADDS_SCRIPT, BOB, BUILDER, DIFF, diff_of, re
 from metier import Guard, Library
 from metier.errors import FileRefused, ProposalStale, Refused, StoreUnavailable
 from metier.hub import replacing
-from metier.hub.contents import files_of
 from metier.hub.history import rollback
 from metier.hub.homes import find_home
 from metier.hub.proposals import propose_new, propose_update
 from metier.hub.reviewing import approve
 from metier.skill import FolderPackage
+from metier.skill.contents import files_of
 from metier.store import Proposal, Scope, Store
 
 Guarded = Callable[..., Guard]

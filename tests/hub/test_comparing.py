@@ -8,7 +8,7 @@ import time
 import pytest
 
 from metier.hub.comparing import difference
-from metier.hub.contents import Files
+from metier.skill.contents import Files
 
 
 def one(data: bytes) -> Files:

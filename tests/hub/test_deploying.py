@@ -21,10 +21,10 @@ from metier.errors import (
 from metier.guard import Actor, Subject
 from metier.guard.approvals.approving import request
 from metier.guard.approvals.standing import standing
-from metier.hub.contents import files_of
 from metier.hub.deploying import deploy
 from metier.hub.history import rollback
 from metier.skill import FolderPackage
+from metier.skill.contents import files_of
 from metier.store import Person, Request, Scope, Store
 
 Guarded = Callable[..., Guard]

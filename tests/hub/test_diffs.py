@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from metier.errors import MetierError, ProposalInvalid
 from metier.hub.comparing import difference
-from metier.hub.contents import Files
 from metier.hub.diff_reading import MAX_DIFF_BYTES
 from metier.hub.diffs import apply_diff
+from metier.skill.contents import Files
 
 SKILL = b"---\nname: deploy\n---\none\ntwo\nthree\nfour\nfive\n"
 BASE: Files = {

@@ -215,7 +215,7 @@ def _draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
 
 def _propose(place: _Place, session: Session, folder: str, justification: str, evidence: Sequence[str]) -> ToolResult:
     from metier.dialect.proposing import propose_files
-    from metier.hub.contents import files_of
+    from metier.skill.contents import files_of
 
     _, real, package = _draft(place, folder)
     for file in package.listing().files:

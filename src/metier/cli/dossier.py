@@ -15,7 +15,7 @@ from metier.hub.contents import package_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.hub.contents import Files
+    from metier.skill.contents import Files
     from metier.store import Approval, Request, RevisionFile, Scope
 
 _FEW = 10

@@ -12,17 +12,17 @@ from metier.cli.proposal_text import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
 from metier.guard.approvals.roles import demand
-from metier.hub.contents import files_of
 from metier.hub.diff_reading import MAX_DIFF_BYTES
 from metier.hub.proposal_page import page_of
 from metier.hub.proposals import propose_new, propose_update
 from metier.hub.reviewing import approve, find_proposal, recommend, reject, withdraw
 from metier.skill import FolderPackage, shown
+from metier.skill.contents import files_of
 
 if TYPE_CHECKING:
     import argparse
 
-    from metier.hub.contents import Files
+    from metier.skill.contents import Files
     from metier.store import Person, Proposal, Scope
 
 

@@ -13,8 +13,8 @@ from metier.tools import DEFAULT_TIMEOUT, ToolResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.hub.contents import Files
     from metier.session import Session
+    from metier.skill.contents import Files
     from metier.store import Proposal, Scope
 
 _JUSTIFICATION = text("Why it is needed: what went wrong or was missing, and what becomes better.")

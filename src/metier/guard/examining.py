@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, SkillChanged
-from metier.skill import FolderPackage
-from metier.skill.files import MAX_FILE_BYTES, digest_of
+from metier.errors import FileRefused, FileTooLarge, PackageTooLarge
+from metier.skill.contents import content_of, entries_of
+from metier.skill.files import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from metier.guard.scan import Report
     from metier.guard.scan.suppression import Suppression
     from metier.skill import Listing, Package
+    from metier.skill.contents import Mode
     from metier.skill.files import DigestEntry
 
 K = TypeVar("K")
@@ -37,24 +36,18 @@ class Snapshot:
 
     def __init__(self, package: Package, digest: str) -> None:
         """Read everything; raises `SkillChanged` where the package is not, or does not stay, what the digest says."""
-        self._entries = package.contents()
+        self._entries = entries_of(package, digest)
         self._listing = package.listing()
         self._digest = digest
-        self.files: dict[str, tuple[Literal["file", "exec", "link"], bytes]] = {}
+        self.files: dict[str, tuple[Mode, bytes]] = {}
         """Path to mode and content; the content of a link is where it leads."""
         self.too_large: dict[str, FileTooLarge] = {}
         """What is too large to be looked at, and so is never taken for harmless."""
-        if digest_of(self._entries) != digest:
-            raise _changed()
         for entry in self._entries:
             try:
-                data = _target(package, entry.path) if entry.mode == "link" else package.read(entry.path)
+                self.files[entry.path] = (entry.mode, content_of(package, entry))
             except FileTooLarge as error:
                 self.too_large[entry.path] = error
-                continue
-            if sha256(data).digest() != entry.content:
-                raise _changed()
-            self.files[entry.path] = (entry.mode, data)
 
     def listing(self) -> Listing:
         """All files."""
@@ -89,15 +82,6 @@ def _require_small(package: Package) -> None:
         raise PackageTooLarge(
             f"It has {size:,} bytes, too many to be looked into.", hint=f"At most {_MAX_BYTES:,} are.", size=size
         )
-
-
-def _target(package: Package, path: str) -> bytes:
-    root = package.root if isinstance(package, FolderPackage) else ""
-    return os.fsencode(os.readlink(os.path.join(root, *path.split("/"))))
-
-
-def _changed() -> SkillChanged:
-    return SkillChanged("The files of the skill changed while they were looked at.", hint="Load it again.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.approving import grant, may_decide
 from metier.guard.approvals.standing import standing
 from metier.guard.replaced import REPLACING, announced, since
-from metier.hub.contents import digest_of_files, files_of
 from metier.hub.recording import actor_of, keep_record
 from metier.hub.replacing import digest_at, replacing
 from metier.hub.revising import capabilities_of, keep_revision
 from metier.skill import FolderPackage, shown
+from metier.skill.contents import digest_of_files, files_of
 from metier.store import Install, Request
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor
     from metier.guard.policy.effective import Effective
-    from metier.hub.contents import Files
     from metier.hub.homes import Home
+    from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
 
 FOUND, CHANGED = "As it was found.", "Changed by hand."

@@ -12,7 +12,7 @@ from metier.hub.diffs import lines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.hub.contents import Files, Mode
+    from metier.skill.contents import Files, Mode
 
 _CONTEXT = 3
 _MAX_GAP = 10_000

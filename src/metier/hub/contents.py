@@ -1,55 +1,18 @@
-"""The files of a skill as they are kept and compared: each with its mode and its bytes, and nothing left out."""
+"""The files of a skill that are to lie together in a folder: as a package, and whether they can."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import posixpath
 import unicodedata
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
-from metier.errors import FileRefused, SkillChanged
-from metier.skill import FolderPackage, MemoryFile, MemoryPackage, shown
-from metier.skill.files import MAX_FILES, DigestEntry, checked_path, digest_of
+from metier.errors import FileRefused
+from metier.skill import MemoryFile, MemoryPackage, shown
+from metier.skill.files import MAX_FILES, checked_path
 
 if TYPE_CHECKING:
-    from metier.skill import Package
-
-Mode: TypeAlias = Literal["file", "exec", "link"]
-Files: TypeAlias = Mapping[str, tuple[Mode, bytes]]
-"""Path to mode and content; the content of a link is where it leads."""
-
-
-def files_of(package: Package) -> dict[str, tuple[Mode, bytes]]:
-    """All files of a skill, in one state; raises `SkillChanged` when somebody writes there meanwhile.
-
-    >>> files_of(MemoryPackage({"SKILL.md": b"Do it."}))
-    {'SKILL.md': ('file', b'Do it.')}
-    """
-    found: dict[str, tuple[Mode, bytes]] = {}
-    for path, mode, content in package.contents():
-        data = _target_of(package, path) if mode == "link" else package.read(path)
-        if hashlib.sha256(data).digest() != content:
-            raise SkillChanged(f"{shown(path)!r} changed while it was read.", hint="Try again.", path=path)
-        found[path] = (mode, data)
-    return found
-
-
-def _target_of(package: Package, path: str) -> bytes:
-    if not isinstance(package, FolderPackage):
-        raise FileRefused(f"{shown(path)!r} is a link.", hint="Replace it by a copy of the file.", path=path)
-    return os.fsencode(os.readlink(os.path.join(package.root, *path.split("/"))))
-
-
-def digest_of_files(files: Files) -> str:
-    """The digest that a folder with these files has.
-
-    >>> files = {"SKILL.md": ("file", b"Do it.")}
-    >>> digest_of_files(files) == MemoryPackage({"SKILL.md": b"Do it."}).digest()
-    True
-    """
-    return digest_of([DigestEntry(path, mode, hashlib.sha256(data).digest()) for path, (mode, data) in files.items()])
+    from metier.skill.contents import Files
 
 
 def package_of(files: Files) -> MemoryPackage:

@@ -11,7 +11,7 @@ from metier.guard import Action, Decision, Guard, refused
 from metier.guard.scan import scan
 from metier.guard.scan.finding import rank
 from metier.hub.applying import approve_content, expire_others, put_in_place
-from metier.hub.contents import digest_of_files, files_of, package_of, require_sound
+from metier.hub.contents import package_of, require_sound
 from metier.hub.homes import new_home, subject_in
 from metier.hub.permitting import require_person
 from metier.hub.recording import actor_of, keep_record, keep_refusal
@@ -19,13 +19,14 @@ from metier.hub.replacing import digest_at
 from metier.hub.revising import require_skill
 from metier.library.places import named_enterprise_places, system_folder
 from metier.skill import FolderPackage, is_valid_name, parse, shown
+from metier.skill.contents import digest_of_files, files_of
 from metier.source.path import expanded
 from metier.source.source import absolute
 
 if TYPE_CHECKING:
     from metier.guard.scan import Report
-    from metier.hub.contents import Files
     from metier.hub.homes import Home
+    from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
 
 

@@ -13,7 +13,7 @@ from metier.skill.files import checked_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.hub.contents import Mode
+    from metier.skill.contents import Mode
 
 MAX_DIFF_BYTES = 1024 * 1024
 _MAX_HUNKS = 5_000

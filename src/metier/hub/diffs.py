@@ -15,8 +15,8 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.hub.contents import Files, Mode
     from metier.hub.diff_reading import Change
+    from metier.skill.contents import Files, Mode
 
 _MAX_SEARCHES = 100
 """Hunks that are not where they say: each of them costs a look through its whole file."""

@@ -21,9 +21,9 @@ from metier.source.source import absolute
 
 if TYPE_CHECKING:
     from metier.guard import Subject
-    from metier.hub.contents import Files
     from metier.library import Entry
     from metier.library.layers import Layer
+    from metier.skill.contents import Files
     from metier.store import Scope
 
 

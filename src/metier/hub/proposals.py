@@ -15,7 +15,7 @@ from metier.guard.capabilities import new_in
 from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
 from metier.hub.basis import basis_of
 from metier.hub.comparing import difference
-from metier.hub.contents import digest_of_files, files_of, require_sound
+from metier.hub.contents import require_sound
 from metier.hub.diffs import apply_diff
 from metier.hub.homes import home_of, new_home, subject_in
 from metier.hub.proposal_page import page, reserved_page
@@ -25,6 +25,7 @@ from metier.hub.reviewing import apply_by_rule
 from metier.hub.revising import capabilities_of, keep_revision, require_skill
 from metier.library.places import personal_folders
 from metier.skill import MemoryPackage, is_valid_name, shown
+from metier.skill.contents import digest_of_files, files_of
 from metier.store import Proposal
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from metier.guard import Actor
-    from metier.hub.contents import Files
     from metier.hub.homes import Home
     from metier.library import Entry
     from metier.library.library import Library
     from metier.skill import MemoryFile
+    from metier.skill.contents import Files
     from metier.store import Person, Scope
 
 MAX_DIFFERENCE = 4 * 1024 * 1024

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Literal
 
 from metier._log import logger
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
-from metier.hub.contents import digest_of_files
 from metier.hub.ground import Ground
 from metier.hub.target import holds_more
 from metier.library.trust import default_config_folder
 from metier.run.exchanging import exchange
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
+from metier.skill.contents import digest_of_files
 from metier.skill.files import STAGING, checked_path
 from metier.tools.descent import CREATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metier.hub.contents import Files, Mode
+    from metier.skill.contents import Files, Mode
     from metier.tools.descent import Spot
 
 log = logger("metier.hub")

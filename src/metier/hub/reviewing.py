@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from metier.guard import Actor, Subject
     from metier.guard.governance import Governance
     from metier.guard.policy.effective import Effective
-    from metier.hub.contents import Files
     from metier.hub.homes import Home
     from metier.library.library import Library
+    from metier.skill.contents import Files
     from metier.store import Person, Proposal, Scope, Version
 
 MAX_COMMENT = 4_000

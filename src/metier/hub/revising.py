@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from metier.errors import SkillInvalid
 from metier.guard.capabilities import infer
-from metier.hub.contents import digest_of_files, package_of
+from metier.hub.contents import package_of
 from metier.skill import MAX_SKILL_BYTES, shown
+from metier.skill.contents import digest_of_files
 from metier.skill.lint import check
 from metier.store import Revision, revision_files
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier.guard.policy.effective import Effective
-    from metier.hub.contents import Files
     from metier.skill import Diagnostic, Document
+    from metier.skill.contents import Files
     from metier.store import Scope
 
 

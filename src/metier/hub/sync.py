@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import posixpath
 from dataclasses import dataclass, replace
@@ -16,8 +15,9 @@ from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
 from metier.library.copied import copied_into
 from metier.session.active import is_same, subject_of
-from metier.skill import FolderPackage, shown
-from metier.skill.files import DigestEntry, digest_of
+from metier.skill import shown
+from metier.skill.contents import digest_of_files, files_of
+from metier.skill.files import MAX_PACKAGE_BYTES
 from metier.skill.folder import is_inside
 from metier.source import FolderSource
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from metier.find.library import Library
     from metier.guard import Decision
     from metier.library import Entry
-    from metier.skill import Package
-    from metier.skill.files import PackageFile
 
 Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "conflict", "failed"]
 
@@ -311,19 +309,9 @@ def _files_of(entry: Entry, digest: str) -> dict[str, File]:
         raise PackageTooLarge(
             f"Skill {entry.name!r} has more than {listing.stopped_at}.", hint="Remove files that it does not need."
         )
-    files: dict[str, File] = {}
-    links: dict[str, str] = {}
-    entries: list[DigestEntry] = []
-    for file in listing.files:
-        if file.kind == "link":
-            links[file.path] = _link_of(package, file.path)
-            entries.append(DigestEntry(file.path, "link", hashlib.sha256(os.fsencode(links[file.path])).digest()))
-        else:
-            files[file.path] = _read(package, file)
-            content = hashlib.sha256(files[file.path].data).digest()
-            entries.append(DigestEntry(file.path, "exec" if file.executable else "file", content))
-    if digest_of(entries) != digest:
-        raise SkillChanged(f"The files of skill {entry.name!r} changed while they were read.", hint="Try again.")
+    read = files_of(package, digest, limit=MAX_PACKAGE_BYTES)
+    links = {path: os.fsdecode(data) for path, (mode, data) in read.items() if mode == "link"}
+    files = {path: File(data=data, executable=mode == "exec") for path, (mode, data) in read.items() if mode != "link"}
     files |= {link: _led_to(link, links, files) for link in links}
     # Clients look for this very name, and a skill may have it in small letters.
     return {"SKILL.md" if path == entry.key.rpartition("/")[2] else path: file for path, file in files.items()}
@@ -331,22 +319,7 @@ def _files_of(entry: Entry, digest: str) -> dict[str, File]:
 
 def _written_digest(files: Mapping[str, File]) -> str:
     """The digest that a folder with these files has."""
-    return digest_of(
-        [
-            DigestEntry(path, "exec" if file.executable else "file", hashlib.sha256(file.data).digest())
-            for path, file in files.items()
-        ]
-    )
-
-
-def _read(package: Package, file: PackageFile) -> File:
-    return File(data=package.read(file.path, limit=file.size), executable=file.executable)
-
-
-def _link_of(package: Package, path: str) -> str:
-    if not isinstance(package, FolderPackage):
-        raise FileRefused(f"{path!r} is a link.", hint="Replace it by a copy of the file.", path=path)
-    return os.readlink(os.path.join(package.root, *path.split("/")))
+    return digest_of_files({path: ("exec" if file.executable else "file", file.data) for path, file in files.items()})
 
 
 def _led_to(link: str, links: Mapping[str, str], files: Mapping[str, File]) -> File:

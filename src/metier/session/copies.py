@@ -156,6 +156,7 @@ def _write(active: ActiveSkill, root: str) -> None:
         )
     entries: list[DigestEntry] = []
     links: dict[str, str] = {}
+    # Not what the folder holds now: a file that was put there since is no part of what was loaded, nor in its way.
     for file in active.listing.files:
         target = os.path.join(root, *checked_path(file.path))
         os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from metier.errors import FileMissing, IntegrityFailed
-from metier.skill.files import DigestEntry, digest_of, kind_of
+from metier.skill.contents import digest_of_files
+from metier.skill.files import kind_of
 from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from metier.skill.contents import Files, Mode
     from metier.store.blobs import Blobs
     from metier.store.rows import Rows
 
-Mode: TypeAlias = Literal["file", "exec", "link"]
 _MODES = ("file", "exec", "link")
 _JSON: Mapping[str, Callable[[Any], Any]] = {
     "frontmatter": dict,
@@ -54,7 +55,7 @@ class Revision:
     first_seen: str = ""
 
 
-def revision_files(files: Mapping[str, tuple[Mode, bytes]]) -> tuple[RevisionFile, ...]:
+def revision_files(files: Files) -> tuple[RevisionFile, ...]:
     """The files of a revision from their contents, by path.
 
     >>> [file.kind for file in revision_files({"SKILL.md": ("file", b"..."), "scripts/x.py": ("exec", b"...")})]
@@ -79,7 +80,7 @@ class Revisions:
         self._rows = rows
         self._blobs = blobs
 
-    def put(self, revision: Revision, files: Mapping[str, tuple[Mode, bytes]] | None = None) -> None:
+    def put(self, revision: Revision, files: Files | None = None) -> None:
         """Keep a revision, with its content where that is given; one that is there stays as it is.
 
         Content that does not make the digest is refused with `IntegrityFailed`.
@@ -134,7 +135,7 @@ class Revisions:
         return found
 
 
-def _check(revision: Revision, files: Mapping[str, tuple[Mode, bytes]]) -> None:
+def _check(revision: Revision, files: Files) -> None:
     for mode, _ in files.values():
         checked_choice("mode of a file", mode, _MODES)
     expected = {file.path: (file.mode, file.sha256, file.size) for file in revision_files(files)}
@@ -147,9 +148,8 @@ def _check(revision: Revision, files: Mapping[str, tuple[Mode, bytes]]) -> None:
     _require_digest(revision.digest, files)
 
 
-def _require_digest(digest: str, files: Mapping[str, tuple[Mode, bytes]]) -> None:
-    entries = [DigestEntry(path, mode, hashlib.sha256(data).digest()) for path, (mode, data) in files.items()]
-    if digest_of(entries) != digest:
+def _require_digest(digest: str, files: Files) -> None:
+    if digest_of_files(files) != digest:
         raise IntegrityFailed(
             f"The content is not that of {digest:.20}….",
             hint="Read the skill again; it may have changed meanwhile. `metier store check` looks at what is stored.",

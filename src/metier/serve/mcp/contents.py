@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, SkillChanged
-from metier.skill import FolderPackage
+from metier.skill.contents import content_of
 from metier.skill.files import digest_of
 
 if TYPE_CHECKING:
@@ -117,11 +117,9 @@ def _made(entry: Entry) -> _Hashes:
     entries = package.contents()
     links: dict[str, str] = {}
     for one in entries:
-        if one.mode == "link" and isinstance(package, FolderPackage):
-            with contextlib.suppress(OSError):
-                target = os.readlink(os.path.join(package.root, *one.path.split("/")))
-                # One that leads elsewhere by now is not the one that the digest is made of.
-                if hashlib.sha256(os.fsencode(target)).digest() == one.content:
-                    links[one.path] = target
+        if one.mode == "link":
+            # One that leads elsewhere by now is not the one that the digest is made of.
+            with contextlib.suppress(MetierError):
+                links[one.path] = os.fsdecode(content_of(package, one))
     files = {one.path: one.content for one in entries if one.mode != "link"}
     return _Hashes(digest=digest_of(entries), files=files, links=links)
