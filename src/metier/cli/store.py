@@ -11,8 +11,9 @@ from metier.cli.exits import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard.approvals._deciding import actor_of, deciding, fields_of, keep
+from metier.guard.approvals._deciding import deciding, fields_of
 from metier.guard.approvals.roles import demand
+from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.stores import was_there
 from metier.skill import shown
 from metier.store import Person, Store
@@ -70,10 +71,11 @@ def _restore(options: argparse.Namespace) -> int:
     person = _who_restores(options, url)
     restored = restore(url, options.file, force=options.force)
     with Store.open(url, create=False) as store:
+        scope = store.of()
         keep(
-            store.of(),
+            scope,
             "store.restored",
-            actor_of(person),
+            actor_of(person, scope),
             reason=f"the backup of {restored.made_at} was brought back",
             path=options.file,
             notes=tuple(f"set aside: {path}" for path in restored.set_aside),
@@ -84,7 +86,8 @@ def _restore(options: argparse.Namespace) -> int:
             about = {"skill" if block.kind == "name" else block.kind: block.value}
             notes = (f"{block.kind} {block.value}",)
             reason = f"It was in quarantine before a backup was brought back. {block.reason}".strip()
-            keep(store.of(block.tenant), "skill.quarantined", actor_of(person), **about, notes=notes, reason=reason)
+            scope = store.of(block.tenant)
+            keep(scope, "skill.quarantined", actor_of(person, scope), **about, notes=notes, reason=reason)
         restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
         problems = [*check(store), *_faults(url)]
     errors = [problem for problem in problems if problem.severity == "error"]
@@ -114,7 +117,7 @@ def _note(scope: Scope, kept: KeptDecision, person: Person) -> None:
     was = "revoked" if kept.decision == "revoked" else "refused"
     reason = f"It was {was} before a backup was brought back. {kept.reason}".strip()
     about = fields_of(found) if found is not None else {"approval": kept.id, "digest": kept.digest}
-    keep(scope, f"approval.{kept.decision}", actor_of(person), **about, reason=reason)
+    keep(scope, f"approval.{kept.decision}", actor_of(person, scope), **about, reason=reason)
 
 
 def _whose(tenant: str) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.guard.audit.records import governance_record
 from metier.guard.examining import Snapshot
-from metier.store import Person, Request, Revision, revision_files
+from metier.guard.revising import keep_revision
+from metier.store import Person, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def _request(scope: Scope, case: Case, subject: Subject) -> Request:
     found = case.capabilities
     with scope.transaction():
         expire(scope, case.effective, actor=case.actor)  # a request that waited too long is not the same once more
-        keep_revision(scope, case)
+        _keep_content(scope, case)
         fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
         return request(
             scope,
@@ -111,22 +112,20 @@ def _request(scope: Scope, case: Case, subject: Subject) -> Request:
         )
 
 
-def keep_revision(scope: Scope, case: Case) -> None:
+def _keep_content(scope: Scope, case: Case) -> None:
     """Keep what a skill consists of, so that whoever decides sees it, whatever becomes of the files."""
     subject = case.subject
     if subject is None or subject.entry is None or scope.revisions.has(subject.digest):
         return
     snapshot = Snapshot(subject.entry.package, subject.digest)
-    scope.revisions.put(
-        Revision(
-            digest=subject.digest,
-            skill=subject.ref,
-            frontmatter=dict(subject.entry.skill.frontmatter),
-            capabilities=case.capabilities.as_dict(),
-            declared=tuple(subject.entry.skill.allowed_tools or ()),
-            files=revision_files(snapshot.files),
-        ),
-        None if snapshot.too_large else snapshot.files,
+    keep_revision(
+        scope,
+        subject.ref,
+        subject.digest,
+        snapshot.files,
+        skill=subject.entry.skill,
+        capabilities=case.capabilities,
+        is_whole=not snapshot.too_large,
     )
 
 
@@ -138,7 +137,7 @@ def _approve_automatically(governance: Governance, case: Case, rule: str) -> boo
     assert subject is not None
     scope = governance.scope(case.actor)
     with scope.transaction():
-        keep_revision(scope, case)
+        _keep_content(scope, case)
         fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
         given = approve_automatically(
             scope,

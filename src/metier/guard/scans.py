@@ -6,8 +6,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
-from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand
+from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.scan.external import FAILURE
 from metier.guard.scan.finding import SEVERITIES, Finding, rank
 from metier.skill import shown
@@ -47,7 +48,7 @@ def keep_scans(
             keep(
                 scope,
                 "scan.finished",
-                actor_of(person),
+                actor_of(person, scope),
                 skill=report.name,
                 digest=report.digest,
                 path=path,

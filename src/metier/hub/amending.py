@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metier.errors import ProposalInvalid
+from metier.guard.audit.deeds import keep
 from metier.hub.basis import basis_of
 from metier.hub.proposal_page import page, page_of
-from metier.hub.recording import keep_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,5 +43,5 @@ def amended(scope: Scope, waits: Proposal, justification: str, evidence: Sequenc
     basis = basis_of(scope, waits.skill, waits.location, waits.base_digest, waits.proposed_digest)
     page_of(scope, waits).write_text(page(found, basis), encoding="utf-8")
     ids = {"proposal": waits.id, "digest": waits.base_digest, "new_digest": waits.proposed_digest}
-    keep_record(scope, "proposal.amended", actor, waits.skill, **ids, path=waits.location, reason=justification)
+    keep(scope, "proposal.amended", actor, waits.skill, **ids, path=waits.location, reason=justification)
     return found

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.approving import grant, may_decide
 from metier.guard.approvals.standing import standing
+from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.replaced import REPLACING, announced, since
-from metier.hub.recording import actor_of, keep_record
 from metier.hub.replacing import digest_at, replacing
-from metier.hub.revising import capabilities_of, keep_revision
+from metier.hub.revising import capabilities_of, keep_files
 from metier.skill import FolderPackage, shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.store import Install, Request
@@ -50,10 +50,10 @@ def put_in_place(
     """
     _require_own(scope, home)
     digest = digest_of_files(files)
-    keep_revision(scope, effective, home.ref, files, parent=over or "")
+    keep_files(scope, effective, home.ref, files, parent=over or "")
     there = digest_at(home.folder)
     if there == over and over is not None and not scope.revisions.has(over):
-        keep_revision(scope, effective, home.ref, files_of(FolderPackage(home.folder)))
+        keep_files(scope, effective, home.ref, files_of(FolderPackage(home.folder)))
     install = Install(
         location=home.location, skill=home.name, source=home.source, layer=home.layer, digest=digest, by=by.name
     )
@@ -82,7 +82,7 @@ def _announced(scope: Scope, home: Home, install: Install, over: str | None, by:
     said = {"digest": before.digest, "new_digest": install.digest, "path": home.location}
     with scope.transaction():
         notes = (since(scope.installs.put(before)),)
-        keep_record(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason, notes=notes)
+        keep(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason, notes=notes)
     try:
         yield
     except BaseException:
@@ -90,7 +90,7 @@ def _announced(scope: Scope, home: Home, install: Install, over: str | None, by:
             if known is None:
                 scope.installs.remove(home.location)
             said |= {"decision": "deny", "reason": "It came to nothing."}
-            keep_record(scope, REPLACING, actor_of(by, scope), home.ref, **said)
+            keep(scope, REPLACING, actor_of(by, scope), home.ref, **said)
         raise
 
 
@@ -108,7 +108,7 @@ def finish(scope: Scope, home: Home, there: str | None, actor: Actor) -> None:
         scope.versions.add(home.ref, home.location, there, by=by, reason=reason)
         scope.installs.put(replace(install, digest=there, state="enabled", by=by, at=""))
         said = {"digest": install.digest, "new_digest": there, "path": home.location}
-        keep_record(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
+        keep(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
 
 
 def _require_own(scope: Scope, home: Home) -> None:
@@ -174,7 +174,7 @@ def expire_others(scope: Scope, location: str, digest: str, actor: Actor) -> Non
         if other.location != location or other.status not in ("open", "approved") or other.base_digest == digest:
             continue
         if scope.proposals.move(other.id, expected=other.status, to="stale"):
-            keep_record(
+            keep(
                 scope,
                 "proposal.stale",
                 actor,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Action, Decision, Guard, refused
+from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.guard.scan import scan
 from metier.guard.scan.finding import rank
 from metier.hub.applying import approve_content, expire_others, put_in_place
 from metier.hub.contents import package_of, require_sound
 from metier.hub.homes import new_home, subject_in
 from metier.hub.permitting import require_person
-from metier.hub.recording import actor_of, keep_record, keep_refusal
 from metier.hub.replacing import digest_at
 from metier.hub.revising import require_skill
 from metier.library.places import named_enterprise_places, system_folder
@@ -94,7 +94,7 @@ def deploy(
     def also(version: Version) -> None:
         accepted = f"Findings accepted: {accept_findings.strip()}" if _is_bad(report) else ""
         notes = tuple(text for text in (f"version {version.number}", accepted) if text)
-        keep_record(scope, "skill.deployed", actor, home.ref, **said, reason=version.reason, notes=notes)
+        keep(scope, "skill.deployed", actor, home.ref, **said, reason=version.reason, notes=notes)
         because = accepted or version.reason
         why.append(approve_content(scope, effective, person, home, digest, because, environment=environment))
         expire_others(scope, home.location, digest, actor)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.guard import Action, Guard, refused
+from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.hub.applying import CHANGED, expire_others, finish, put_in_place
 from metier.hub.comparing import difference
 from metier.hub.homes import subject_in
 from metier.hub.permitting import require_person
-from metier.hub.recording import actor_of, keep_record, keep_refusal
 from metier.hub.replacing import digest_at
 from metier.skill import shown
 
@@ -72,7 +72,7 @@ def rollback(
         raise refused(decision)
 
     def also(version: Version) -> None:
-        keep_record(
+        keep(
             scope,
             "skill.rolled-back",
             actor,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from metier.errors import MetierError, NotPermitted
 from metier.guard import Action
 from metier.guard.approvals.roles import demand
-from metier.hub.recording import actor_of, keep_refusal
+from metier.guard.audit.deeds import actor_of, keep_refusal
 from metier.skill import shown
 
 if TYPE_CHECKING:

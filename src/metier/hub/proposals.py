@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard, refused
+from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.capabilities import new_in
 from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
 from metier.hub.basis import basis_of
@@ -19,10 +20,9 @@ from metier.hub.contents import require_sound
 from metier.hub.diffs import apply_diff
 from metier.hub.homes import home_of, new_home, subject_in
 from metier.hub.proposal_page import page, reserved_page
-from metier.hub.recording import actor_of, keep_record
 from metier.hub.replacing import digest_at
 from metier.hub.reviewing import apply_by_rule
-from metier.hub.revising import capabilities_of, keep_revision, require_skill
+from metier.hub.revising import capabilities_of, keep_files, require_skill
 from metier.library.places import personal_folders
 from metier.skill import MemoryPackage, is_valid_name, shown
 from metier.skill.contents import digest_of_files, files_of
@@ -165,8 +165,8 @@ def _parked(
             path.unlink()
             return amended(scope, same, justification, evidence, actor)
         if before:
-            keep_revision(scope, effective, home.ref, before)
-        new = keep_revision(scope, effective, home.ref, after, parent=base)
+            keep_files(scope, effective, home.ref, before)
+        new = keep_files(scope, effective, home.ref, after, parent=base)
         basis = basis_of(scope, home.ref, home.location, base, digest)
         old = scope.revisions.get(basis.digest) if basis.digest else None
         shown_before = before if basis.digest == base else scope.revisions.files(basis.digest)
@@ -228,7 +228,7 @@ def _said(justification: str, evidence: Sequence[str]) -> tuple[str, Sequence[st
 
 
 def _keep(scope: Scope, proposal: Proposal, actor: Actor, **more: str) -> None:
-    keep_record(
+    keep(
         scope,
         "proposal.created",
         actor,

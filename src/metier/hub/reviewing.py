@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
 from metier.guard import Action, Guard, refused
 from metier.guard.approvals.roles import holds
+from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.hub.applying import approve_content, expire_others, put_in_place
 from metier.hub.homes import home_at, home_in, subject_in
 from metier.hub.permitting import rule_for_agent
-from metier.hub.recording import actor_of, keep_record, keep_refusal
 from metier.hub.replacing import digest_at
 from metier.skill import shown
 
@@ -171,7 +171,7 @@ def recommend(
             raise _decided(find_proposal(scope, id))
         notes = (f"recommends to {verdict}",)
         record = {**_ids(proposal), "reason": reason, "notes": notes}
-        keep_record(scope, "proposal.recommended", actor_of(person, scope), proposal.skill, **record)
+        keep(scope, "proposal.recommended", actor_of(person, scope), proposal.skill, **record)
     return find_proposal(scope, id)
 
 
@@ -221,7 +221,7 @@ def _apply(
     def also(version: Version) -> None:
         if proposal.status == "open":
             said = {**_ids(proposal), "reason": comment or proposal.justification, "policy": effective.digest}
-            keep_record(scope, "proposal.approved", actor, proposal.skill, **said)
+            keep(scope, "proposal.approved", actor, proposal.skill, **said)
         _moved(scope, proposal, "applied", person, comment, actor=actor, version=version.number)
         if approves:
             where, because = actor.environment or "", f"Proposal {proposal.id}."
@@ -268,7 +268,7 @@ def _moved(
             raise _decided(find_proposal(scope, proposal.id))
         notes = (f"version {version}",) if version else ()
         record = {**_ids(proposal), "reason": comment or proposal.justification, "notes": notes}
-        keep_record(scope, f"proposal.{to}", actor or actor_of(person, scope), proposal.skill, **record)
+        keep(scope, f"proposal.{to}", actor or actor_of(person, scope), proposal.skill, **record)
 
 
 def _gone_stale(scope: Scope, proposal: Proposal, there: str | None, actor: Actor) -> ProposalStale:
@@ -276,7 +276,7 @@ def _gone_stale(scope: Scope, proposal: Proposal, there: str | None, actor: Acto
         if scope.proposals.move(proposal.id, expected=proposal.status, to="stale"):
             reason = "What it would change has changed since it was made."
             record = {**_ids(proposal), "new_digest": there or "", "reason": reason}
-            keep_record(scope, "proposal.stale", actor, proposal.skill, **record)
+            keep(scope, "proposal.stale", actor, proposal.skill, **record)
     return ProposalStale(
         f"{shown(proposal.skill)!r} has changed since proposal {proposal.id} was made, so it was not applied.",
         hint="Make it again, of what the skill says now.",

@@ -1,4 +1,4 @@
-"""A skill's content as the store keeps it: every file, and what is known of it."""
+"""Files that are to become a skill: whether they make one, and keeping them with what is known of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from metier.errors import SkillInvalid
 from metier.guard.capabilities import infer
+from metier.guard.revising import keep_revision
 from metier.hub.contents import package_of
 from metier.skill import MAX_SKILL_BYTES, shown
 from metier.skill.contents import digest_of_files
 from metier.skill.lint import check
-from metier.store import Revision, revision_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,27 +18,23 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import Effective
     from metier.skill import Diagnostic, Document
     from metier.skill.contents import Files
-    from metier.store import Scope
+    from metier.store import Revision, Scope
 
 
-def keep_revision(scope: Scope, effective: Effective, skill: str, files: Files, *, parent: str = "") -> Revision:
+def keep_files(scope: Scope, effective: Effective, skill: str, files: Files, *, parent: str = "") -> Revision:
     """Keep a content of a skill, called `name@source`, so that it can be shown and brought back.
 
     Policy says which tools count as reaching the network or writing files, and so what the content can do.
     """
-    package = package_of(files)
-    document = _document(files, folder=skill.partition("@")[0])[0]
-    revision = Revision(
-        digest=digest_of_files(files),
-        skill=skill,
-        frontmatter=dict(document.skill.frontmatter),
-        capabilities=infer(package, network=effective.network_tools, write=effective.write_tools).as_dict(),
-        declared=tuple(document.skill.allowed_tools or ()),
-        files=revision_files(files),
+    return keep_revision(
+        scope,
+        skill,
+        digest_of_files(files),
+        files,
+        skill=_document(files, folder=skill.partition("@")[0])[0].skill,
+        capabilities=infer(package_of(files), network=effective.network_tools, write=effective.write_tools),
         parent=parent,
     )
-    scope.revisions.put(revision, files)
-    return revision
 
 
 def capabilities_of(revision: Revision | None) -> tuple[str, ...]:

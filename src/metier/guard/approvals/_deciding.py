@@ -6,24 +6,13 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import NotPermitted
-from metier.guard.audit.records import governance_record
-from metier.guard.decision import Actor
+from metier.guard.audit.deeds import actor_of, keep
 from metier.store import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.store import Approval, Person, Scope
-
-
-def actor_of(person: Person) -> Actor:
-    """Somebody who decides, as records name them."""
-    return Actor(agent=person.name) if person.kind == "agent" else Actor(user=person.name)
-
-
-def keep(scope: Scope, type: str, actor: Actor, **more: Any) -> None:  # noqa: A002
-    """Record what happened, in the transaction that is under way."""
-    scope.audit.append(governance_record(type, actor=actor, **{"tenant": scope.tenant or None, **more}).as_dict())
 
 
 def fields_of(about: Request | Approval) -> dict[str, Any]:
@@ -52,5 +41,5 @@ def deciding(scope: Scope, person: Person, subject: str, **more: Any) -> Iterato
     except NotPermitted as error:
         about = error.context.pop("about", {})
         refused = {"reason": error.message, "decision": "deny", "code": error.code}
-        keep(scope, f"{subject}.refused", actor_of(person), **{**refused, **more, **dict(about)})  # type: ignore[call-overload]
+        keep(scope, f"{subject}.refused", actor_of(person, scope), **{**refused, **more, **dict(about)})  # type: ignore[call-overload]
         raise

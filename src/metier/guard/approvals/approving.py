@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument, NotPermitted, RequestNotFound
-from metier.guard.approvals._deciding import actor_of, deciding, fields_of, keep
+from metier.guard.approvals._deciding import deciding, fields_of
 from metier.guard.approvals.roles import holds, is_named
 from metier.guard.approvals.standing import end_of, is_over, moment, standing
+from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.decision import Actor
 from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
@@ -251,7 +252,7 @@ def _refusal(why: str, asked: Request) -> NotPermitted:
 
 def _note(scope: Scope, type: str, person: Person, approval: Approval, **more: Any) -> None:  # noqa: A002
     said = {"reason": approval.reason, "policy": approval.policy}
-    keep(scope, type, actor_of(person), **{**fields_of(approval), **said, **more})
+    keep(scope, type, actor_of(person, scope), **{**fields_of(approval), **said, **more})
 
 
 def _asked(scope: Scope, wanted: str) -> Request:

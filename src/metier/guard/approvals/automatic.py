@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from metier.guard.approvals._deciding import fields_of, keep
+from metier.guard.approvals._deciding import fields_of
 from metier.guard.approvals.standing import end_of, is_over, moment
+from metier.guard.audit.deeds import keep
 from metier.guard.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.store import Approval

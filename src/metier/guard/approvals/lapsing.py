@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.approvals._deciding import fields_of, keep
+from metier.guard.approvals._deciding import fields_of
 from metier.guard.approvals.standing import moment
+from metier.guard.audit.deeds import keep
 from metier.guard.decision import Actor
 from metier.skill import FolderPackage
 

@@ -7,9 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
-from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand, holds, known_role
 from metier.guard.approvals.standing import end_of
+from metier.guard.audit.deeds import actor_of, keep
 from metier.skill import shown
 from metier.store import Person
 
@@ -65,7 +66,7 @@ def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kin
         if not _is_admin(person):
             _require_another_admin(scope, name)
         scope.people.add(person)
-        keep(scope, "person.added", actor_of(by), reason=what)
+        keep(scope, "person.added", actor_of(by, scope), reason=what)
     return person
 
 
@@ -78,7 +79,7 @@ def remove_person(scope: Scope, by: Person, name: str) -> Person:
             raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint="`metier user list` shows who is.")
         _require_another_admin(scope, name)
         scope.people.remove(name)
-        keep(scope, "person.removed", actor_of(by), reason=f"{person.kind} {name}")
+        keep(scope, "person.removed", actor_of(by, scope), reason=f"{person.kind} {name}")
     return person
 
 
@@ -103,7 +104,7 @@ def make_token(
                 hint=f"`metier user list` shows who is, and `metier user add {shown(name)} --role ROLE` adds them.",
             )
         token, secret = scope.people.new_token(name, label=label, expires_at=end_of(clock(), expires))
-        keep(scope, "token.made", actor_of(by), reason=f"{token.id} of {name}", notes=(label,) if label else ())
+        keep(scope, "token.made", actor_of(by, scope), reason=f"{token.id} of {name}", notes=(label,) if label else ())
     return token, secret
 
 
@@ -116,7 +117,7 @@ def revoke_token(scope: Scope, by: Person, token: str) -> Token:
             raise PersonNotFound(f"There is no token {shown(token)!r}.", hint="`metier token list` shows them.")
         if not scope.people.revoke_token(token):
             raise PersonNotFound(f"Token {shown(token)} was revoked already.", hint="`metier token list` shows them.")
-        keep(scope, "token.revoked", actor_of(by), reason=f"{found.id} of {found.person}")
+        keep(scope, "token.revoked", actor_of(by, scope), reason=f"{found.id} of {found.person}")
     return found
 
 

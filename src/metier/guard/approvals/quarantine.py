@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument
-from metier.guard.approvals._deciding import actor_of, deciding, keep
+from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand
+from metier.guard.audit.deeds import actor_of, keep
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def quarantine(scope: Scope, person: Person, kind: BlockKind, value: str, *, rea
     with deciding(scope, person, "skill", **_about(kind, value)):
         demand(person, "reviewer", "take skills out of use")
         block = scope.blocks.add(kind, value, reason=reason, by=person.name)
-        keep(scope, "skill.quarantined", actor_of(person), **_about(kind, value), reason=reason)
+        keep(scope, "skill.quarantined", actor_of(person, scope), **_about(kind, value), reason=reason)
     return block
 
 
@@ -60,7 +61,7 @@ def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason
                 scope.installs.put(replace(install, state="enabled"))
                 was_there = True
         if was_there:
-            keep(scope, "skill.released", actor_of(person), **_about(kind, value), reason=reason)
+            keep(scope, "skill.released", actor_of(person, scope), **_about(kind, value), reason=reason)
     return was_there
 
 
