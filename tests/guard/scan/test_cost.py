@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from metier.guard.scan import Rule, scan, view_of
 from metier.guard.scan.rules import ALL_RULES
+from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._words import words_of
 from metier.guard.scan.structure import RULES
 from metier.skill import MemoryPackage
 from metier.skill.files import checked_path
@@ -107,3 +109,26 @@ def lines_of_addresses(count: int) -> float:
 def test_a_script_of_many_addresses_is_read_once_and_not_once_for_each() -> None:
     # Four times the lines; for each line all of the file would be sixteen times the time.
     assert any(lines_of_addresses(2_000) < 8 * lines_of_addresses(500) for _ in range(2))
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
+@pytest.mark.each("mark", ["'", ".", "-", "a'''", ".a'-"])
+def test_marks_that_no_letter_follows_are_gone_over_once(mark: str) -> None:
+    few, many = mark * (2_000 // len(mark)), mark * (16_000 // len(mark))
+    # Eight times the text; from each mark again it would be sixty-four times the time.
+    assert any(timed(lambda: words_of(many)) < 24 * timed(lambda: words_of(few)) + 0.002 for _ in range(3))
+
+
+@pytest.mark.each("rule", ["LISTENS_IN", "COIN_MINER"])
+def test_one_line_that_a_rule_is_about_does_not_make_it_look_at_all_others(rule: str) -> None:
+    lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(4_000))
+    script = f"{lines}\nkeyboard_layout = mining_data = clipboard_history = 0\n"
+    view = view_of(MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.js": script}))
+    taken_apart = timed(lambda: reading(view))
+    (one,) = (some for some in ALL_RULES if some.id == rule)
+    assert timed(lambda: list(one.check(view))) < taken_apart / 2

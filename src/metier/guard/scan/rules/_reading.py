@@ -13,7 +13,7 @@ from metier.guard.scan.rules._mercy import about_security
 from metier.guard.scan.rules._pages import statements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from metier.guard.scan.rule import Hit
     from metier.guard.scan.rules._statements import Statement, StatementKind
@@ -35,6 +35,7 @@ class Reading:
     doubts: dict[tuple[str, str, bool], int] = field(default_factory=dict)
     """How little is known of who answers at an address."""
     _seen: dict[tuple[str, ...], frozenset[int]] = field(default_factory=dict)
+    _answers: dict[tuple[Callable[[Statement], bool], int], bool] = field(default_factory=dict)
     _told: dict[tuple[StatementKind, ...], tuple[Statement, ...]] = field(default_factory=dict)
 
     @cached_property
@@ -77,6 +78,14 @@ class Reading:
         if seen is None:
             seen = self._seen[marks] = frozenset(self._having(marks))
         return id(one) in seen
+
+    def holds(self, question: Callable[[Statement], bool], one: Statement) -> bool:
+        """The answer to a question about a statement, which several rules ask and only the first has to look for."""
+        key = question, id(one)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = question(one)
+        return answer
 
     def _having(self, marks: tuple[str, ...]) -> Iterator[int]:
         low, starts = self.low, self._starts

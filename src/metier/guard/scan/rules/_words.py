@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(r"[a-z0-9_.'’-]*[a-z0-9_]")  # noqa: RUF001  (people and word processors write this apostrophe)
+# A run of marks that no letter follows is gone over once, and not from each of them.
+_WORD = re.compile(r"(?<![.'’-])[a-z0-9_.'’-]*[a-z0-9_]")  # noqa: RUF001  (word processors write this apostrophe)
 
 
 def words_of(low: str) -> frozenset[str]:

@@ -80,7 +80,16 @@ _NEAR = 40
 
 def sends_off(one: Statement, read: Reading) -> bool:
     """Whether a line of code sends something over the network."""
-    return read.sees(one, _SINK_HINTS) and _SINK.search(one.text) is not None
+    return read.sees(one, _SINK_HINTS) and read.holds(_sends, one)
+
+
+def _sends(one: Statement) -> bool:
+    return _SINK.search(one.text) is not None
+
+
+def is_store(one: Statement) -> bool:
+    """Whether it names a place where keys or passwords lie."""
+    return STORE.search(one.text) is not None
 
 
 def _as_code(one: Statement, read: Reading) -> bool:
@@ -173,7 +182,7 @@ _LEFT_ALONE = re.compile(
 
 
 def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | None:
-    store = STORE.search(one.text) is not None
+    store = read.holds(is_store, one)
     whole = not store and ENVIRONMENT.search(one.text) is not None
     if "tojson" in one.low and re.search(r"tojson\(\s*secrets\s*\)", one.low):
         return "high"

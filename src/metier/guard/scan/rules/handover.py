@@ -82,8 +82,8 @@ def _handed_over(view: View) -> Iterator[Hit]:
     for code in code_together(read):
         if any(sends_off(one, read) for one in code):
             yield from _in(code, read)
-        dropped = next((one for one in code if _DROPS.search(one.text)), None) if read.has(*_DROP_MARKS) else None
-        if dropped is not None and any(read.sees(one, _MARKS) and _is_prize(one) for one in code):
+        dropped = next((one for one in code if read.sees(one, _DROP_MARKS) and _DROPS.search(one.text)), None)
+        if dropped is not None and any(read.sees(one, _MARKS) and read.holds(_is_prize, one) for one in code):
             yield dropped.hit(dropped.text, weighed("high", dropped, None, read))
 
 
@@ -95,7 +95,7 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
     seen: set[int] = set()
 
     def takes(one: Statement) -> bool:
-        return read.sees(one, _MARKS) and _is_prize(one)
+        return read.sees(one, _MARKS) and read.holds(_is_prize, one)
 
     for source, call in carried(code, takes, lambda other: sends_off(other, read)):
         one = call[0]

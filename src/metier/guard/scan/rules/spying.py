@@ -45,74 +45,54 @@ _MINES = re.compile(
 )
 
 
+_KEY_MARKS = (
+    "pynput", "keyboard", "xhook", "windowshook", "iohook", "keylog", "logkeys", "key-listener", "getasynckey",
+    "/dev/input", "xinput", "cgeventtap",
+)  # fmt: skip
+_CLIP_MARKS = ("clip", "pbcopy", "pbpaste")
+_MINER_MARKS = (
+    "miner", "mining", "mine ", "xmrig", "stratum", "coinhive", "cryptonight", "randomx", "nanopool", "f2pool",
+    "hashvault", "moneroocean", "xmr", "nicehash", "donate-level", "t-rex", "-u 4", "-u 8",
+)  # fmt: skip
+
+
 def _listens(view: View) -> Iterator[Hit]:
     read = reading(view)
-    if read.has(
-        "pynput",
-        "keyboard",
-        "xhook",
-        "windowshook",
-        "iohook",
-        "keylog",
-        "logkeys",
-        "key-listener",
-        "getasynckey",
-        "/dev/input",
-        "xinput",
-        "cgeventtap",
-    ):
+    if read.has(*_KEY_MARKS):
         sends = read.has("requests.post", "urlopen", "fetch(", "socket", "smtplib", "curl ", "webhook")
         for one in read.told("code"):
-            found = _KEYLOGGER.search(one.text)
+            found = _KEYLOGGER.search(one.text) if read.sees(one, _KEY_MARKS) else None
             if found is not None:
                 severity: Severity = (
                     "high" if sends and one.script else "medium" if one.script and "log" in one.low else "low"
                 )
                 yield one.hit(found[0], weighed(severity, one, found, read))
+    if not read.has(*_CLIP_MARKS):
+        return
     for file, statements in read.files.items():
         code = [one for one in statements if one.kind == "code" and one.script]
-        if (
-            read.has("clip", "pbcopy", "pbpaste")
-            and any(_CLIPBOARD.search(one.text) for one in code)
-            and any(_COIN.search(one.text) for one in code)
-        ):
-            first = next(one for one in code if _CLIPBOARD.search(one.text))
+        first = next((one for one in code if read.sees(one, _CLIP_MARKS) and _CLIPBOARD.search(one.text)), None)
+        if first is not None and any(_COIN.search(one.text) for one in code):
             yield Hit(file, first.line, first.text, "It watches the clipboard for coin addresses.", "high")
 
 
 def _mines(view: View) -> Iterator[Hit]:
     read = reading(view)
-    if not read.has(
-        "miner",
-        "mining",
-        "mine ",
-        "xmrig",
-        "stratum",
-        "coinhive",
-        "cryptonight",
-        "randomx",
-        "pool.",
-        "xmr",
-        "nicehash",
-        "donate-level",
-    ):
-        return
     for one in read.told():
-        found = _MINER.search(one.text) or (_MINES.search(one.low) if one.kind != "code" and "min" in one.low else None)
-        if found is not None and not re.search(
-            r"data mining|text mining|process mining|mining (?:pool )?(?:stocks?|compan|industr|data|sector"
-            r"|difficulty|reward)",
-            one.low,
-        ):
-            runs = one.kind == "code" or re.search(
-                r"\b(?:run|start|launch|install|download|background|idle)\w{0,4}\b", one.low
-            )
-            severity: Severity = (
-                "high"
-                if runs and (one.kind == "code" or re.search(r"background|idle|silent|quiet|xmrig|stratum", one.low))
-                else "low"
-            )
+        if not read.sees(one, _MINER_MARKS):
+            continue
+        found = _MINER.search(one.text) or (_MINES.search(one.low) if one.kind != "code" else None)
+        if found is not None and not _DUG_FOR.search(one.low):
+            runs = one.kind == "code" or _STARTED.search(one.low)
+            severity: Severity = "high" if runs and (one.kind == "code" or _UNSEEN.search(one.low)) else "low"
             yield one.hit(found[0], weighed(severity, one, found, read))
+
+
+_DUG_FOR = re.compile(
+    r"data mining|text mining|process mining|mining (?:pool )?(?:stocks?|compan|industr|data|sector|difficulty|reward)"
+)
+_STARTED = re.compile(r"\b(?:run|start|launch|install|download|background|idle)\w{0,4}\b")
+_UNSEEN = re.compile(r"background|idle|silent|quiet|xmrig|stratum")
 
 
 RULES = (
