@@ -20,8 +20,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from _table import Row, add_options, cells, report
 from metier.guard import AuditRecord
 from metier.guard.audit.chain import ChainLog
 from metier.guard.audit.checkpoints import checkpoints_of, make_checkpoint
@@ -29,18 +30,6 @@ from metier.guard.audit.exporting import exported
 from metier.guard.audit.signing import known_keys
 from metier.guard.audit.verifying import Verdict, verify, verify_export
 from metier.store import Scope
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    what: str
-    us: float
-    limit: float | None = None
-
-    @property
-    def holds(self) -> bool | None:
-        return None if self.limit is None else self.us <= self.limit
 
 
 def records(tenant: str) -> Callable[[], AuditRecord]:
@@ -166,8 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--store", metavar="URL")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    add_options(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -175,14 +163,7 @@ def main() -> int:
         log = ChainLog(options.store or f"sqlite:///{root}/metier.db", key=key)
         rows = measure(log, tenant, options.records, key, root)
         log.close()
-    if options.json:
-        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
-    else:
-        print(f"{options.records:,} records; microseconds")
-        for row in rows:
-            limit = "" if row.limit is None else f"  limit {row.limit:,.0f}{'' if row.holds else '  NOT MET'}"
-            print(f"  {row.what:<48} {row.us:>13,.1f}{limit}")
-    return 1 if options.check and any(row.holds is False for row in rows) else 0
+    return report(rows, options, f"{options.records:,} records; microseconds", cells)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ compared with the same one by a guard that knows no policy file and no store, in
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -17,8 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
+from _table import Row, add_options, cells, report
 from metier import Guard, Library
 from metier.guard import Action, Actor, MemoryLog
 from metier.guard.governance import Governance
@@ -46,19 +45,6 @@ rules:
   - {id: R2, point: activate, when: {scan: ">=high"}, effect: ask}
 """
 ACTOR = Actor(user="ada", session="benchmark")
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    what: str
-    us: float
-    baseline: float | None = None
-    limit: float | None = None
-
-    @property
-    def holds(self) -> bool | None:
-        return None if self.limit is None else self.us <= self.limit
 
 
 def median_us(work: Callable[[], object], calls: int = 2_000) -> float:
@@ -118,13 +104,13 @@ def measured(folder: Path, skills: int, approvals: int) -> list[Row]:
         if found.outcome != expected:
             raise SystemExit(f"{what}: {found}")
         ours = median_us(lambda action=action: guard.decide(action, ACTOR))  # type: ignore[misc]
-        rows.append(Row(what, ours, median_us(lambda action=action: bare.decide(action, ACTOR)), 100.0))  # type: ignore[misc]
+        rows.append(Row(what, ours, 100.0, median_us(lambda action=action: bare.decide(action, ACTOR))))  # type: ignore[misc]
     with library.session(guard=guard, workspace=folder) as session:
         session.instructions()
         start = time.perf_counter()
         text = session.instructions()
         warm = (time.perf_counter() - start) * 1e6
-        rows.append(Row(f"list {skills:,} skills, warm (clock)", warm, None, 100_000.0))
+        rows.append(Row(f"list {skills:,} skills, warm (clock)", warm, 100_000.0))
         with Store.open(url) as store:
             store.of().blocks.add("name", "skill-00001", reason="It is measured.", by="grace")
         start = time.perf_counter()
@@ -139,21 +125,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--skills", type=int, default=1_000)
     parser.add_argument("--approvals", type=int, default=1_000)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    add_options(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["METIER_DATA"] = folder
         rows = measured(Path(folder), options.skills, options.approvals)
-    if options.json:
-        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
-    else:
-        print(f"{options.skills:,} skills, {options.approvals:,} approvals; microseconds")
-        for row in rows:
-            beside = f"  {row.us / row.baseline:5.1f}x of {row.baseline:.1f}" if row.baseline else ""
-            limit = f"  limit {row.limit:,.0f}{'' if row.holds else '  EXCEEDED'}" if row.limit is not None else ""
-            print(f"  {row.what:44}{row.us:14,.1f}{beside}{limit}")
-    return int(options.check and any(row.holds is False for row in rows))
+    title = f"{options.skills:,} skills, {options.approvals:,} approvals; microseconds"
+    return report(rows, options, title, cells)
 
 
 if __name__ == "__main__":

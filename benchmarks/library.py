@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import compileall
 import gc
-import json
 import os
 import re
 import resource
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import metier
+from _table import add_options, mark, report
 from _workload import SAMPLE, make_skills
 from metier import Library
 
@@ -200,34 +200,27 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1_000:,.2f} ms"
 
 
-def print_table(rows: list[Row]) -> None:
-    """The table, with a mark where a limit holds or not."""
-    head = ("SKILLS", "WHAT", "METIER", "BASELINE", "RATIO", "LIMIT", "")
-    lines = [head]
-    for row in rows:
-        mark = {True: "holds", False: "OVER", None: ""}[row.holds]
-        lines.append(
-            (
-                f"{row.skills:,}" if row.skills else "",
-                row.what,
-                row.ours,
-                row.baseline,
-                f"{row.ratio:.2f}x" if row.ratio is not None else "",
-                f"{row.limit:g}x" if row.limit is not None else "",
-                mark,
-            )
-        )
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+HEAD = ("WHAT", "SKILLS", "METIER", "BASELINE", "RATIO", "LIMIT", "")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as it is printed."""
+    return (
+        row.what,
+        f"{row.skills:,}" if row.skills else "",
+        row.ours,
+        row.baseline,
+        f"{row.ratio:.2f}x" if row.ratio is not None else "",
+        f"{row.limit:g}x" if row.limit is not None else "",
+        mark(row),
+    )
 
 
 def main() -> int:
     """Run the benchmark and print what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,1000,10000", help="numbers of skills, separated by commas")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a limit did not hold")
+    add_options(parser)
     options = parser.parse_args()
     rows: list[Row] = []
     for size in map(int, options.sizes.split(",")):
@@ -239,13 +232,8 @@ def main() -> int:
                 rows.extend(measure_processes(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
-    else:
-        origin = "real, from the sample" if SAMPLE.exists() else "made up"
-        print(f"frontmatter: {origin}; CPU time, best of several rounds\n")
-        print_table(rows)
-    return 1 if options.check and any(row.holds is False for row in rows) else 0
+    origin = "real, from the sample" if SAMPLE.exists() else "made up"
+    return report(rows, options, f"frontmatter: {origin}; CPU time, best of several rounds\n", cells, HEAD)
 
 
 if __name__ == "__main__":

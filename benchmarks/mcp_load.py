@@ -26,6 +26,8 @@ from typing import Any
 import anyio
 from mcp import Client
 
+from _table import aligned
+
 KEY = re.compile(r'conversation="([^"]+)"')
 MODES = ("legacy", "auto")
 
@@ -115,8 +117,7 @@ def table(findings: Findings, count: int, took: float) -> str:
         ("ms a call, median / 95 % / 99 %", " / ".join(f"{percentiles[n] * 1_000:,.0f}" for n in (49, 94, 98))),
         ("problems", f"{len(findings.problems):,}"),
     ]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+    return aligned(rows)
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from _table import aligned
 from _workload import make_skills
 
 HERE = Path(__file__).parent
@@ -183,9 +184,7 @@ def table(rows: list[Row]) -> str:
         )
         for row in rows
     ]
-    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    lines = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in (head, *body)]
-    return "\n".join(lines)
+    return aligned([head, *body])
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ from typing import Any
 
 from _peers.adapters import PEERS, Peer, Shelf
 from _peers.odd import BOMBS, MARK, ODD, Odd
+from _table import aligned
 from _workload import make_skills
 
 ROUNDS = 3
@@ -235,17 +236,8 @@ def cells(row: Row, count: int) -> list[str]:
 def table(rows: list[Row], count: int) -> str:
     head = ["peer", "import ms", "discover ms", "of bare", "re-scan ms", "catalog B", "body us"]
     head += ["found", *(case.column for case in ODD), *BOMBS]
-    body = [cells(row, count) for row in rows if row.trouble is None]
-    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    names = max(widths[0], *(len(row.package) for row in rows))
-    lines = ["  ".join([head[0].ljust(names), *map(str.rjust, head[1:], widths[1:])])]
-    for row in rows:
-        if row.trouble:
-            lines.append(f"{row.package.ljust(names)}  {row.trouble}")
-        else:
-            first, *rest = cells(row, count)
-            lines.append("  ".join([first.ljust(names), *map(str.rjust, rest, widths[1:])]))
-    return "\n".join([*lines, "", "* already in memory since discovery"])
+    body = [cells(row, count) if row.trouble is None else (row.package, row.trouble) for row in rows]
+    return f"{aligned([head, *body])}\n\n* already in memory since discovery"
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from _table import aligned
 from metier import Caller, Library
 from metier.find import Finder, Query, WordVectors
 from metier.find.content import SkillText
@@ -402,18 +403,6 @@ def percentile(values: Sequence[float], of_hundred: int) -> float:
     return ordered[min(len(ordered) - 1, len(ordered) * of_hundred // 100)]
 
 
-def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
-    print(f"\n{title}")
-    for line in (head, *rows):
-        print(
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            )
-        )
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder with corpus.jsonl.gz")
@@ -461,7 +450,7 @@ def main() -> int:
             rows = make()
             found[name] = [dict(zip(head, row, strict=True)) for row in rows]
             if not options.json:
-                print_table(title, head, rows)
+                print(f"\n{title}\n{aligned([head, *rows])}")
     if options.json:
         print(json.dumps(found, indent=2))
     return 0

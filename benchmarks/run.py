@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from _table import add_options, mark, report
+
 BARE = 'subprocess.run(["true"])'
 LIMITS = {
     "plain": None,
@@ -50,6 +52,12 @@ class Row(NamedTuple):
     @property
     def holds(self) -> bool | None:
         return None if self.limit is None else self.value <= self.limit
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as it is printed."""
+    said = "" if row.limit is None else f"limit {row.limit:.2g}x"
+    return row.what, f"{row.value:,.2f} {row.unit:<2}", said, mark(row)
 
 
 class NotHere(Exception):
@@ -206,22 +214,15 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--work", type=int, default=2_000_000, help="turns of the loop of a job that only computes")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    add_options(parser)
     parser.add_argument("--way", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
         start_many(options.way, options.runs)
         return 0
     rows = [*start_up(options.runs, options.rounds), *side_by_side(options.work)]
-    if options.json:
-        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
-    else:
-        print(f"{options.rounds} rounds of {options.runs} runs; CPU microseconds of everything started, medians")
-        for row in rows:
-            limit = "" if row.limit is None else f"  limit {row.limit:.2g}x{'' if row.holds else '  NOT MET'}"
-            print(f"  {row.what:<72} {row.value:>9,.2f} {row.unit:<2}{limit}")
-    return 1 if options.check and any(row.holds is False for row in rows) else 0
+    title = f"{options.rounds} rounds of {options.runs} runs; CPU microseconds of everything started, medians"
+    return report(rows, options, title, cells)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ package are scanned.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import metier
+from _table import add_options, mark, report
 from metier.guard.scan.finding import rank
 from metier.guard.scan.scanner import scan
 from metier.skill import FolderPackage
@@ -77,26 +77,25 @@ def skills_below(top: Path) -> list[Path]:
     return sorted({path.parent for path in top.rglob("*") if path.name.lower() == "skill.md" and path.is_file()})
 
 
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as it is printed."""
+    shares = f"{row.high:.1%}", f"{row.medium:.1%}"
+    return row.kind, f"{row.skills:,}", *shares, f"{row.ms:.1f}", KINDS[row.kind], mark(row)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for kind in KINDS:
         if kind != "bundled":
             parser.add_argument(f"--{kind}", type=Path, metavar="FOLDER")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    add_options(parser)
     options = parser.parse_args(arguments)
     folders = {kind: getattr(options, kind) for kind in KINDS if getattr(options, kind, None)}
     rows = [measured(kind, folder) for kind, folder in folders.items()]
     if not rows:
         rows = [measured("bundled", Path(metier.__file__).parent / "bundled")]
-    if options.json:
-        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
-    else:
-        print(f"  {'':12}{'skills':>8}{'high':>9}{'medium':>9}{'ms CPU':>9}")
-        for row in rows:
-            limit = f"  {KINDS[row.kind]}{'' if row.holds is not False else ': DOES NOT HOLD'}"
-            print(f"  {row.kind:12}{row.skills:8,}{row.high:9.1%}{row.medium:9.1%}{row.ms:9.1f}{limit}".rstrip())
-    return int(options.check and any(row.holds is False for row in rows))
+    head = ("", "skills", "high", "medium", "ms CPU", "", "")
+    return report(rows, options, "The share of skills that are flagged", cells, head)
 
 
 if __name__ == "__main__":

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 
+from _table import Row, add_options, cells, report
 from _workload import make_skills
 from metier import Guard, Library, Policy, Session
 from metier.dialect import definitions
@@ -29,18 +28,6 @@ from metier.tools import Executor, FunctionTool, ToolRegistry
 
 LIMIT_US = 200.0
 ACTIVE = 8
-
-
-class Row(NamedTuple):
-    """One line of the table."""
-
-    what: str
-    us: float
-    limit: float | None = None
-
-    @property
-    def holds(self) -> bool | None:
-        return None if self.limit is None else self.us <= self.limit
 
 
 def median_us(work: Callable[[], object], calls: int = 400) -> float:
@@ -151,8 +138,7 @@ def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skills", type=int, default=1_000)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
+    add_options(parser)
     options = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -171,14 +157,8 @@ def main() -> int:
             others = [entry.name for entry in library if entry.name not in names][:5]
             suffix = "" if delivery == "result" else " [bodies at the top level]"
             rows.extend(Row(row.what + suffix, row.us, row.limit) for row in texts(session, others))
-    if options.json:
-        print(json.dumps([{**row._asdict(), "holds": row.holds} for row in rows], indent=2))
-    else:
-        print(f"{options.skills:,} skills in the library, {ACTIVE} active; CPU microseconds, medians")
-        for row in rows:
-            limit = "" if row.limit is None else f"  limit {row.limit:,.0f}{'' if row.holds else '  NOT MET'}"
-            print(f"  {row.what:<72} {row.us:>9,.1f}{limit}")
-    return 1 if options.check and any(row.holds is False for row in rows) else 0
+    title = f"{options.skills:,} skills in the library, {ACTIVE} active; CPU microseconds, medians"
+    return report(rows, options, title, cells)
 
 
 if __name__ == "__main__":

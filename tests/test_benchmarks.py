@@ -103,3 +103,27 @@ def test_the_scanner_can_be_measured_on_labelled_skills(tmp_path: Path) -> None:
         [*command, "--malicious", good, "--benign", bad], cwd=ROOT, capture_output=True, text=True, timeout=240
     )
     assert swapped.returncode == 1
+
+
+def test_what_is_measured_is_told_as_a_table_or_as_json() -> None:
+    program = (
+        "import argparse, sys; sys.path.insert(0, 'benchmarks')\n"
+        "from _table import Row, add_options, cells, report\n"
+        "parser = argparse.ArgumentParser()\n"
+        "add_options(parser)\n"
+        "rows = [Row('load', 12.0, 100.0, 6.0), Row('a longer one', 1_234.5, 1_000.0), Row('no limit', 1.0)]\n"
+        "sys.exit(report(rows, parser.parse_args(), 'Figures', cells))\n"
+    )
+    told = {}
+    for words in ((), ("--json",), ("--check",)):
+        done = subprocess.run([sys.executable, "-c", program, *words], cwd=ROOT, capture_output=True, text=True)
+        told[words] = (done.returncode, done.stdout)
+    table = (
+        "Figures\n"
+        "load             12.0  2.0x of 6.0    limit 100\n"
+        "a longer one  1,234.5               limit 1,000  NOT MET\n"
+        "no limit          1.0\n"
+    )
+    assert told[()] == (0, table)
+    assert told[("--check",)] == (1, told[()][1])
+    assert [row["holds"] for row in json.loads(told[("--json",)][1])] == [True, False, None]
