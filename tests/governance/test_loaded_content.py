@@ -160,6 +160,21 @@ def test_a_rule_about_rivals_counts_for_a_session_that_is_resumed(
     assert Session.resume(library(), saved, guard=Guard(audit=MemoryLog())).active == ()
 
 
+def test_a_name_that_imitates_another_is_its_rival_and_the_plain_one_is_not(
+    put: Put, begin: Begin, enterprise: Write
+) -> None:
+    enterprise(COLLIDES)
+    put("personal", "l\u0430w")
+    put("personal", "rules")
+    put("plugin", "law")
+    put("plugin", "r\u03c5les")
+    session = begin()
+    with pytest.raises(Refused) as caught:
+        session.load("l\u0430w")
+    assert caught.value.code == "rule-denied"
+    session.load("rules")
+
+
 def test_a_rule_about_nesting_counts_for_a_session_that_is_resumed(
     put: Put, begin: Begin, enterprise: Write, library: Callable[..., Library]
 ) -> None:

@@ -148,10 +148,15 @@ def test_a_name_that_another_layer_has_counts_and_a_copy_is_no_other(
     enterprise(f"version: 1\nrules:\n  - {rule}\n")
     put("personal", "law")
     put("personal", "memo")
+    put("personal", "l\u0430w")
     put("project", "law")
     project = own_home / "skills" / "project"
     for expected in ("added", "unchanged"):
         done = {step.skill: step.done for step in sync_to(library(), project, guard=Guard(audit=log)).steps}
         assert done["memo"] == expected
     elsewhere = sync_to(library(), own_home / "elsewhere", guard=Guard(audit=log))
-    assert {step.skill: step.done for step in elsewhere.steps} == {"law": "left out", "memo": "added"}
+    assert {step.skill: step.done for step in elsewhere.steps} == {
+        "law": "left out",
+        "l\u0430w": "left out",
+        "memo": "added",
+    }

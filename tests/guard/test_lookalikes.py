@@ -10,7 +10,7 @@ import pytest
 from metier import Guard, Policy
 from metier.guard import Action, MemoryLog, Subject
 from metier.guard.governance import Governance
-from metier.guard.lookalikes import readings
+from metier.guard.lookalikes import is_taken_for, readings
 from metier.guard.policy.files import Policies
 from metier.guard.policy.rules import may_name
 from metier.store import Store
@@ -87,6 +87,19 @@ def test_a_reserved_name_says_what_is_imitated() -> None:
     decision = guard.decide(Action(point="load", skill=Subject(name=CYRILLIC, layer="project")))
     assert "looks like 'data-handling'" in decision.reason
     assert guard.decide(Action(point="load", skill=Subject(name=CYRILLIC, layer="enterprise"))).is_allowed
+
+
+@pytest.mark.parametrize("name", [*IMITATIONS, "Data-Handling", "D\u0430ta-handling"])
+def test_an_imitation_is_taken_for_the_name_and_the_name_for_no_imitation(name: str) -> None:
+    assert is_taken_for(name, "data-handling")
+    assert is_taken_for(name, name)
+    assert is_taken_for("data-handling", name) is name.isascii()
+    assert not is_taken_for(name, "data-handler")
+
+
+def test_two_imitations_of_one_name_are_taken_for_each_other() -> None:
+    assert is_taken_for(CYRILLIC, GREEK)
+    assert not is_taken_for(CYRILLIC, "\u0434\u0430\u043d\u043d\u044b\u0435")
 
 
 def test_long_names_have_few_readings() -> None:

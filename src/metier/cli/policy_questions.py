@@ -11,6 +11,7 @@ from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard import Action, Actor, Ceiling, Guard, MemoryLog, Subject, parse_rules
 from metier.guard.explaining import explain
+from metier.guard.lookalikes import is_taken_for
 from metier.guard.policy.rules import ALIASES, POINTS
 from metier.session.active import subject_of
 from metier.skill import shown
@@ -62,7 +63,7 @@ def ask(question: Question, library_of: Callable[[], Library]) -> tuple[str, Exp
             subject = Subject(name=name, source=source, layer=question.layer)
         else:
             subject = subject_of(entry, library.digest(entry))
-        same = [one for one in library.entries(all=True) if one.name == subject.name and one is not entry]
+        same = [one for one in library.entries(all=True) if is_taken_for(subject.name, one.name) and one is not entry]
         rivals = frozenset(one.layer for one in same)
     elif point in ("activate", "read-resource", "script-run", "hook-run", "inject"):
         raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")

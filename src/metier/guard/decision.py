@@ -99,7 +99,7 @@ class Action:
     nested: bool = False
     """Whether it was asked for inside of another skill's activation."""
     rivals: frozenset[str] = frozenset()
-    """The layers that have another skill of the same name, where policy wants to know."""
+    """The layers that have another skill of the same name, or one it is taken for, where policy wants to know."""
     source: str = ""
     """Where a skill would come from, for an installation: `git+https://example.com/skills`."""
     pinned: bool = False

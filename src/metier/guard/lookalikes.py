@@ -25,6 +25,19 @@ def readings(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, *found)))
 
 
+def is_taken_for(name: str, other: str) -> bool:
+    """Whether a name is another one, or would be taken for it by whoever sees it; upper and lower case are the same.
+
+    The plain name is never taken for the one that imitates it.
+
+    >>> is_taken_for("d\\u0430ta", "data"), is_taken_for("data", "d\\u0430ta")
+    (True, False)
+    """
+    if name.isascii():
+        return name.casefold() == other.casefold()
+    return not {one.casefold() for one in readings(name)}.isdisjoint(one.casefold() for one in readings(other))
+
+
 @lru_cache(maxsize=4_096)
 def _alike(letter: str) -> tuple[str, ...]:
     """The plain letters that another one is taken for: of its script, or without its marks."""

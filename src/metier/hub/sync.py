@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject, current_user
+from metier.guard.lookalikes import is_taken_for, readings
 from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
 from metier.library.copied import copied_into
@@ -241,16 +242,20 @@ class _Run:
         return decision
 
     def _rivals(self, entry: Entry) -> frozenset[str]:
-        """The layers that have another skill of the same name, where policy wants to know; copies are none."""
+        """The layers that have another skill that it is taken for, where policy wants to know; copies are none."""
         if not self._guard.governance.looks_at_rivals:
             return frozenset()
-        return frozenset(one.layer for one in self._named.get(entry.name, ()) if not is_same(one, entry))
+        read_as = {reading.casefold() for reading in readings(entry.name)}
+        near = (one for reading in read_as for one in self._named.get(reading, ()))
+        return frozenset(one.layer for one in near if is_taken_for(entry.name, one.name) and not is_same(one, entry))
 
     @cached_property
     def _named(self) -> dict[str, list[Entry]]:
+        """The skills by all that their names may be read as."""
         found: dict[str, list[Entry]] = {}
         for entry in _uncopied(self._library.snapshot.entries):
-            found.setdefault(entry.name, []).append(entry)
+            for reading in {reading.casefold() for reading in readings(entry.name)}:
+                found.setdefault(reading, []).append(entry)
         return found
 
     def _removed(self, name: str, step: Step) -> Step:

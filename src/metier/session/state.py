@@ -14,6 +14,7 @@ from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.guard import Action, Actor, Decision, Passage, Subject, current_user, refused
+from metier.guard.lookalikes import is_taken_for
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.cage import Cage
 from metier.session.copies import Copies
@@ -266,11 +267,11 @@ class State:
         return is_hidden
 
     def rivals(self, entry: Entry) -> frozenset[str]:
-        """The layers that have another skill of the same name, where policy wants to know."""
+        """The layers that have another skill of the same name, or one it is taken for, where policy wants to know."""
         if not self.guard.governance.looks_at_rivals:
             return frozenset()
         entries = self.library.snapshot.entries
-        return frozenset(one.layer for one in entries if one.name == entry.name and not is_same(one, entry))
+        return frozenset(one.layer for one in entries if is_taken_for(entry.name, one.name) and not is_same(one, entry))
 
     def load_action(self, entry: Entry, digest: str, by: By, *, nested: bool | None = None) -> Action:
         """A load as the guard is asked about it, by whatever way it comes: what is then read must have this digest.

@@ -160,7 +160,8 @@ class PolicyRule:
         if self.scan:
             parts.append(f"a scan found {self.scan} or worse")
         if self.collides_with:
-            parts.append(f"its name is that of a skill in the layer {', '.join(sorted(self.collides_with))}")
+            layers = ", ".join(sorted(self.collides_with))
+            parts.append(f"its name is, or looks like, that of a skill in the layer {layers}")
         if self.reason:
             parts.append(self.reason.rstrip("."))
         return f": {'; '.join(parts)}" if parts else ""
