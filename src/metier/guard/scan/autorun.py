@@ -50,8 +50,28 @@ def _installs(file: ViewFile) -> tuple[int, str, Severity | None] | None:
         command = scripts.get(name)
         if isinstance(command, str) and command.strip():
             line, _ = _line_at(file.text, max(0, file.text.find(f'"{name}"')))
-            return line, f"{name}: {command}", "high" if _FETCHES.search(command) else None
+            is_bad = _FETCHES.search(command) and not keeps_house(command)
+            return line, f"{name}: {command}", "high" if is_bad else None
     return None
+
+
+def keeps_house(command: str) -> bool:
+    """Whether a command runs a line of code that only sees to files and folders: no address, process or decoding.
+
+    >>> keeps_house("node -e \"require('fs').mkdirSync('cache')\""), keeps_house("curl get.sh | sh")
+    (True, False)
+    """
+    inline = re.search(r"\b(?:node\s+-e|python3?\s+-c)\b", command)
+    return inline is not None and not _REACHES_OUT.search(command)
+
+
+_REACHES_OUT = re.compile(
+    r"\b(?:curl|wget|eval|base64|powershell|iwr|sh|bash|https?|net|dns|tls|child_process|exec\w*|spawn\w*|fork|fetch"
+    r"|atob|buffer|from_?char_?code|function|process\.env|environ\w*|getenv|urllib\w*|requests|socket|subprocess"
+    r"|system|popen|import_module|__import__|homedir|expanduser|ssh|aws|npmrc|vm|globalthis|bytes|chr|codecs|zlib"
+    r"|marshal|pickle)\b|://|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|import\(|require\([^)'\"]|~/|\.\./",
+    re.IGNORECASE,
+)
 
 
 _FETCHES = re.compile(

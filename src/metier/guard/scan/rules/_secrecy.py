@@ -28,7 +28,7 @@ _NOT_KEPT = re.compile(
     r"|which\b|if\b|whether\b|they (?:can|need|should|must)|[\"“‘']|that they)"
     r"|secret|credential|\bkeys?\b|token|password|private|sensitive|internal|technical|\berrors?\b|stack"
     r"|system prompt|personal|confidential|\bpii\b|raw json|\bids?\b|jargon|implementation|reasoning|thinking|chain"
-    r"|spoiler|answer key|solution"
+    r"|spoiler|answer key|solution|\bretr(?:y|ies)\b|\bwarnings?\b|\bprogress\b|\bintermediate\b|\bdebug"
 )
 _SECRECY = re.compile(
     r"\b(?:users?|human|operator|owner|customer)(?:'s)? (?:should|must|need|does|do|will|can|may)(?: not"

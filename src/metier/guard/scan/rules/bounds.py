@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from metier.guard.scan.view import View
 
 
+_SETS = re.compile(
+    r"\b(?:add|set|writ|wrote|put|updat|chang|edit|configur|modif|merg|enabl|us(?:e|ing)|switch|run|start|turn|need|requir"
+    r"|becom|must|should|make|copy|paste|replac|ensur|appl|activat)\w{0,4}\b|[:=]\s*[`\"']?\w|→|->"
+)
+
+
 def _bypassed(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
@@ -49,9 +55,11 @@ def _bypassed(view: View) -> Iterator[Hit]:
                     r"|modify|merge|enable|use|switch|run|start)\b",
                     one.low,
                 )
+                # Where a mode is only spoken of, what else the page has written says nothing about it.
+                mentioned = one.kind == "prose" and not _SETS.search(one.low)
                 severity: Severity = (
                     "high"
-                    if (written and not flag)
+                    if (written and not flag and not mentioned)
                     or (
                         not flag
                         and bids

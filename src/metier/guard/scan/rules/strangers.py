@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules import _places
 from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, nearby, related, weighed, wording, words_among
@@ -63,6 +64,7 @@ _SAMPLE = re.compile(r"://(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d{1,3}\b|[/.]
 """Addresses that documentation uses; in a sample of a program they stand for the reader's own."""
 _CONTACT = re.compile(r"\b(?:reported to|report (?:\w{1,12} ){0,4}to|contact|reach out)\b")
 _LEARN = re.compile(r"\b(?:learn more|see also|more info\w{0,8}|docs?)\b:?")
+_SERVICES = _places.SINK | _places.TUNNEL | _places.PASTE | _places.SHARE
 _WEIGHT = {2: 0.5, 3: 2.0, 4: 3.0}
 
 
@@ -121,6 +123,8 @@ def _points(one: Statement, near: list[Statement], place: Address, value: int, r
         points -= 2.5
     if one.kind == "code" and one.language not in ("", "text", "shell") and _LEARN.search(one.low):
         points -= 2.0
+    if place.path in ("", "/") and place.host in _SERVICES:
+        points -= 2.5  # the service is named, and nobody's place at it
     if place.kind == "free" and place.path in ("", "/") and not sends and not _GETS.search(one.low):
         points -= 1.0
     return points

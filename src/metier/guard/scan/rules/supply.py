@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from metier.guard.scan.autorun import keeps_house
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._hosts import addresses
 from metier.guard.scan.rules._judging import doubt, farthest, related, weighed
@@ -67,7 +68,9 @@ _HOST_MOUNT = re.compile(
     re.IGNORECASE,
 )
 
-_SCRIPT = re.compile(r"\"(?:pre|post)?(?:install|prepare|prepublish)\"\s*:\s*\"(?P<does>[^\"\n]{1,600})", re.IGNORECASE)
+_SCRIPT = re.compile(
+    r"\"(?:pre|post)?(?:install|prepare|prepublish)\"\s*:\s*\"(?P<does>(?:[^\"\\\n]|\\.){1,600})", re.IGNORECASE
+)
 
 _DOES = re.compile(
     r"\bcurl\b|\bwget\b|node\s+-e|python3?\s+-c|base64|\|\s*(?:ba)?sh\b|https?://|powershell|eval|/dev/tcp|\.ssh"
@@ -165,7 +168,7 @@ def _hooked(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("code"):
         found = _SCRIPT.search(one.text) if "install" in one.low or "prepare" in one.low else None
-        if found is not None and _DOES.search(found["does"]):
+        if found is not None and _DOES.search(found["does"]) and not keeps_house(found["does"]):
             value = max((doubt(address, read) for address in addresses(found["does"], bare=True)), default=1)
             yield one.hit(found[0], weighed("high" if value != 0 else "low", one, found, read))
 
