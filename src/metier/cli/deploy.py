@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.dry_run:
+        from metier.cli.rehearsal import run as rehearsed
+
+        return rehearsed(options)
     with acting(options, decides=True) as (scope, person):
         done = deploy(
             scope,

@@ -121,7 +121,7 @@ def _deploy(command: Command) -> None:
     deploy = command(
         "deploy",
         "put a skill into the folder that everybody's agents read first",
-        'metier deploy ./data-handling --reason "New rules of the data office"',
+        'metier deploy ./data-handling --reason "New rules of the data office" --dry-run',
     )
     deploy.add_argument("path", metavar="DIR", help="the folder of the skill")
     deploy.add_argument(
@@ -137,6 +137,9 @@ def _deploy(command: Command) -> None:
     )
     _reason(deploy)
     deploy.add_argument("--environment", metavar="NAME", help="for this environment (default: for all)")
+    deploy.add_argument(
+        "--dry-run", action="store_true", help="only say what would be deployed, what decides and what it would approve"
+    )
     _shared(deploy)
 
 

@@ -76,7 +76,7 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
     verdicts = guard.governance.considered(action, actor)
     if all(verdict.rule != decision.rule for verdict in verdicts) and decision.rule != _NOTHING_AGAINST:
         # Neither a file nor an approval: the program's own policy, or what the skill says of itself.
-        verdicts = [_own(decision), *verdicts]
+        verdicts = [verdict_of(decision), *verdicts]
     effective = guard.governance.effective
     would = decision.would if effective.mode == "audit" else None
     blamed = next((one for one in verdicts if would is not None and one.outcome == would), None)
@@ -92,7 +92,8 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
     )
 
 
-def _own(decision: Decision) -> Verdict:
+def verdict_of(decision: Decision) -> Verdict:
+    """A decision as one consideration among others."""
     return Verdict(
         check=decision.rule,
         outcome=decision.outcome,

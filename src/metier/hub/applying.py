@@ -48,7 +48,7 @@ def put_in_place(
     content that is in its place already, as after a crash at the last moment, only needs the records. Raises
     `SkillChanged` when something else lies there by now.
     """
-    _require_own(scope, home)
+    require_own(scope, home)
     digest = digest_of_files(files)
     keep_files(scope, effective, home.ref, files, parent=over or "")
     there = digest_at(home.folder)
@@ -111,7 +111,7 @@ def finish(scope: Scope, home: Home, there: str | None, actor: Actor) -> None:
         keep(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
 
 
-def _require_own(scope: Scope, home: Home) -> None:
+def require_own(scope: Scope, home: Home) -> None:
     """Raise `NotPermitted` where what is everybody's would be changed by, and on record for, one tenant alone."""
     if scope.tenant and home.layer == "enterprise":
         raise NotPermitted(

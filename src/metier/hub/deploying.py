@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
 
+ROLE, WHAT = "admin", "deploy a skill"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
@@ -42,6 +44,37 @@ class Deployed:
     """Why its content is not approved by that, if it is not."""
     is_unchanged: bool = False
     """Whether it was deployed already, as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A skill that is to be deployed, and the place that it would have."""
+
+    files: Files
+    home: Home
+    digest: str
+
+    def require_valid(self) -> None:
+        """Raise unless it can lie in a folder on every system, and follows the strict rules for skills."""
+        require_sound(self.files)
+        require_skill(self.files, self.home.name, strict=True)
+
+    def action(self) -> Action:
+        """What policy is asked about."""
+        subject = subject_in(self.home, self.files, self.digest)
+        return Action(point="deploy", skill=subject, by="user", path=self.home.location)
+
+    def is_deployed(self, scope: Scope, there: str | None) -> bool:
+        """Whether exactly this is on record for its place, and lies `there`."""
+        known = scope.installs.get(self.home.location)
+        return there == self.digest and known is not None and (known.digest, known.state) == (self.digest, "enabled")
+
+
+def candidate(path: str | os.PathLike[str], to: str | os.PathLike[str] | None = None) -> Candidate:
+    """The skill in a folder, for the folder of the enterprise layer or for `to`."""
+    files = _read(path)
+    home = new_home(to or enterprise_folder(), _name(files))
+    return Candidate(files=files, home=home, digest=digest_of_files(files))
 
 
 def enterprise_folder() -> str:
@@ -65,28 +98,24 @@ def deploy(
     It must follow the strict rules, and what the scanner calls high keeps it out unless `accept_findings` says why it
     does not matter. Takes the role admin.
     """
-    files = _read(path)
-    name = _name(files)
-    home, digest = new_home(to or enterprise_folder(), name), digest_of_files(files)
+    wanted = candidate(path, to)
+    files, home, digest = wanted.files, wanted.home, wanted.digest
     actor = actor_of(person, scope, environment)
-    require_person(scope, person, "admin", "deploy a skill", type="skill.deployed", skill=home.ref)
-    require_sound(files)
-    require_skill(files, name, strict=True)
+    require_person(scope, person, ROLE, WHAT, type="skill.deployed", skill=home.ref)
+    wanted.require_valid()
     guard = guard or Guard()
     effective = guard.governance.effective
     report = scan(package_of(files))
-    decision = _against(report, accept_findings)
+    decision = against(report, accept_findings)
     if decision is None:
-        action = Action(point="deploy", skill=subject_in(home, files, digest), by="user", path=home.location)
-        decision = guard.settle(action, actor)
+        decision = guard.settle(wanted.action(), actor)
     there = digest_at(home.folder)
     said = {"digest": there or "", "new_digest": digest, "path": home.location, "policy": effective.digest}
     if not decision.is_allowed:
         told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
         keep_refusal(scope, "skill.deployed", actor, home.ref, **said, **told)
         raise refused(decision)
-    known = scope.installs.get(home.location)
-    if there == digest and known is not None and (known.digest, known.state) == (digest, "enabled"):
+    if wanted.is_deployed(scope, there):
         last = scope.versions.of(home.location)[-1]
         return Deployed(home=home, version=last, report=report, is_unchanged=True)
     why: list[str] = []
@@ -136,7 +165,8 @@ def _is_bad(report: Report) -> bool:
     return report.status != "ok" or rank(report.max_severity) >= rank("high")
 
 
-def _against(report: Report, accepted: str) -> Decision | None:
+def against(report: Report, accepted: str) -> Decision | None:
+    """What keeps a skill out that the scanner found something bad in, unless somebody answers for it."""
     if not _is_bad(report) or accepted.strip():
         return None
     worst = next((one for one in report.findings if not one.suppressed_by), None)

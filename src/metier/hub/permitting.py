@@ -42,16 +42,21 @@ def rule_for_agent(
     return None
 
 
+def demand_of_person(person: Person, role: str, what: str) -> None:
+    """Raise `NotPermitted` unless somebody has a role and is no agent; records nothing."""
+    if person.kind == "agent":
+        raise NotPermitted(
+            f"{shown(person.name)!r} is an agent, and only a person may {what}.",
+            hint="Make a proposal, and let a person decide.",
+            person=person.name,
+        )
+    demand(person, role, what)
+
+
 def require_person(scope: Scope, person: Person, role: str, what: str, *, type: str, skill: str) -> None:  # noqa: A002
     """Raise `NotPermitted` unless somebody has a role and is no agent; `type` is what they tried, for the record."""
     try:
-        if person.kind == "agent":
-            raise NotPermitted(
-                f"{shown(person.name)!r} is an agent, and only a person may {what}.",
-                hint="Make a proposal, and let a person decide.",
-                person=person.name,
-            )
-        demand(person, role, what)
+        demand_of_person(person, role, what)
     except NotPermitted as error:
         said = {"reason": error.message, "decision": "deny", "code": error.code}
         keep_refusal(scope, type, actor_of(person, scope), skill, **said)

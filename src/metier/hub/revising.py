@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from metier.store import Revision, Scope
 
 
-def keep_files(scope: Scope, effective: Effective, skill: str, files: Files, *, parent: str = "") -> Revision:
+def keep_files(
+    scope: Scope, effective: Effective, skill: str, files: Files, *, parent: str = "", is_whole: bool = True
+) -> Revision:
     """Keep a content of a skill, called `name@source`, so that it can be shown and brought back.
 
-    Policy says which tools count as reaching the network or writing files, and so what the content can do.
+    Policy says which tools count as reaching the network or writing files, and so what the content can do. Without
+    `is_whole`, what is known of the content is kept, and not the content itself.
     """
     return keep_revision(
         scope,
@@ -34,6 +37,7 @@ def keep_files(scope: Scope, effective: Effective, skill: str, files: Files, *, 
         skill=_document(files, folder=skill.partition("@")[0])[0].skill,
         capabilities=infer(package_of(files), network=effective.network_tools, write=effective.write_tools),
         parent=parent,
+        is_whole=is_whole,
     )
 
 

@@ -1,0 +1,197 @@
+"""A deployment that is only rehearsed: what would be put where, what decides about it, and what it would approve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from metier.errors import NotPermitted
+from metier.guard import Guard
+from metier.guard.approvals.stood import standing_now
+from metier.guard.audit.deeds import actor_of
+from metier.guard.explaining import explain, verdict_of
+from metier.guard.scan import scan
+from metier.guard.verdict import Verdict
+from metier.hub.applying import approve_content, require_own
+from metier.hub.contents import package_of
+from metier.hub.deploying import ROLE, WHAT, against, candidate
+from metier.hub.permitting import demand_of_person
+from metier.hub.replacing import digest_at
+from metier.hub.revising import capabilities_of, keep_files
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from metier.guard.approvals.standing import Standing
+    from metier.guard.explaining import Explanation
+    from metier.guard.policy.effective import Effective
+    from metier.guard.scan import Report
+    from metier.hub.deploying import Candidate
+    from metier.hub.homes import Home
+    from metier.store import Person, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approving:
+    """What a deployment has to do with approvals, in the layer and the environment that it is for."""
+
+    needed: tuple[str, ...] = ()
+    """What the skill can do that policy wants approved, and that is not."""
+    given: tuple[str, ...] = ()
+    """What the deployment would approve of."""
+    lacking: tuple[str, ...] = ()
+    """What would need an approval even then."""
+    why_not: str = ""
+    """Why the content would not be approved by that, if it would not."""
+    answers: tuple[str, ...] = ()
+    """The requests that would have their answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What would come of deploying a skill."""
+
+    home: Home
+    digest: str
+    over: str | None
+    """The digest of what lies there now."""
+    environment: str
+    is_unchanged: bool
+    """Whether it is deployed already, as it is."""
+    report: Report
+    """What the scanner found."""
+    explanation: Explanation
+    """What decides whether it is deployed, and everything else that has a say."""
+    approvals: Approving
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether it would be deployed."""
+        return self.explanation.outcome == "allow"
+
+    @property
+    def code(self) -> str:
+        """The code of what is against it; empty where nothing is."""
+        if self.is_allowed:
+            return ""
+        return next((one.code for one in self.explanation.considered if one.rule == self.explanation.rule), "")
+
+
+def rehearse(
+    scope: Scope,
+    person: Person,
+    path: str | os.PathLike[str],
+    *,
+    to: str | os.PathLike[str] | None = None,
+    accept_findings: str = "",
+    environment: str = "",
+    guard: Guard | None = None,
+) -> Rehearsal:
+    """What `deploy` would do with the same words; it changes nothing, asks nobody and records nothing.
+
+    What cannot be deployed by anybody, because it is no valid skill, raises as it does there.
+    """
+    wanted = candidate(path, to)
+    wanted.require_valid()
+    guard = guard or Guard()
+    report = scan(package_of(wanted.files))
+    first = [
+        *_refusals("who may deploy", lambda: demand_of_person(person, ROLE, WHAT)),
+        *_refusals("whose folder it is", lambda: require_own(scope, wanted.home)),
+    ]
+    findings = against(report, accept_findings)
+    if findings is not None:
+        first.append(verdict_of(findings))
+    explanation = _with(first, explain(guard, wanted.action(), actor_of(person, scope, environment)))
+    over = digest_at(wanted.home.folder)
+    is_unchanged = wanted.is_deployed(scope, over)
+    why_not = "" if explanation.outcome == "allow" else explanation.reason
+    if is_unchanged and not why_not:
+        why_not = "It is deployed already."
+    return Rehearsal(
+        home=wanted.home,
+        digest=wanted.digest,
+        over=over,
+        environment=environment,
+        is_unchanged=is_unchanged,
+        report=report,
+        explanation=explanation,
+        approvals=_approving(scope, guard.governance.effective, person, wanted, environment, why_not),
+    )
+
+
+def _refusals(check: str, demand: Callable[[], None]) -> list[Verdict]:
+    try:
+        demand()
+    except NotPermitted as error:
+        return [Verdict(check=check, outcome="deny", reason=error.message, code=error.code, hint=error.hint)]
+    return []
+
+
+def _with(first: Sequence[Verdict], later: Explanation) -> Explanation:
+    """What is looked at before policy is asked decides where it is against it, since policy is not asked then."""
+    if not first:
+        return later
+    one = first[0]
+    return replace(
+        later,
+        outcome=one.outcome,
+        would=None,
+        reason=one.reason,
+        rule=one.rule,
+        hint=one.hint,
+        considered=(*first, *later.considered),
+    )
+
+
+class _Undone(Exception):
+    """Takes back all that was tried."""
+
+
+def _approving(
+    scope: Scope, effective: Effective, person: Person, wanted: Candidate, environment: str, why_not: str
+) -> Approving:
+    """What would be approved: it is tried, in a transaction that is taken back, so that nothing else is told here."""
+    found = Approving()
+    home, digest = wanted.home, wanted.digest
+
+    def stands() -> Standing:
+        every = tuple(scope.approvals.of(digest))
+        return standing_now(every, effective.approval, layer=home.layer, environment=environment)
+
+    def waiting() -> set[str]:
+        return {one.id for one in scope.approvals.requests("pending")}
+
+    try:
+        with scope.transaction():
+            names = capabilities_of(keep_files(scope, effective, home.ref, wanted.files, is_whole=False))
+            needed = _needed(scope, effective, wanted, names, stands())
+            before, asked = {one.id for one in scope.approvals.of(digest)}, waiting()
+            if not why_not:
+                why_not = approve_content(scope, effective, person, home, digest, "", environment=environment)
+            given = [one for one in scope.approvals.of(digest) if one.id not in before]
+            grants = stands().grants
+            found = Approving(
+                needed=needed,
+                given=tuple(dict.fromkeys(name for one in given for name in one.grants)),
+                lacking=tuple(name for name in needed if name not in grants),
+                why_not=why_not,
+                answers=tuple(sorted(asked - waiting())),
+            )
+            raise _Undone
+    except _Undone:
+        return found
+
+
+def _needed(
+    scope: Scope, effective: Effective, wanted: Candidate, names: Sequence[str], stands: Standing
+) -> tuple[str, ...]:
+    required, home = effective.needs_approval(wanted.home.layer), wanted.home
+    wanting = {name for name in names if name in required}
+    if "new-capability" in required:
+        others = [one for one in scope.approvals.of_skill(home.ref, home.location) if one.digest != wanted.digest]
+        approved = [one for one in others if one.decision == "approved"]
+        if approved:
+            wanting |= {name for name in names if name not in approved[-1].grants}
+    return tuple(name for name in names if name in wanting and name not in stands.grants)
