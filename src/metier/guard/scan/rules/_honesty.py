@@ -26,6 +26,9 @@ _DONE = re.compile(
 )
 """What is not to be claimed before it is true: somebody is to be told the truth, not kept from it."""
 
+_IF_ASKED = re.compile(r"\bunless (?:they|the user|he|she|somebody|someone)?\s?(?:asks?|asked|wants?)\b")
+"""What is told to whoever asks is not hidden."""
+
 
 def is_honest(one: Statement, found: re.Match[str], far: int) -> bool:
     """Whether nothing is kept from anybody: a secret stays one, a claim has to be true, a text is to read well."""
@@ -39,6 +42,7 @@ def is_honest(one: Statement, found: re.Match[str], far: int) -> bool:
         return False
     return (
         _DONE.search(rest[:300]) is not None
+        or _IF_ASKED.search(rest[:160]) is not None
         or _MATTER_OF_STYLE.search(what) is not None
         or _is_false_claim(one.low, what)
         or _is_not_done(one.low[: found.start()], what)

@@ -54,6 +54,24 @@ _DESCRIBING = re.compile(
     r"|text|content|code|commands?|skills?|messages?) (?:to|that|which|you to|it to|the agent to|them to|like"
     r"|such as)[\s\"'“]{1,3}$|\b(?:can|could|may|might|would) (?:\w{1,12} )?$"
 )
+_SEEN = re.compile(
+    r"\b(?:stop|warn|refuse|reject|abort|alert|block|quarantine)\w{0,3}\b[^.!?\n]{0,60}\b(?:when|if|whenever)"
+    r" (?:you (?:see|find|notice|encounter|spot|come across)|(?:it|the skill|a skill|one) contains)\b[^.!?\n]{0,120}$"
+)
+"""What comes next is a reason to stop."""
+_NEEDED = re.compile(
+    r"\b(?:needs?|requires?|must|ha(?:s|ve) to|should|please|first,?)\b[^.;\n]{0,80}\b(?:install|download"
+    r"|set up)\w{0,3}\b"
+    r"|\binstalled (?:once|first|on (?:the|your|this) (?:host|machine|system|computer))\b"
+    r"|(?:需要|必须|请先?)[^。\n]{0,12}(?:安装|下载)"
+)
+"""Something has to be brought to this machine before the work begins."""
+_OF_OTHERS = re.compile(
+    r"\b(?:malicious|malware|attackers?|suspicious|flag(?:s|ged)?|red flags?|examples?|claim\w{0,3}|tells?"
+    r"|ask(?:s|ed|ing)|instructs?|pretend\w{0,3}|fake|steal\w{0,3}|look (?:out|for)|watch|says?|saying|never|not"
+    r"|skills? (?:that|which)|someone|scams?|phish\w{0,3}|lures?|tricks?|warn\w{0,3})\b|恶意|可疑|声称|要求用户"
+)
+"""It is told of others that they want it."""
 _SEARCHING = re.compile(
     r"(?:^|[\s;&|(`])(?:e?grep|rg|ag|ack|git grep|findstr|select-string|yara|semgrep|ripgrep)\b[^;&\n]{0,200}$", re.I
 )
@@ -95,7 +113,7 @@ def negated(before: str) -> bool:
 
 def described(before: str) -> bool:
     """Whether what comes next is told of somebody else, or searched for."""
-    return _DESCRIBING.search(before[-50:]) is not None or _SEARCHING.search(before) is not None
+    return any(told.search(before) is not None for told in (_DESCRIBING, _SEARCHING, _SEEN))
 
 
 def is_pattern(found: str, line: str) -> bool:
@@ -132,6 +150,8 @@ def hints_in_code(low: str) -> bool:
 
 def warns(heading: str, lead: str, security: bool, *, code: bool = False) -> bool:
     """Whether what stands here is shown as something to look out for."""
+    if lead and _NEEDED.search(lead) and not _OF_OTHERS.search(lead):
+        return False  # a page about attacks that wants something installed means it, like any other page
     if heading and (_DEFENSIVE_HEADING.search(heading) or (security and _TOPIC_HEADING.search(heading))):
         return True
     return bool(lead and (_DEFENSIVE_TEXT.search(lead) or negated(lead[-140:]))) and (

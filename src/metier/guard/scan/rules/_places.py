@@ -15,7 +15,7 @@ PASTE = word_set(
 
 SHORT = word_set(
     "bit.ly tinyurl.com t.ly is.gd cutt.ly rb.gy shorturl.at goo.gl ow.ly v.gd rebrand.ly s.id tiny.cc bl.ink "
-    "shrtco.de surl.li tny.im clck.ru u.to qrco.de dub.sh short.io kutt.it da.gd git.io soo.gd 2cm.es urlz.fr t.co"
+    "shrtco.de surl.li tny.im clck.ru u.to qrco.de dub.sh short.io kutt.it da.gd soo.gd 2cm.es urlz.fr t.co"
 )
 """Where an address is hidden behind another."""
 
@@ -120,7 +120,7 @@ KNOWN = word_set(
     "typescriptlang.org djangoproject.com palletsprojects.com fastapi.tiangolo.com spring.io wordpress.org drupal.org "
     "flutter.dev dart.dev kotlinlang.org swift.org android.com electronjs.org tauri.app mysql.com mariadb.org "
     "numpy.org scipy.org pydata.org matplotlib.org scikit-learn.org keras.io wandb.ai mlflow.org openxmlformats.org "
-    "purl.org xmlsoap.org "
+    "purl.org xmlsoap.org git.io "
     "chezmoi.io acme.sh netdata.cloud fnm.vercel.app rclone.org syncthing.net pi-hole.net home-assistant.io "
     "nextcloud.com coolify.io dokploy.com caprover.com k0s.sh k0sproject.io rke2.io rancher.io rancher.com talos.dev "
     "siderolabs.com arkade.dev openfaas.com inlets.dev jenkins.io gitea.io forgejo.org drone.io mamba.pm "

@@ -18,6 +18,10 @@ _KEPT_FROM = re.compile(
     r"|ing))\b(?P<what>[^.;\n]{0,90})"
 )
 _TO_WHOM = re.compile(r"\b(?:users?|human|operator|owner|anyone|anybody|them)\b")
+_ABOUT_THEM = re.compile(
+    r"\b(?:about|of|on|regarding) (?:the |your |their |its )?(?:users?|human|operator|owner)\b(?!['’])"
+)
+"""What is not told to others about the one whom the agent works for."""
 _OF_WHAT = re.compile(
     r"^\s?(?:this|it|these|that|the (?:\w{1,12} )?(?:step|upload|call|request|check|sync|process|download"
     r"|install\w{0,6}|transfer|fee|change|preference|file|guest|script|copy|backup|action|line|connection|hook"
@@ -74,7 +78,7 @@ _SECRECY = re.compile(
     r"|\bsin (?:avisar|informar|decir)\w{0,3} [^\n]{0,20}usuario|\bno debe aparecer"
 )
 _SECRECY_FOREIGN = re.compile(
-    r"不要(?:告诉|告知|通知|提醒|让)[^。\n]{0,6}用户|不(?:要|得|必|用"
+    r"(?:不要|不用|不需要|无须|别|勿|不可|不得)(?:告诉|告知|通知|提醒|让|向)[^。\n]{0,6}用户|不(?:要|得|必|用"
     r"|应)(?:向用户)?(?:告知|提及|透露|提到|说明)|用户不(?:会|应|应该|需要|必)?(?:知道|看到|察觉|知情)"
     r"|瞒着|(?:无需|不必)(?:告知|通知|告诉)|не (?:сообщ|говор|рассказыв|упомин|уведомля"
     r"|показыв)\w{0,4} [^\n]{0,40}(?:пользовател|ему|об этом|этого|это)|без ведома|пользовател\w{0,2} не (?:долж"
@@ -90,7 +94,7 @@ def secrecy(low: str) -> re.Match[str] | None:
     """
     for found in _KEPT_FROM.finditer(low):
         what, verb = found["what"], found["verb"]
-        if _NOT_KEPT.search(what):
+        if _NOT_KEPT.search(what) or _ABOUT_THEM.search(what):
             continue
         whom = _TO_WHOM.search(what)
         loose = verb.startswith(("show", "report", "surfac", "list", "includ", "let"))
