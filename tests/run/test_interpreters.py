@@ -49,5 +49,20 @@ def test_more_languages_are_a_larger_table() -> None:
 
 def test_without_a_python_on_the_path_this_one_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert command_for("a.py") == (sys.executable, "a.py")
+    folder, name = os.path.split(sys.executable)
+    assert command_for("a.py") == (os.path.join(os.path.realpath(folder), name), "a.py")
     assert command_for("a.sh") == ("bash", "a.sh")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="`python3` is not looked for there")
+@pytest.mark.parametrize("link", ["venv", "venv/bin"])
+def test_an_interpreter_is_named_by_its_real_folder_and_stays_that_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, link: str
+) -> None:
+    real = tmp_path.resolve() / "real"
+    (real / "bin").mkdir(parents=True)
+    (real / "bin" / "python3").symlink_to(sys.executable)
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(real if link == "venv" else real / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "venv" / "bin"))
+    assert command_for("a.py") == (str(real / "bin" / "python3"), "a.py")

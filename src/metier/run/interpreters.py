@@ -53,8 +53,17 @@ def _found(program: str) -> str:
         return sys.executable  # where `python3` is often a stub that opens a shop
     found = shutil.which(program, path=search_path())
     if program == "python3" and sys.executable and (found is None or _is_script(found)):
-        return sys.executable
-    return found or program
+        found = sys.executable
+    return _in_real_folder(found) if found else program
+
+
+def _in_real_folder(path: str) -> str:
+    """A program by the real path of its folder: a cage shows what is installed there, and not the links to it.
+
+    The program itself may be a link, by which the interpreter of a virtual environment knows that it is one.
+    """
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _is_script(path: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metier.run import CANNOT_START, NativeRunner, Outcome
+from metier.run import CANNOT_START, NativeRunner, Outcome, command_for
 
 Run = Callable[..., Outcome]
 
@@ -237,3 +238,28 @@ def test_what_is_enforced_is_told(runner: NativeRunner, tier: str) -> None:
 def test_the_interpreter_of_this_process_runs_with_its_packages(run: Run) -> None:
     outcome = run(sys.executable, "-c", "import pytest; print(pytest.__version__)")
     assert outcome.stdout == f"{pytest.__version__}\n"
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder that is not among temporary files, which are others for a job."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder).resolve()
+
+
+@pytest.mark.parametrize("link", ["venv", "venv/bin"])
+def test_a_script_starts_in_an_environment_whose_folder_is_reached_by_a_link(
+    run: Run, workspace: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    real = elsewhere / "real"
+    (real / "bin").mkdir(parents=True)
+    base = os.path.realpath(sys.executable)
+    (real / "bin" / "python3").symlink_to(base)
+    (real / "pyvenv.cfg").write_text(f"home = {os.path.dirname(base)}\n")
+    (elsewhere / link).parent.mkdir(exist_ok=True)
+    (elsewhere / link).symlink_to(real if link == "venv" else real / "bin")
+    monkeypatch.setenv("PATH", f"{elsewhere / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    (workspace / "a.py").write_text("import sys; print(sys.prefix)\n")
+    outcome = run(*command_for(str(workspace / "a.py")))
+    assert (outcome.stdout.strip(), outcome.exit_code) == (str(real), 0), outcome
