@@ -1,7 +1,9 @@
 """Where a value goes in a piece of code: from the line that takes it, by the names that it is given, to others.
 
 This follows names, not meanings: a name that is given something of a carried value carries it, too, unless what is
-done on the way leaves nothing of it to steal (a signature, a digest, a public address, a length).
+done on the way leaves nothing of it to steal (a signature, a digest, a public address, a length). It goes into
+functions and comes back from them: one that returns something carried carries it, and one that sends what it is
+given is a place where things are sent.
 """
 
 from __future__ import annotations
@@ -9,29 +11,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from metier.guard.scan.rules._functions import is_called, scopes_of
+from metier.guard.scan.rules._names import MAX_SPAN, NAMED, balance, given_by, kept_in, names_in, span, used_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from metier.guard.scan.rules._functions import Function, Scope
     from metier.guard.scan.rules._statements import Statement
 
 _MAX_NAMES = 60
-_MAX_SPAN = 14
-"""Lines that a call may go on for."""
-_NAMED = re.compile(
-    r"^[\s{(]*(?:export\s+|local\s+|const\s+|let\s+|var\s+|set\s+|readonly\s+|my\s+)?"
-    r"\$?(?P<names>[A-Za-z_]\w{0,60}|[\[{(][\w\s,:]{1,120}[\])}])(?:\s*:\s*[\w.\[\], |]{1,40})?"
-    r"(?:\[[^\]\n]{1,60}\])?\s*(?:[+|]|\?\?)?=(?!=)\s*(?P<value>.*)$",
-    re.DOTALL,
-)
-_KEPT = re.compile(
-    r"\bfor\s*\(?\s*(?:const\s+|let\s+|var\s+)?[\[(]?(?P<each>\w{1,60})(?:\s*,\s*(?P<other>\w{1,60}))?[\])]?\s+(?:in"
-    r"|of)\b"
-    r"|\bwith\b[^\n]{0,200}\bas\s+(?P<opened>\w{1,60})"
-    r"|\b(?P<list>\w{1,60})(?:\[[^\]\n]{1,60}\])?\.(?:append|extend|push|update|add|write|writestr|unshift|concat"
-    r"|set)\("
-    r"|urlretrieve\([^\n]{1,200},\s*(?P<saved>\w{1,60})\s*\)"
-    r"|\b(?P<read>read)\s+(?:-\w+\s+(?:[\"'][^\"'\n]{0,100}[\"']\s+)?){0,4}(?P<var>\w{1,60})"
-)
+_ROUNDS = 3
+"""How many functions deep a value is followed."""
 _FILE = re.compile(
     r"(?:/tmp|/var/tmp|\$TMPDIR|\$\{TMPDIR\}|\$env:TEMP|%TEMP%|~/\.cache|/dev/shm)[\\/][\w.$\-{}]{1,60}"
     r"|\b[\w-]{1,40}\.(?:zip|tgz|tar\.gz|tar|b64|enc|gpg|7z)\b"
@@ -49,88 +40,193 @@ _SPENT = re.compile(
     re.IGNORECASE,
 )
 """What only looks at it."""
-_WORD = re.compile(r"[A-Za-z_]\w{0,60}")
-_STRING = re.compile(r"\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'")
-_IN_STRING = re.compile(r"\$\{?\s*([A-Za-z_]\w{0,60})|\{\s*([A-Za-z_]\w{0,60})")
-_OPENS = re.compile(r"[(\[{]")
-_CLOSES = re.compile(r"[)\]}]")
-
-
-def names_in(text: str) -> frozenset[str]:
-    """The names that code uses, also those that are put into its texts; not the words of the texts.
-
-    >>> sorted(names_in('post(url, f"k={key} text")'))
-    ['f', 'key', 'post', 'url']
-    """
-    inside = {one for found in _IN_STRING.finditer(text) for one in found.groups() if one}
-    return frozenset(_WORD.findall(_STRING.sub(" ", text))) | inside
+_RETURNS = re.compile(r"\s*(?:return|yield)\b")
+_INTO = re.compile(
+    r"(?:zipfile|gzipfile|bz2file|lzmafile|tarfile\.open|tarfile|textiowrapper|csv\.writer|pickler)\(\s*(?:\w+=)?(?P<into>\w{1,60})\b"
+    r"[^\n]{0,60}\)\s*as\s+(?P<by>\w{1,60})|(?P<by2>\w{1,60})\s*=\s*(?:\w{1,30}\.){0,2}(?:zipfile|gzipfile|tarfile\.open|csv\.writer)"
+    r"\(\s*(?P<into2>\w{1,60})\b|(?P<by3>\w{1,60})\.pipe\(\s*(?P<into3>\w{1,60})\s*\)",
+    re.IGNORECASE,
+)
+"""Something that writes into something else: what is given to the one is in the other."""
+_SAYS = re.compile(r"\b(\w{1,60})\.(?:write|end|send|sendall|sendto|emit|sendmail|send_message|request)\(")
+"""What is said on a line that was opened before."""
+_HANDED_IN = re.compile(r"\$(?:[@*1-9]|\{[@*1-9])|\$args\b|\barguments\b")
+"""What a function of a shell is given."""
+_PICKED = (
+    r"(?:\[\s*[\"'](?P<key>[\w.-]{1,60})[\"']\s*\]|\.get\(\s*[\"'](?P<key2>[\w.-]{1,60})"
+    r"|\.(?P<key3>[A-Z][A-Z0-9_]{2,60})\b)"
+)
+"""One thing that is picked, by its name, from many."""
 
 
 def carried(
-    code: Sequence[Statement], takes: Callable[[Statement], bool], ends: Callable[[Statement], bool]
+    code: Sequence[Statement],
+    takes: Callable[[Statement], bool],
+    ends: Callable[[Statement], bool],
+    spares: Callable[[Statement, str], bool] = lambda _, __: False,
 ) -> Iterator[tuple[Statement, list[Statement]]]:
-    """Every call that something taken arrives at: the line that takes it, and the lines of the call."""
-    names: dict[str, Statement] = {}
-    files: dict[str, Statement] = {}
-    for index, one in enumerate(code):
-        taken = takes(one)
-        if taken or names or files:
-            source = one if taken else _source(one.text, names, files)
-            if source is not None and not _SIGNED.search(one.text) and (taken or not _SPENT.search(one.text)):
-                _name(one.text, source, names, files)
-            elif names and (named := _NAMED.match(one.text)) is not None:
+    """Every call that something taken arrives at: the line that takes it, and the lines of the call.
+
+    `spares` says whether one thing by its name, picked from what a line took, is no longer what one looks for.
+    """
+    taken = {id(one): one for one in code if takes(one)}
+    if taken:
+        yield from _Flow(code, taken, {id(one) for one in code if ends(one)}, spares).arrivals()
+
+
+class _Flow:
+    """The names of one piece of code, and what they carry."""
+
+    def __init__(
+        self,
+        code: Sequence[Statement],
+        taken: dict[int, Statement],
+        ends: set[int],
+        spares: Callable[[Statement, str], bool],
+    ) -> None:
+        self._code = code
+        self._taken = taken
+        self._ends = ends
+        self._spares = spares
+        self._fields: dict[str, Statement] = {}
+        """What fields of objects carry, wherever they are used."""
+        self._returned: dict[str, Statement] = {}
+        """What functions return."""
+        self._files: dict[str, Statement] = {}
+        self._sending: dict[str, list[Statement]] = {}
+        """Functions that send what they are given, with the lines that do."""
+        self._lines: dict[str, Statement] = {}
+        """Names of connections, with the lines that open them."""
+        self._scopes = scopes_of(code)
+
+    def arrivals(self) -> Iterator[tuple[Statement, list[Statement]]]:
+        for _ in range(_ROUNDS if len(self._scopes) > 1 else 0):
+            before = len(self._returned), len(self._fields), len(self._sending)
+            for scope in self._scopes:
+                for _ in self._walked(scope, self._taken):
+                    pass
+                if scope.function is not None and scope.function.name not in self._sending:
+                    self._try_out(scope, scope.function)
+            if before == (len(self._returned), len(self._fields), len(self._sending)):
+                break
+        for scope in self._scopes:
+            yield from self._walked(scope, self._taken)
+
+    def _try_out(self, scope: Scope, function: Function) -> None:
+        """Find out whether a function sends what it is given."""
+        head = self._code[function.begin]
+        given = dict.fromkeys(function.given, head)
+        # What a shell hands in has no names but numbers.
+        numbered = {
+            id(self._code[at]): head for at in scope.lines if not given and _HANDED_IN.search(self._code[at].text)
+        }
+        if given or numbered:
+            kept = self._fields, self._returned, self._files
+            self._fields, self._returned, self._files = {}, {}, {}
+            arrived = next(self._walked(scope, numbered, given), None)
+            self._fields, self._returned, self._files = kept
+            if arrived is not None:
+                self._sending[function.name] = arrived[1]
+
+    def _walked(
+        self, scope: Scope, taken: dict[int, Statement], given: dict[str, Statement] | None = None
+    ) -> Iterator[tuple[Statement, list[Statement]]]:
+        """The calls of a scope that something arrives at; `given` is what a function is tried out with."""
+        function = scope.function
+        names = dict(given) if given is not None else dict(scope.around.names) if scope.around is not None else {}
+        if function is not None and given is None:
+            for name in function.given:
+                names.pop(name, None)
+        into: dict[str, str] = {}
+        waiting: list[str] = []
+        depth = last = 0
+        for place, at in enumerate(scope.lines):
+            one = self._code[at]
+            here = taken.get(id(one))
+            source = here or self._source(one.text, names)
+            heads = function is not None and at == function.begin and len(scope.lines) > 1
+            goes_on = one.text.rstrip().endswith(("(", "[", "{", ","))
+            named = NAMED.match(one.text) if not heads and (goes_on or source is not None or names) else None
+            if "(" in one.text and (writes := _INTO.search(one.text)) is not None:
+                by, whole = (writes[key] or writes[f"{key}2"] or writes[f"{key}3"] for key in ("by", "into"))
+                into[by] = whole
+            if (
+                source is not None
+                and not heads
+                and not _SIGNED.search(one.text)
+                and (here or not _SPENT.search(one.text))
+            ):
+                self._carry(one, source, names, (*waiting, *(whole for by, whole in into.items() if by in names)))
+                names.update((whole, source) for by, whole in into.items() if by in names)
+                if function is not None and given is None and _returns(one, named is not None, len(scope.lines)):
+                    self._returned.setdefault(function.name, source)
+            elif named is not None and names and "+=" not in one.text[: named.start("value")]:
                 # Given something else, a name carries nothing any more.
-                for name in _WORD.findall(named["names"]) if "+=" not in one.text[: named.start("value")] else ():
+                for name in given_by(named):
                     names.pop(name, None)
-        if ends(one):
-            call = span(code, index)
-            arrived = (other if takes(other) else _source(_used(other.text), names, files) for other in call)
-            if (first := next((other for other in arrived if other is not None), None)) is not None:
-                yield first, call
+            if depth > 0:
+                depth += balance(one.text)
+                waiting = waiting if depth > 0 and place < last else []
+            elif named is not None and (depth := balance(one.text)) > 0:
+                waiting, last = given_by(named), place + MAX_SPAN
+            call = self._call(scope, place, one) if not heads else None
+            if call is not None:
+                arrived = (taken.get(id(other)) or self._source(used_in(other.text), names) for other in call[0])
+                if (first := next((other for other in arrived if other is not None), None)) is not None:
+                    yield first, [*call[0], *call[1]]
+        if given is None:
+            scope.names = names
+
+    def _call(self, scope: Scope, place: int, one: Statement) -> tuple[list[Statement], list[Statement]] | None:
+        """The lines of a call that sends something, and those where what it calls does, if the line begins one."""
+        sends: list[Statement] | None = None
+        if id(one) in self._ends:
+            sends = []
+            if (named := NAMED.match(one.text)) is not None:
+                self._lines.update(dict.fromkeys(given_by(named), one))
+        elif self._sending and (called := names_in(one.text) & self._sending.keys()):
+            sends = next((self._sending[name] for name in sorted(called) if is_called(name, one.text)), None)
+        if sends is None and self._lines and (said := _SAYS.search(one.text)) is not None and said[1] in self._lines:
+            sends = [self._lines[said[1]]]
+        if sends is None:
+            return None
+        return span([self._code[at] for at in scope.lines[place : place + MAX_SPAN]], 0), sends
+
+    def _carry(self, one: Statement, source: Statement, names: dict[str, Statement], others: Sequence[str]) -> None:
+        """Let the names that a line gives something carry it."""
+        if len(names) + len(self._files) > _MAX_NAMES:
+            return
+        for name in (*kept_in(one.text), *others):
+            names[name] = source
+            if name.startswith("."):
+                self._fields[name] = source
+        for found in _FILE.finditer(one.text):
+            self._files[found[0]] = source
+
+    def _source(self, text: str, names: dict[str, Statement]) -> Statement | None:
+        """The line that took something which a text makes use of."""
+        if names or self._fields or self._returned:
+            used = names_in(text)
+            found = [names[name] for name in used & names.keys() if not self._picks(name, names[name], text)]
+            found += [self._fields[name] for name in used & self._fields.keys()]
+            found += [self._returned[name] for name in used & self._returned.keys() if is_called(name, text)]
+            if found:
+                return min(found, key=lambda one: one.line)
+        if self._files:
+            return next((self._files[found[0]] for found in _FILE.finditer(text) if found[0] in self._files), None)
+        return None
+
+    def _picks(self, name: str, source: Statement, text: str) -> bool:
+        """Whether all that a text makes use of is one thing by its name that may be known there."""
+        uses = re.findall(rf"\b{name}\b", text)
+        picked = list(re.finditer(rf"\b{name}{_PICKED}", text))
+        return (
+            bool(picked)
+            and len(picked) == len(uses)
+            and all(self._spares(source, found["key"] or found["key2"] or found["key3"]) for found in picked)
+        )
 
 
-def _used(text: str) -> str:
-    """What a line makes use of: not the name that it gives to what comes out."""
-    named = _NAMED.match(text)
-    return text if named is None or text[: named.start("value")].rstrip()[-2:-1] in "+|?" else named["value"]
-
-
-def span(code: Sequence[Statement], index: int) -> list[Statement]:
-    """The lines of a call, until its brackets and quotes are closed."""
-    lines: list[Statement] = []
-    open_ = quotes = 0
-    for one in code[index : index + _MAX_SPAN]:
-        lines.append(one)
-        open_ += _balance(one.text)
-        quotes += one.text.count("'")
-        if open_ <= 0 and quotes % 2 == 0:
-            break
-    return lines
-
-
-def _balance(text: str) -> int:
-    return len(_OPENS.findall(text)) - len(_CLOSES.findall(text))
-
-
-def _source(text: str, names: dict[str, Statement], files: dict[str, Statement]) -> Statement | None:
-    if names:
-        for name in names_in(text):
-            if name in names:
-                return names[name]
-    return next((files[found[0]] for found in _FILE.finditer(text) if found[0] in files), None) if files else None
-
-
-def _name(text: str, source: Statement, names: dict[str, Statement], files: dict[str, Statement]) -> None:
-    """Let the names that a line gives something carry it."""
-    if len(names) + len(files) > _MAX_NAMES:
-        return
-    for part in text.split(";") if len(text) < 1_000 else ():
-        if (named := _NAMED.match(part)) is not None:
-            for name in _WORD.findall(named["names"]):
-                names[name] = source
-    for found in _KEPT.finditer(text):
-        for key in ("each", "other", "opened", "list", "var", "saved"):
-            if found[key]:
-                names[found[key]] = source
-    for found in _FILE.finditer(text):
-        files[found[0]] = source
+def _returns(one: Statement, named: bool, lines: int) -> bool:
+    """Whether a line of a function says what comes out of it; in a shell, what it writes does."""
+    return _RETURNS.match(one.text) is not None or lines == 1 or (one.language == "shell" and not named)

@@ -37,6 +37,18 @@ ENVIRONMENT = re.compile(
 )
 """The whole environment at once."""
 
+JOINED = re.compile(r"[\"']\s*[,/+]\s*[\"'][\\/]?|[\"']\)?\.joinpath\(\s*[\"']|[\"']\s*\)\s*/\s*[\"']")
+"""What stands between the parts of a path that code puts together."""
+
+SESSION = re.compile(
+    r"get_frozen_credentials\(|\bsession\.get_credentials\(|\.secret_access_key\b|\bcreds?\w{0,12}\.(?:secret_key|secretaccesskey)\b"
+    r"|\bcookiejar\b|\.cookies\(\)|\.get_cookies\(|getallcookies|storage_?state\(|\bdocument\.cookie\b"
+    r"|object\.(?:entries|assign)\([^\n]{0,10}(?:local|session)storage|json\.stringify\(\s*(?:local|session)storage\b"
+    r"|\bnew jsdom\.cookiejar",
+    re.IGNORECASE,
+)
+"""A session that is open, as code takes hold of it: temporary keys of a cloud, the cookies of a browser."""
+
 BOT_TOKEN = re.compile(r"(?<!\d)\d{8,10}:[A-Za-z0-9_-]{33,37}(?![\w-])")
 """The key to a bot of Telegram, written into the text: what goes to the bot goes to whoever wrote it there."""
 

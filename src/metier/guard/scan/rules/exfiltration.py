@@ -6,11 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
-from metier.guard.scan.rules._judging import doubt, farthest, weighed
+from metier.guard.scan.rules._judging import doubt, weighed
 from metier.guard.scan.rules._mercy import in_quotes
-from metier.guard.scan.rules._prizes import BOT_TOKEN, ENVIRONMENT, STORE
+from metier.guard.scan.rules._prizes import ENVIRONMENT, JOINED, STORE
+from metier.guard.scan.rules._programs import code_together
+from metier.guard.scan.rules._reach import reach
 from metier.guard.scan.rules._reading import reading
-from metier.guard.scan.rules._words import word_set
+from metier.guard.scan.rules._sending import sends_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,104 +51,21 @@ _FILES = re.compile(
     re.IGNORECASE,
 )
 
-_SINK = re.compile(
-    r"requests\.(?:post|put|patch|request)\(|httpx\.(?:post|put|request)\(|\.post\(|urlopen\("
-    r"|urllib\.request\.request\(|\bfetch\(|axios(?:\.(?:post|put|request))?\(|https?\.request\(|https?\.get\("
-    r"|requests\.get\(|xmlhttprequest|sendbeacon\(|new websocket\(|websocket\.create"
-    r"|\bcurl(?:\.exe)?\b[^\n]{0,400}\s(?:-d|--data\S{0,20}|-F|--form\S{0,10}|-T|--upload-file|--json|-X\s*(?:post"
-    r"|put))\b|\bcurl\b[^\n]{0,300}(?:\$\(|`|@-|\$\{?\w)|\bwget\b[^\n]{0,300}--(?:post|body|method)|\b(?:nc|ncat"
-    r"|netcat)\s+(?:-\w+\s+)*\S+\s+\d{2,5}|/dev/tcp/|\bscp\s|\brsync\s[^\n]{0,200}[@:]|smtplib|ftplib|paramiko"
-    r"|dns\.resolver|\bnslookup\s|\bdig\s+[^\n]{0,80}\$|gethostbyname\(|invoke-(?:restmethod"
-    r"|webrequest)\b[^\n]{0,300}-method\s+[\"']?(?:post|put)|\birm\b[^\n]{0,200}-method|uploadstring\(|uploaddata\("
-    r"|socket\.create_connection|\.connect\(\(|sendmail|net\.connect\(|net\.createconnection|http\.post\(|reqwest"
-    r"|ureq::post|\brclone\s+(?:copy|sync|move)\b|tojson\(\s*secrets\s*\)",
-    re.IGNORECASE,
-)
-
 _HINTS = re.compile(r"\.|env|key|token|secret|pass|host|whoami|id|user|clip|find|tar|glob|walk")
-
-_SINK_HINTS = (
-    "post(", "put(", "patch(", "request(", "urlopen", "fetch(", "axios", "get(", "xmlhttp", "sendbeacon",
-    "websocket", "curl", "wget", "nc ", "ncat", "netcat", "/dev/tcp", "scp ", "rsync", "smtp", "ftp", "paramiko",
-    "dns", "nslookup", "dig ", "gethostby", "invoke-", "irm ", "upload", "socket", "connect(", "sendmail",
-    "createconnection", "reqwest", "ureq", "rclone", "secrets",
-)  # fmt: skip
 
 _FILE_UP = re.compile(r"@(?:~|/|\$|\.)[^\s\"']*|-T\s*(?:~|/|\$)\S|--upload-file\s")
 
-_NEAR = 40
-"""Lines of a page between which commands belong together."""
-
-
-def sends_off(one: Statement, read: Reading) -> bool:
-    """Whether a line of code sends something over the network."""
-    return read.sees(one, _SINK_HINTS) and read.holds(_sends, one)
-
-
-def _sends(one: Statement) -> bool:
-    return _SINK.search(one.text) is not None
-
 
 def is_store(one: Statement) -> bool:
-    """Whether it names a place where keys or passwords lie."""
-    return STORE.search(one.text) is not None
+    """Whether it names a place where keys or passwords lie, also in parts that are put together."""
+    if STORE.search(one.text) is not None:
+        return True
+    joined = JOINED.sub("/", one.text) if len(one.text) < 1_000 else one.text
+    return joined != one.text and STORE.search(joined) is not None
 
 
-def _as_code(one: Statement, read: Reading) -> bool:
-    """Whether a line outside of a fence is a command all the same: indented, between backticks, or a hook's."""
-    if one.kind not in ("prose", "frontmatter") or one.warned:
-        return False
-    if one.words.isdisjoint(_TOOLS):
-        return False
-    return re.search(
-        r"\b(?:curl|wget|tar|zip|cat|scp|rclone|rsync|nc|base64|printenv|env|gpg|aws|gcloud)\s+[-~$./@\w]", one.text
-    ) is not None and (sends_off(one, read) or STORE.search(one.text) is not None)
-
-
-_TOOLS = word_set("curl wget tar zip cat scp rclone rsync nc base64 printenv env gpg aws gcloud")
-
-
-def _is_run(one: Statement) -> bool:
-    return one.kind == "code" and _REMARK.match(one.text) is None
-
-
-def code_together(read: Reading) -> Iterator[tuple[Statement, ...]]:
-    """Code that runs together: a script, or the commands of a section."""
-    for statements in read.files.values():
-        code = [one for one in statements if _is_run(one) or _as_code(one, read)]
-        if not code or code[0].script:
-            if code:
-                yield tuple(code)
-            continue
-        begun = [code[0]]
-        for one in code[1:]:
-            if one.heading != begun[-1].heading or one.line - begun[-1].line > _NEAR:
-                yield tuple(begun)
-                begun = []
-            begun.append(one)
-        yield tuple(begun)
-
-
-_REMARK = re.compile(r"\s*(?://|\*\s|#(?![!\w]))")
-"""A line that is not run."""
 _BUNDLE = 2_000
 """Lines of a script beyond which it is a bundle of many, where everything stands somewhere."""
-_HOST = re.compile(
-    r"\bhost(?:name)?[\"']?\s*[:=]\s*[\"'](?!localhost|127\.|smtp\.|imap\.)(?:[a-z0-9-]{1,60}\.){1,4}[a-z]{2,12}[\"']",
-    re.IGNORECASE,
-)
-"""A host that is named apart from its scheme."""
-
-
-def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> int:
-    """How little is known of who gets what is sent in lines of code; -1 where no address is told.
-
-    A bot whose key stands in the script belongs to whoever wrote the script, whatever service it runs on.
-    """
-    if any("api.telegram.org" in one.low for one in code) and any(BOT_TOKEN.search(one.text) for one in around):
-        return 4
-    far = farthest(code, read, none=-1)
-    return 2 if far < 0 and any(_HOST.search(one.text) for one in code) else far
 
 
 def _taken(view: View) -> Iterator[Hit]:

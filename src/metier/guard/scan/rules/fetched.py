@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._flows import carried
 from metier.guard.scan.rules._judging import farthest, weighed
+from metier.guard.scan.rules._programs import with_imports
 from metier.guard.scan.rules._reading import reading
-from metier.guard.scan.rules.exfiltration import code_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,20 +35,25 @@ _RUNS = re.compile(
     r"|exec_module\("
     r"|module\._compile\(|\._compile\(|instance_eval|class_eval|\beval\s+[\"']?\$|(?:\biex|invoke-expression)\b"
     r"|loadstring\("
-    r"|marshal\.loads\(|pickle\.loads\(|types\.functiontype\(",
+    r"|marshal\.loads\(|pickle\.loads?\(|joblib\.load\(|torch\.load\((?![^\n]{0,80}weights_only\s*=\s*true)"
+    r"|dill\.loads?\(|types\.functiontype\(",
     re.IGNORECASE,
 )
 _RUN_MARKS = (
     "exec(", "eval(", "function(", "vm.", "runpy", "exec_module", "_compile(", "_eval", "eval ", "iex", "invoke-expr",
-    "loadstring", "marshal", "pickle", "functiontype", "system(", "shell=true", "shell = true", "popen(", "execsync(",
-    "child_process", "sh -c", "spawn(", "run(", "call(",
+    "loadstring", "marshal", "pickle", "joblib", "torch.load", "dill.", "functiontype", "system(", "shell=true",
+    "shell = true", "popen(", "execsync(", "child_process", "sh -c", "getoutput", "getstatus", "sh\"", "sh'", "cmd",
+    "subprocess.", "spawn(", "run(", "call(",
 )  # fmt: skip
 _COMMANDS = re.compile(
-    r"os\.system\(\s*(?P<a>[\w.\[\]\"']{1,60})\s*\)"
+    r"(?:os\.system|\bgetoutput|\bgetstatusoutput)\(\s*(?P<a>[\w.\[\]\"']{1,60})\s*\)"
     r"|subprocess\.\w{2,14}\(\s*(?P<b>[\w.\[\]\"']{1,60})\s*,[^\n]{0,100}shell\s*=\s*true"
     r"|os\.popen\(\s*(?P<c>[\w.\[\]\"']{1,60})\s*\)|(?:execsync|child_process\.exec"
     r"|(?<![.\w])exec)\(\s*(?P<d>[\w.\[\]\"']{1,60})\s*[,)]"
-    r"|(?:ba|z)?sh\s+-c\s+[\"']?(?P<e>\$\{?\w{1,60})",
+    r"|(?:ba|z)?sh\s+-c\s+[\"']?(?P<e>\$\{?\w{1,60})"
+    r"|[\"'](?:/bin/)?(?:ba|z)?sh[\"']\s*,\s*\[?\s*[\"']-c[\"']\s*,\s*(?P<f>[\w.\[\]]{1,60})"
+    r"|[\"']cmd(?:\.exe)?[\"']\s*,\s*\[?\s*[\"']/c[\"']\s*,\s*(?P<g>[\w.\[\]]{1,60})"
+    r"|subprocess\.\w{2,14}\(\s*(?:shlex\.split\(\s*(?P<h>\w{1,40})|(?P<i>\w{1,40})\.split\(\))",
     re.IGNORECASE,
 )
 """Commands that are, all of them, what a name holds."""
@@ -58,7 +63,7 @@ def _run(view: View) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_FETCH_MARKS) or not read.has(*_RUN_MARKS):
         return
-    for code in code_together(read):
+    for code in with_imports(read):
         fetches = {id(one) for one in code if read.sees(one, _FETCH_MARKS) and _FETCHES.search(one.text)}
         if not fetches:
             continue

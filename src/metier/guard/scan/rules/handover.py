@@ -10,11 +10,15 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
-from metier.guard.scan.rules._flows import carried, span
+from metier.guard.scan.rules._flows import carried
 from metier.guard.scan.rules._judging import farthest, weighed
-from metier.guard.scan.rules._prizes import BRAND_KEY, ENVIRONMENT, STORE, WALLET_NAME
+from metier.guard.scan.rules._names import span
+from metier.guard.scan.rules._prizes import BRAND_KEY, ENVIRONMENT, SESSION, STORE, WALLET_NAME
+from metier.guard.scan.rules._programs import with_imports
+from metier.guard.scan.rules._reach import reach
 from metier.guard.scan.rules._reading import reading
-from metier.guard.scan.rules.exfiltration import code_together, reach, sends_off
+from metier.guard.scan.rules._sending import sends_off
+from metier.guard.scan.rules.exfiltration import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,8 +33,10 @@ _MARKS = (
     "key", "seed", "mnemonic", "phrase", "secret", ".ssh", "id_rsa", ".aws", ".env", "environ", "process.env", "env:",
     "printenv", "env ", "env)", "cookie", "login data", "wallet", "token", "password", "credential", "keychain",
     ".netrc",
-    "history", "shadow", "openclaw", "clawdbot", "moltbot", ".claude", ".codex", "kube", "gcloud", "1password",
-    "bitwarden",    "sk-", "ghp_", "akia", "xox",
+    "history", "openclaw", "clawdbot", "moltbot", ".claude", ".codex", "kube", "gcloud", "1password",
+    "bitwarden", "storage", "sk-", "ghp_", "akia", "xox", "gnupg", "npmrc", "pypirc", ".docker", "logins.json",
+    "local state", "electrum", "metamask", "exodus", "phantom", "op item", "op read", "bw get", "bw list", "pass show",
+    "169.254", "metadata.google", "vaultcli", "tdata", "/proc/", "user data", "shadow", "lastpass", "solana/id",
 )  # fmt: skip
 _WALLET = re.compile(
     rf"(?:process\.env\.|os\.environ(?:\.get)?[\[(]\s*[\"']|getenv\(\s*[\"']|\$\{{?|\$env:|input\([^\n]{{0,80}}"
@@ -79,7 +85,7 @@ def _handed_over(view: View) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_MARKS):
         return
-    for code in code_together(read):
+    for code in with_imports(read):
         if any(sends_off(one, read) for one in code):
             yield from _in(code, read)
         dropped = next((one for one in code if read.sees(one, _DROP_MARKS) and _DROPS.search(one.text)), None)
@@ -97,7 +103,7 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
     def takes(one: Statement) -> bool:
         return read.sees(one, _MARKS) and read.holds(_is_prize, one)
 
-    for source, call in carried(code, takes, lambda other: sends_off(other, read)):
+    for source, call in carried(code, takes, lambda other: sends_off(other, read), _is_its_own):
         one = call[0]
         # The line of a request that only says who one is names a secret, too.
         bare = "\n".join(other.text for other in call if not _SIGNS_IN.search(other.text))
@@ -122,12 +128,20 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
 def _is_prize(one: Statement) -> bool:
     text = one.text
     return (
-        STORE.search(text) is not None
+        is_store(one)
+        or SESSION.search(text) is not None
         or ENVIRONMENT.search(text) is not None
         or _WALLET.search(text) is not None
         or _DOTENV.search(text) is not None
         or _SHAPES.search(text) is not None
     )
+
+
+def _is_its_own(source: Statement, key: str) -> bool:
+    """Whether one setting, picked by its name out of all that there are, is what a program is set up with."""
+    if is_store(source) or re.search(WALLET_NAME, key, re.IGNORECASE):
+        return False
+    return ENVIRONMENT.search(source.text) is not None or _DOTENV.search(source.text) is not None
 
 
 def _foreign(text: str, call: list[Statement]) -> set[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._judging import doubt, farthest, weighed
 from metier.guard.scan.rules._reading import reading
-from metier.guard.scan.rules.exfiltration import sends_off
+from metier.guard.scan.rules._sending import sends_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
