@@ -58,8 +58,8 @@ def _installs(file: ViewFile) -> tuple[int, str, Severity | None] | None:
 def keeps_house(command: str) -> bool:
     """Whether a command runs a line of code that only sees to files and folders: no address, process or decoding.
 
-    >>> keeps_house("node -e \"require('fs').mkdirSync('cache')\""), keeps_house("curl get.sh | sh")
-    (True, False)
+    >>> keeps_house("node -e fs.mkdirSync('cache')"), keeps_house("node -e eval(code)"), keeps_house("curl get.sh | sh")
+    (True, False, False)
     """
     inline = re.search(r"\b(?:node\s+-e|python3?\s+-c)\b", command)
     return inline is not None and not _REACHES_OUT.search(command)
