@@ -110,6 +110,54 @@ def test_what_was_revoked_or_refused_since_a_backup_stays_so(metier: Call, tmp_p
     }
 
 
+@pytest.mark.usefixtures("typed")
+def test_what_was_taken_from_people_since_a_backup_is_not_given_back(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
+    for name, role in (("ada", "admin"), ("eve", "admin"), ("rita", "reviewer"), ("bob", "author")):
+        assert metier("user", "add", name, "--role", role)[0] == 0
+    ids = {name: json.loads(metier("token", "new", name, "--json")[1])["id"] for name in ("eve", "bob")}
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    assert metier("user", "remove", "eve")[0] == 0
+    assert metier("user", "add", "rita", "--role", "viewer")[0] == 0
+    assert metier("token", "revoke", ids["bob"])[0] == 0
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, err) == (0, "")
+    assert "The user eve is in the backup, and stays removed." in out
+    assert "The user rita may do more in the backup, and stays viewer." in out
+    assert f"The token {ids['bob']} of bob counts in the backup, and stays revoked." in out
+    with Store.open(create=False) as store:
+        _, *records = store.of().audit.tail(4)
+    assert [(record["type"], record["reason"], record["user"]) for record in records] == [
+        ("person.removed", "user eve", "ada"),
+        ("person.added", "user rita: viewer", "ada"),
+        ("token.revoked", f"{ids['bob']} of bob", "ada"),
+    ]
+    assert all("backup" in record["notes"][0] for record in records)
+    # What is known of it now is what the restored store says, and that is enough for the next time.
+    told = json.loads(metier("store", "restore", "--force", tmp_path / "backup.zip", "--json")[1])
+    assert told["kept_people"] == [
+        {"tenant": "", "name": "eve", "kind": "user", "state": "removed", "roles": []},
+        {"tenant": "", "name": "rita", "kind": "user", "state": "lowered", "roles": ["viewer"]},
+    ]
+    assert told["kept_tokens"] == [{"tenant": "", "id": ids["bob"], "person": "bob", "label": ""}]
+
+
+@pytest.mark.usefixtures("typed")
+def test_an_admin_who_is_not_in_a_backup_is_named_when_nobody_else_is_left(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
+    block("x")
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    assert metier("user", "add", "ada", "--role", "admin")[0] == 0
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, err) == (0, "")
+    assert "The backup leaves nobody who is an admin: the user ada stays one." in out
+    assert metier("user", "list")[0] == 0
+
+
 def test_that_a_backup_was_brought_back_is_recorded(metier: Call, tmp_path: Path) -> None:
     block("x")
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0

@@ -11,7 +11,7 @@ from metier.cli.exits import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard.approvals._deciding import deciding, fields_of
+from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.stores import was_there
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from metier.store import Scope
     from metier.store.checking import Problem
-    from metier.store.forbidden import KeptDecision
 
 
 def run(options: argparse.Namespace) -> int:
@@ -63,6 +61,7 @@ def _backup(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
+    from metier.cli.kept import kept_lines, record_kept
     from metier.guard.audit.checkpoints import begin_anew
     from metier.store.checking import check
     from metier.store.restoring import restore
@@ -80,14 +79,7 @@ def _restore(options: argparse.Namespace) -> int:
             path=options.file,
             notes=tuple(f"set aside: {path}" for path in restored.set_aside),
         )
-        for one in restored.kept_decisions:
-            _note(store.of(one.tenant), one, person)
-        for block in restored.kept_blocks:
-            about = {"skill" if block.kind == "name" else block.kind: block.value}
-            notes = (f"{block.kind} {block.value}",)
-            reason = f"It was in quarantine before a backup was brought back. {block.reason}".strip()
-            scope = store.of(block.tenant)
-            keep(scope, "skill.quarantined", actor_of(person, scope), **about, notes=notes, reason=reason)
+        record_kept(store, restored, person)
         restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
         problems = [*check(store), *_faults(url)]
     errors = [problem for problem in problems if problem.severity == "error"]
@@ -96,32 +88,12 @@ def _restore(options: argparse.Namespace) -> int:
         return INTEGRITY if errors else FINE
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
     print(f"{_good()} The store {_shown(str(store))} holds {what}.")
-    for block in restored.kept_blocks:
-        what = f"{block.kind} {_shown(block.value)}{_whose(block.tenant)}"
-        print(f"The {what} is not blocked in the backup, and stays in quarantine.")
-    for one in restored.kept_decisions:
-        what = f"{_shown(one.id)} of {_shown(one.skill)}{_whose(one.tenant)}"
-        if one.decision == "revoked":
-            print(f"The approval {what} counts in the backup, and stays revoked.")
-        else:
-            print(f"The refusal {what} is not in the backup, and stays.")
+    for line in kept_lines(restored):
+        print(line)
     for path in restored.set_aside:
         print(f"What was there before is now {_shown(path)}.")
     _print(problems)
     return INTEGRITY if errors else FINE
-
-
-def _note(scope: Scope, kept: KeptDecision, person: Person) -> None:
-    """Record that a decision stays: the records of it are not in the backup either."""
-    found = scope.approvals.get(kept.id)
-    was = "revoked" if kept.decision == "revoked" else "refused"
-    reason = f"It was {was} before a backup was brought back. {kept.reason}".strip()
-    about = fields_of(found) if found is not None else {"approval": kept.id, "digest": kept.digest}
-    keep(scope, f"approval.{kept.decision}", actor_of(person, scope), **about, reason=reason)
-
-
-def _whose(tenant: str) -> str:
-    return f" (tenant {_shown(tenant)})" if tenant else ""
 
 
 def _faults(url: str) -> list[Problem]:

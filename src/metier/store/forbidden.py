@@ -6,16 +6,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.store.rows import every_row
+from metier.store.withheld import withheld_since
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from metier.store.driver import Driver
+    from metier.store.withheld import KeptPerson, KeptToken
 
     Row: TypeAlias = Mapping[str, Any]
     Key: TypeAlias = tuple[str, ...]
 
-_KEYS = {"blocks": ("tenant", "kind", "value"), "approvals": ("tenant", "id"), "approval_requests": ("tenant", "id")}
+_KEYS = {
+    "blocks": ("tenant", "kind", "value"),
+    "approvals": ("tenant", "id"),
+    "approval_requests": ("tenant", "id"),
+    "people": ("tenant", "name"),
+    "tokens": ("tenant", "id"),
+}
+_PERSON = {"people": "name", "tokens": "person"}
+"""Where a row says who it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +57,12 @@ class Forbidden:
 
     blocks: tuple[KeptBlock, ...] = ()
     decisions: tuple[KeptDecision, ...] = ()
+    people: tuple[KeptPerson, ...] = ()
+    tokens: tuple[KeptToken, ...] = ()
     rows: Mapping[str, Mapping[Key, Row]] = field(default_factory=dict)
     """The rows that say so, by table and key."""
+    gone: Collection[Key] = ()
+    """Tenant and name of those who stay removed, with all of their tokens."""
 
     def over(self, table: str, saved: Iterable[Row]) -> Iterator[Row]:
         """The rows of a backup's table, with those that forbid more in place of theirs or after them.
@@ -58,8 +72,10 @@ class Forbidden:
         >>> list(forbidden.over("approvals", [{"tenant": "", "id": "a-1", "revoked_at": ""}])) == [row]
         True
         """
-        left = dict(self.rows.get(table, {}))
+        left, person = dict(self.rows.get(table, {})), _PERSON.get(table)
         for row in saved:
+            if person is not None and (row["tenant"], row[person]) in self.gone:
+                continue
             yield (left.pop(_key(table, row), row)) if left else row
         yield from left.values()
 
@@ -71,13 +87,23 @@ def forbidden_since(driver: Driver, saved: Callable[[str], Iterable[Row]]) -> Fo
     against = {_key("approvals", row): row for row in every_row(driver, "approvals") if not _counts(row)}
     before = {key: row for row in saved("approvals") if (key := _key("approvals", row)) in against}
     decisions = {key: row for key, row in against.items() if _is_looser(before.get(key), row)}
+    withheld = withheld_since(driver, saved)
     return Forbidden(
         blocks=tuple(
             KeptBlock(tenant=row["tenant"], kind=row["kind"], value=row["value"], reason=row["reason"])
             for row in blocks.values()
         ),
         decisions=tuple(_kept(row) for row in decisions.values()),
-        rows={"blocks": blocks, "approvals": decisions, "approval_requests": _answered(driver, decisions.values())},
+        people=tuple(withheld.people),
+        tokens=tuple(withheld.tokens),
+        rows={
+            "blocks": blocks,
+            "approvals": decisions,
+            "approval_requests": _answered(driver, decisions.values()),
+            "people": withheld.people_rows,
+            "tokens": withheld.token_rows,
+        },
+        gone=withheld.gone,
     )
 
 

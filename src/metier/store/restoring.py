@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.store.forbidden import KeptBlock, KeptDecision
+    from metier.store.withheld import KeptPerson, KeptToken
 
 _BLOB = re.compile(r"blobs/([0-9a-f]{64})")
 _FILE = re.compile(rf"files/({re.escape(CHECKPOINTS)}|{PROPOSALS}/[^/\\\0:]{{1,200}}\.md)")
@@ -47,6 +48,10 @@ class Restored:
     """What was blocked and is not in the backup: it stays blocked, because to bring something back loosens nothing."""
     kept_decisions: tuple[KeptDecision, ...] = ()
     """The approvals that were revoked and count in the backup, and the refusals that are not in it: they stay so."""
+    kept_people: tuple[KeptPerson, ...] = ()
+    """Those who were removed or may do less than in the backup, and the admins of a tenant that would have none."""
+    kept_tokens: tuple[KeptToken, ...] = ()
+    """The tokens that count in the backup, and were revoked."""
 
 
 def restore(url: str | None, path: Path | str, *, force: bool = False) -> Restored:
@@ -168,6 +173,8 @@ def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str,
         set_aside=(*aside, *_put_files(store.folder, backup)),
         kept_blocks=forbidden.blocks,
         kept_decisions=forbidden.decisions,
+        kept_people=forbidden.people,
+        kept_tokens=forbidden.tokens,
     )
 
 

@@ -168,6 +168,16 @@ def every_row(driver: Driver, table: str, batch: int = 500) -> Iterator[dict[str
         last = {name: last[name] for name in key_of(table)}
 
 
+def every_record(driver: Driver, type: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: A002
+    """The audit records of a type, of all tenants: whose each is, and what it says."""
+    from metier.store.link import record_of
+
+    for tenant, text in driver.execute("SELECT tenant, data_json FROM audit_log WHERE event_type = ?", (type,)):
+        record = record_of(text)
+        if record is not None:
+            yield restored(tenant), record
+
+
 def is_unused(driver: Driver) -> bool:
     """Whether nobody has anything in it yet."""
     from metier.store.schema import tables_of
