@@ -30,7 +30,7 @@ def test_two_skills_of_one_name_are_both_there() -> None:
     assert len(library("greet: One.", "greet: Two.").entries(all=True)) == 2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("field", "hint"),
     [
         ("allowed_tool", "Did you mean 'allowed_tools'?"),

@@ -65,7 +65,7 @@ def test_without_fields_there_are_defaults() -> None:
 
 
 @pytest.mark.covers("Y-14")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "catalog"),
     [
         ("", "all"),
@@ -85,12 +85,12 @@ def test_a_field_without_a_value_is_as_good_as_absent(field: str, empty: str) ->
     assert parse_manifest(f"{field}: {empty}", folder="a") == parse_manifest("", folder="a")
 
 
-@pytest.mark.parametrize("name", ["on", "1.10", "0x1f", "2026-01-01"])
+@pytest.mark.each("name", ["on", "1.10", "0x1f", "2026-01-01"])
 def test_what_is_written_stays_what_it_is(name: str) -> None:
     assert parse_manifest(f"name: {name}", folder="a").name == name
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "line", "said", "hint"),
     [
         ("name: [a]", 1, "`name` is a list where text is expected", "name: some text"),
@@ -151,7 +151,7 @@ def test_few_lines_cannot_stand_for_a_billion() -> None:
     assert "too large once its aliases are followed" in refused(bomb).message
 
 
-@pytest.mark.parametrize("text", ["[" * 10_000, "a: " + "{a: " * 500 + "}" * 500, "a: &a [*a]", "x" * 70_000])
+@pytest.mark.each("text", ["[" * 10_000, "a: " + "{a: " * 500 + "}" * 500, "a: &a [*a]", "x" * 70_000])
 def test_what_is_too_deep_or_too_large_is_refused(text: str) -> None:
     refused(text)
 

@@ -28,7 +28,7 @@ def refused(template: str, **more: Any) -> AgentInvalid:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("template", "text"),
     [
         ("You are {{ agent.name }} ({{ agent['id'] }}).", "You are Clerk (clerk)."),
@@ -57,7 +57,7 @@ def test_text_in_a_variable_cannot_pass_for_a_part_of_what_is_around_it() -> Non
     assert "</skill_content>" not in text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("template", "line", "said"),
     [
         ("a\nb {{ nobody }}", 2, "'nobody' is undefined"),
@@ -79,7 +79,7 @@ def test_an_unknown_variable_is_answered_with_those_there_are() -> None:
     assert refused("{{ usr }}").hint == "Variables are agent, date, skills, user, workspace."
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("template", "said"),
     [
         ("{% for i in range(1000000000) %}x{% endfor %}", "a call"),
@@ -143,7 +143,7 @@ def test_what_is_filled_in_is_bounded_too() -> None:
     assert "262,144 characters" in refused("{{ user }}", user="x" * 300_000).message
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "template",
     [
         "{{ user.__class__.__mro__ }}",
@@ -165,7 +165,7 @@ def test_without_jinja2_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.hint == "pip install 'metier[agent]'"
 
 
-@pytest.mark.parametrize("test", ["needle in hay", "needle is in(hay)", "hay == hay", "needle not in hay"])
+@pytest.mark.each("test", ["needle in hay", "needle is in(hay)", "hay == hay", "needle not in hay"])
 def test_looking_for_a_long_text_in_another_is_paid_for(test: str) -> None:
     looked = 0
 

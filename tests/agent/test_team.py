@@ -196,7 +196,7 @@ def test_a_failure_of_the_whole_team_names_the_agent(stage: Any, declare: Declar
         stage([], [ask("helper"), "Done."], boss, helper).agent.run_blocking("Go.")
 
 
-@pytest.mark.parametrize("id", ["a", "skill-builder", "x" * 64, "a" + "-b" * 31])
+@pytest.mark.each("id", ["a", "skill-builder", "x" * 64, "a" + "-b" * 31])
 def test_every_id_gives_a_name_that_providers_take(id: str) -> None:  # noqa: A002
     assert checked_name(tool_name(id)) == tool_name(id)
 

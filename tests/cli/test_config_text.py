@@ -14,7 +14,7 @@ from metier.errors import FileRefused
 ENTRY = {"command": "metier", "args": ["mcp"]}
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers": {}}', "// nothing yet\n"])
+@pytest.mark.each("text", ["", "  \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers": {}}', "// nothing yet\n"])
 def test_an_entry_is_added_to_what_is_empty(text: str) -> None:
     changed = with_entry_in_json(text, "mcpServers", "metier", ENTRY)
     said = "\n".join(line for line in changed.splitlines() if not line.startswith("//"))
@@ -89,7 +89,7 @@ def test_an_entry_of_somebody_else_is_refused(change: Callable[..., str]) -> Non
     assert "--name" in caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "{",
@@ -112,7 +112,7 @@ def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "",
@@ -156,7 +156,7 @@ command = "not this"
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "mcp_servers = { other = { command = 'x' } }\n",
@@ -173,7 +173,7 @@ def test_toml_that_is_written_otherwise_is_refused(text: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("word", ['"', "\\", "\n", "\x7f", "ü", "🙂", "a'b", "\t"])
+@pytest.mark.each("word", ['"', "\\", "\n", "\x7f", "ü", "🙂", "a'b", "\t"])
 def test_every_argument_survives(word: str) -> None:
     entry = {"command": "metier", "args": ["--skills", word]}
     assert tomllib.loads(with_entry_in_toml("", "mcp_servers", "metier", entry))["mcp_servers"]["metier"] == entry

@@ -220,7 +220,7 @@ def test_a_machine_that_cannot_be_probed_is_no_failure(
 _USERNS, _APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("facts", "expected"),
     [
         (Facts(tier="namespaces", landlock=7), []),

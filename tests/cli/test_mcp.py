@@ -338,7 +338,7 @@ def test_wrong_usage_is_told_before_anything_is_served(
     assert err
 
 
-@pytest.mark.parametrize("text", ["", "::", "host:", "a b:1", "[::1]:70000", "1.2.3.4:-1", "host:\u0661", "x" * 300])
+@pytest.mark.each("text", ["", "::", "host:", "a b:1", "[::1]:70000", "1.2.3.4:-1", "host:\u0661", "x" * 300])
 def test_no_other_text_is_an_address(text: str) -> None:
     with pytest.raises(InvalidArgument):
         address(text)

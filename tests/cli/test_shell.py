@@ -408,7 +408,7 @@ def test_more_is_awaited(text: str) -> None:
     assert awaited(text) == "more"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "delimiter"),
     [("cat <<END", "END"), ("cat <<'E' | wc\na", "E"), ("cat <<-X\n\ta\n", "X"), ('echo "$(cat <<E\nx', "E")],
 )

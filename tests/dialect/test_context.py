@@ -48,7 +48,7 @@ def test_without_skills_there_is_no_context() -> None:
 
 
 @pytest.mark.covers("Y-09")
-@pytest.mark.parametrize("names", [["a"], ["a", "b"], [f"skill-{number:02}" for number in range(40)]])
+@pytest.mark.each("names", [["a"], ["a", "b"], [f"skill-{number:02}" for number in range(40)]])
 def test_context_is_a_heading_a_bullet_for_each_skill_and_how_to_read_one(names: list[str]) -> None:
     context = SkillContext(library_of(*names).session()).context("Hello?")
     assert context is not None
@@ -68,7 +68,7 @@ def test_the_priority_is_60_unless_another_is_given() -> None:
 
 
 @pytest.mark.covers("Y-11")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("providers", "context"),
     [
         ([], None),
@@ -97,7 +97,7 @@ def test_a_prompt_comes_after_its_context() -> None:
 
 
 @pytest.mark.covers("Y-12")
-@pytest.mark.parametrize("providers", [[], [Says(None)], [Fails()]])
+@pytest.mark.each("providers", [[], [Says(None)], [Fails()]])
 def test_a_prompt_without_context_is_unchanged(providers: list[ContextProvider]) -> None:
     assert enriched_prompt(providers, "Hello?") == "Hello?"
 

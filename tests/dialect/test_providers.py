@@ -106,7 +106,7 @@ def test_what_a_host_does_to_a_definition_does_not_reach_the_tool(tools: list[To
     assert [dict(tool.parameters) for tool in tools] == before
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.each("provider", PROVIDERS)
 def test_without_tools_there_are_no_definitions(provider: Provider) -> None:
     assert definitions([], provider) == []
 
@@ -155,7 +155,7 @@ def test_gemini_needs_the_name_of_the_tool() -> None:
         answer(RESULTS["text"], "gemini", "call-1")
 
 
-@pytest.mark.parametrize("provider", ["", "OpenAI", "acme"])
+@pytest.mark.each("provider", ["", "OpenAI", "acme"])
 def test_an_unknown_provider_is_refused(provider: Any) -> None:
     with pytest.raises(InvalidArgument, match="no provider"):
         definitions([], provider)

@@ -116,7 +116,7 @@ def test_texts_name_only_tools_that_are_there(begin: Callable[..., Session], nam
 
 
 @pytest.mark.covers("G-34")
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.each("name", DIALECTS)
 def test_the_words_of_a_dialect_are_its_tools(name: Any) -> None:
     words = dialect(name).words
     given = (words.load, words.unload, words.read, words.run, words.search, words.execute)

@@ -105,7 +105,7 @@ def test_arguments_are_in_the_result_when_there_are_any(call: Call) -> None:
 
 
 @pytest.mark.covers("O-47")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("line", "expected"),
     [
         ("allowed-tools: Read, Bash(git:*)\n", {"allowed_tools": ["Read", "Bash(git:*)"]}),
@@ -129,7 +129,7 @@ def test_a_name_is_required(call: Call, arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.covers("O-48", "O-49")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("asked", "meant"),
     [("debag-agent", "debug-agent"), ("debug-agen", "debug-agent"), ("test-runer", "test-runner")],
 )

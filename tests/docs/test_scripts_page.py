@@ -26,6 +26,6 @@ def test_the_page_names_what_can_be_required(need: str) -> None:
     assert f"`{need}`" in PAGE
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Policy)][-6:])
+@pytest.mark.each("field", [field.name for field in fields(Policy)][-6:])
 def test_the_page_names_each_part_of_a_policy_for_what_runs(field: str) -> None:
     assert f"`{field}`" in PAGE

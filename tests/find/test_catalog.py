@@ -216,7 +216,7 @@ def test_a_query_is_a_prompt_in_which_nothing_is_a_filter(query: str) -> None:
     assert library.catalog(LITTLE, query=query).shown
 
 
-@pytest.mark.parametrize("query", ["", "  \n", "\0", "🎉", "how do I", '"', "NEAR(", "tag:", "x" * 1_048_576])
+@pytest.mark.each("query", ["", "  \n", "\0", "🎉", "how do I", '"', "NEAR(", "tag:", "x" * 1_048_576])
 def test_no_query_is_an_error(query: str) -> None:
     catalog = with_crowd().catalog(LITTLE, query=query)
     assert catalog.rung == "chosen"
@@ -330,7 +330,7 @@ def test_a_budget_too_small_for_the_frame_is_refused_with_the_one_that_is_not(fo
         library.catalog(needed - 1, format=format)
 
 
-@pytest.mark.parametrize("budget", [0, -1, True, 1.5, "100", None])
+@pytest.mark.each("budget", [0, -1, True, 1.5, "100", None])
 def test_a_budget_that_is_no_number_of_bytes_is_refused(budget: int) -> None:
     with pytest.raises(InvalidArgument, match="budget"):
         Library.from_files(files("one")).catalog(budget)

@@ -53,7 +53,7 @@ def test_frequent_stems_have_short_letters() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [-1, MOST, 1 << 62])
+@pytest.mark.each("number", [-1, MOST, 1 << 62])
 def test_a_number_that_was_never_given_means_damage(number: int) -> None:
     with pytest.raises(Damaged):
         letter_of(number)

@@ -107,7 +107,7 @@ def test_a_side_file_keeps_a_skill_out_of_the_catalog() -> None:
     assert "quiet" in found(library, unlisted=True)
 
 
-@pytest.mark.parametrize("query", ["widgets", "quiet", "/quiet"])
+@pytest.mark.each("query", ["widgets", "quiet", "/quiet"])
 def test_a_side_file_keeps_a_skill_from_being_found_by_models(query: str) -> None:
     library = Library.from_files(skill("plain"), skill("quiet", **HIDING))
     assert "quiet" not in found(library, query)
@@ -147,7 +147,7 @@ def test_an_undescribed_skill_of_an_untrusted_place_is_not_found_by_models() -> 
     assert found(hidden_for_want_of_a_description()) == set()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("fields", "reason"),
     [
         ("requires: {bins: [no-such]}\n", "missing bins: no-such"),

@@ -76,7 +76,7 @@ def test_each_word_is_asked_for_once_in_order() -> None:
     assert Query.read("Fill forms, fill a PDF form").stems == ("fill", "form", "pdf")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "stems"),
     [
         ("a AND (b OR NOT form)", ("b", "form")),
@@ -110,19 +110,19 @@ def test_a_tag_is_a_filter_and_no_word(text: str, tags: tuple[str, ...]) -> None
     assert "tag" not in query.text.lower()
 
 
-@pytest.mark.parametrize("text", ["nametag:pdf", "tag: pdf", "tag:", 'tag:""', 'tag:" "', 'tag:"a'])
+@pytest.mark.each("text", ["nametag:pdf", "tag: pdf", "tag:", 'tag:""', 'tag:" "', 'tag:"a'])
 def test_what_only_looks_like_a_tag_filters_nothing(text: str) -> None:
     assert Query.read(text).tags == ()
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.each("layer", LAYERS)
 def test_a_layer_is_a_filter(layer: str) -> None:
     query = Query.read(f"forms layer:{layer.upper()}")
     assert query.layers == (layer,)
     assert query.stems == ("form",)
 
 
-@pytest.mark.parametrize("text", ["layer:order", "layer:", "layer:projects", 'layer:"my project"'])
+@pytest.mark.each("text", ["layer:order", "layer:", "layer:projects", 'layer:"my project"'])
 def test_an_unknown_layer_is_words_and_no_filter(text: str) -> None:
     query = Query.read(text)
     assert query.layers == ()
@@ -138,7 +138,7 @@ def test_quoted_words_are_a_phrase(text: str) -> None:
     assert not query.only_phrases
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "alone"),
     [
         ('"tax forms"', True),

@@ -110,7 +110,7 @@ def test_words_that_stand_together_in_the_body_count_more() -> None:
     assert together.score > apart.score
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("skill", "found"),
     [
         (words(body="other tax form"), True),
@@ -164,7 +164,7 @@ def files(name: str, description: str, body: str = "Do it.") -> dict[str, str]:
     return {"SKILL.md": f"---\nname: {name}\ndescription: {description}\n---\n{body}\n"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "expected"),
     [
         ("fill pdf forms", "pdf-forms"),

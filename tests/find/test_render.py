@@ -94,7 +94,7 @@ def test_markdown_gives_back_exactly_what_was_written(text: str) -> None:
     assert re.sub(r"\\(.)", r"\1", written) == one_line(text)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("format", "record", "rest", "more"),
     [
         (
@@ -137,7 +137,7 @@ def test_a_skill_without_a_description_is_listed_by_its_name() -> None:
     assert json.loads(renderer("jsonl").record("pdf", "")) == {"name": "pdf", "description": ""}
 
 
-@pytest.mark.parametrize("format", ["html", "XML", "", "json", None, 3])
+@pytest.mark.each("format", ["html", "XML", "", "json", None, 3])
 def test_an_unknown_format_is_refused_with_those_that_are_known(format: Format) -> None:  # noqa: A002
     with pytest.raises(InvalidArgument) as refused:
         renderer(format)

@@ -294,7 +294,7 @@ def test_an_empty_library_finds_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize("query", ["/deploy", "deploy", "ship code", "tag:ops", '"ship the code"', "dep", "depoly"])
+@pytest.mark.each("query", ["/deploy", "deploy", "ship code", "tag:ops", '"ship the code"', "dep", "depoly"])
 def test_a_skill_for_people_is_found_only_when_unlisted_ones_are_asked_for(query: str) -> None:
     more = "disable-model-invocation: true\ntags: [ops]\n"
     library = Library.from_files(skill("deploy", "Ship the code.", more=more), skill("other"))
@@ -522,7 +522,7 @@ def test_the_same_skills_from_folders_and_from_memory_are_found_alike() -> None:
             assert found(folder, query) == found(memory, query)
 
 
-@pytest.mark.parametrize("query", ['"GitHub Actions"', '"github actions"', '"GITHUB ACTIONS"'])
+@pytest.mark.each("query", ['"GitHub Actions"', '"github actions"', '"GITHUB ACTIONS"'])
 def test_a_phrase_of_identifiers_is_found_in_descriptions_and_bodies(query: str) -> None:
     library = Library.from_files(
         skill("runners", "Deploy with GitHub Actions runners."),

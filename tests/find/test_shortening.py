@@ -51,7 +51,7 @@ def test_a_text_is_cut_where_it_hurts_least(text: str, limit: int, expected: str
     assert shortened(text, limit, len) == expected
 
 
-@pytest.mark.parametrize("size", [len, in_bytes, in_json])
+@pytest.mark.each("size", [len, in_bytes, in_json])
 def test_the_size_is_measured_as_asked(size: Callable[[str], int]) -> None:
     text = 'Ünïcödé "wörds" and\\or 表单 ' * 10
     for limit in range(5, 300):
@@ -97,7 +97,7 @@ def in_utf8(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
-@pytest.mark.parametrize(("text", "limit"), [("a... b", 3), ("Wait.......... what", 6), ("a -. b", 3)])
+@pytest.mark.each(("text", "limit"), [("a... b", 3), ("Wait.......... what", 6), ("a -. b", 3)])
 def test_a_sentence_that_ends_in_many_marks_keeps_the_limit(text: str, limit: int) -> None:
     assert len(shortened(text, limit, len)) <= limit
 

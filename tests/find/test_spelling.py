@@ -35,7 +35,7 @@ def test_one_slip_of_a_finger_is_recognised_both_ways(one: str, other: str) -> N
     assert variants(one) & variants(other)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("one", "other"),
     [
         ("deploy", "delpyo"),
@@ -52,7 +52,7 @@ def test_two_slips_are_another_word(one: str, other: str) -> None:
     assert not is_one_slip(other, one)
 
 
-@pytest.mark.parametrize("word", ["", "a", "pdf", "x" * 17, "x" * 100_000])
+@pytest.mark.each("word", ["", "a", "pdf", "x" * 17, "x" * 100_000])
 def test_a_word_too_short_or_too_long_is_not_guessed_at(word: str) -> None:
     assert variants(word) == set()
 

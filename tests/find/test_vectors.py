@@ -148,9 +148,7 @@ def test_text_that_is_no_valid_unicode_can_be_searched_for(query: str) -> None:
 # --- an embedder of one's own ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"), [("scarlet", "paint-wall"), ("navy", "paint-door"), ("jade", "paint-gate")]
-)
+@pytest.mark.each(("query", "expected"), [("scarlet", "paint-wall"), ("navy", "paint-door"), ("jade", "paint-gate")])
 def test_an_embedder_of_ones_own_is_used(query: str, expected: str) -> None:
     assert names(painted(), query) == [expected]
 
@@ -179,7 +177,7 @@ def test_the_first_by_words_stays_the_first() -> None:
     assert names(library, "/paint-door scarlet")[0] == "paint-door"
 
 
-@pytest.mark.parametrize("query", ["scarlet tag:none", '"scarlet"', "scarlet layer:plugin"])
+@pytest.mark.each("query", ["scarlet tag:none", '"scarlet"', "scarlet layer:plugin"])
 def test_what_is_near_in_meaning_passes_no_filter(query: str) -> None:
     assert names(painted(), query) == []
 
@@ -202,7 +200,7 @@ SECRET = "scope: {agents: [secret-agent]}\n"
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.parametrize("query", ["scarlet", "paint", "azure door"])
+@pytest.mark.each("query", ["scarlet", "paint", "azure door"])
 def test_a_skill_out_of_scope_is_not_found_by_its_meaning(query: str) -> None:
     library = painted(skill("hidden", "Red.", more=SECRET))
     assert "hidden" not in names(library, query)

@@ -514,7 +514,7 @@ def test_a_rule_approves_where_all_of_its_conditions_hold() -> None:
 
 
 @pytest.mark.covers("A-17")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "wrong",
     [
         {"new": ("network-tools",)},
@@ -533,7 +533,7 @@ def test_a_rule_approves_of_nothing_when_a_condition_fails_or_cannot_be_told(wro
     assert auto_approval(terms(auto=AUTO), **{**FINE, **wrong}) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("auto", "approves"),
     [
         (None, False),

@@ -276,7 +276,7 @@ def test_an_async_question_ends_with_whoever_asked() -> None:
     assert [(record.tool, record.decision, record.code) for record in log.records] == [("deploy", "deny", "cancelled")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("tool", "arguments", "code"),
     [("none", {}, "tool-not-found"), ("deploy", "no JSON", "invalid-arguments"), ("deploy", {}, "invalid-arguments")],
 )

@@ -92,7 +92,7 @@ def test_many_records_go_in_several_requests() -> None:
     assert counts == [500, 500, 1]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "cloudevents", "otlp", "text"])
+@pytest.mark.each("form", ["jsonl", "cloudevents", "otlp", "text"])
 def test_nothing_in_a_record_breaks_a_format_or_forges_a_line(form: Format) -> None:
     unreadable = Link(tenant="", seq=2, record=None, text="{", previous="", hash="")
     found = lines(form, link(ODD), unreadable, link({}))

@@ -53,7 +53,7 @@ def test_every_ceiling_counts(order: int) -> None:
     assert outcomes == {"Read": "allow", "Grep": "deny", "Write": "deny", "Bash": "deny"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("policy", "outcome", "rule"),
     [
         (Policy(), "allow", "s: allowed-tools Bash(git:*)"),
@@ -81,13 +81,13 @@ def test_a_malformed_rule_allows_nothing_forbids_its_whole_tool_and_is_named() -
     assert decided("Bash", ceiling(disallowed="Bash(git"), command="ls").outcome == "deny"
 
 
-@pytest.mark.parametrize("field", ["allow", "ask", "deny"])
+@pytest.mark.each("field", ["allow", "ask", "deny"])
 def test_a_policy_with_a_malformed_rule_is_refused(field: str) -> None:
     with pytest.raises(InvalidArgument, match=r"Bash\(curl"):
         Policy(**{field: "Read, Bash(curl:*"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rule", ["Bash(curl)", "Bash(curl:*)", "Bash(curl *)", "Bash(/usr/bin/curl:*)"])
+@pytest.mark.each("rule", ["Bash(curl)", "Bash(curl:*)", "Bash(curl *)", "Bash(/usr/bin/curl:*)"])
 def test_whoever_forbids_a_program_forbids_it_with_any_arguments(rule: str) -> None:
     assert decided("Bash", policy=Policy(deny=rule), command="curl -s example.com").outcome == "deny"
     assert decided("Bash", policy=Policy(deny=rule), command="curlew x").outcome == "allow"

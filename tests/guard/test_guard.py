@@ -131,7 +131,7 @@ def asked(answer: Any) -> tuple[Guard, list[Any]]:
     return guard(Policy(ask="Write", deny="Bash"), approve=approve), questions
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("answer", "outcome", "code"),
     [
         (True, "allow", ""),
@@ -193,7 +193,7 @@ def test_a_passage_leaves_one_record_however_often_it_is_closed() -> None:
     assert (record.exit_code, record.success, record.command) == (3, False, "scripts/x.py --token=[REDACTED]")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("error", "code"),
     [
         (None, ""),
@@ -221,7 +221,7 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         {"text": "x" * 1_000_000},
@@ -394,7 +394,7 @@ def test_what_is_loaded_while_somebody_is_asked_counts() -> None:
     assert (result.code, done) == ("tool-not-allowed", [])
 
 
-@pytest.mark.parametrize("wrong", [{"policy": "deny"}, {"approve": 5}, {"audit": 5}])
+@pytest.mark.each("wrong", [{"policy": "deny"}, {"approve": 5}, {"audit": 5}])
 def test_what_is_no_policy_no_log_and_nobody_to_ask_is_said_at_once(wrong: dict[str, Any]) -> None:
     [name] = wrong
     with pytest.raises(InvalidArgument, match=f"{name} is") as caught:

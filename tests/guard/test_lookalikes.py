@@ -47,7 +47,7 @@ def test_what_imitates_a_name_is_refused_or_asked_about_as_that_is(
     assert decide(policy, name) == found
 
 
-@pytest.mark.parametrize("name", IMITATIONS)
+@pytest.mark.each("name", IMITATIONS)
 def test_what_imitates_a_name_is_not_allowed_as_that_is(name: str) -> None:
     assert decide("skills: {allow: [data-handling]}", "data-handling")[0] == "allow"
     assert decide("skills: {allow: [data-handling]}", name) == ("deny", "skill-denied")

@@ -26,7 +26,7 @@ def test_without_rules_nothing_is_allowed_and_nothing_forbidden() -> None:
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize("tool", ["Read", "read", "READ", "read_file", "view"])
+@pytest.mark.each("tool", ["Read", "read", "READ", "read_file", "view"])
 def test_a_bare_rule_allows_every_use_by_any_name_of_the_tool(tool: str) -> None:
     assert allowed("Read", tool, file_path="/etc/passwd")
     assert allowed("read_file", tool)
@@ -56,9 +56,7 @@ def test_a_refusal_names_the_part_that_is_the_problem() -> None:
         assert part in permits(rules, "Bash", {"command": command}).reason
 
 
-@pytest.mark.parametrize(
-    "text", ["x\x1b[2J\n\u202e" + "y" * 500, "git;\n;", "(git) 'a\nb'", "git '\n", "git -c 'x\n=1' log"]
-)
+@pytest.mark.each("text", ["x\x1b[2J\n\u202e" + "y" * 500, "git;\n;", "(git) 'a\nb'", "git '\n", "git -c 'x\n=1' log"])
 def test_a_reason_shows_what_cannot_be_seen(text: str) -> None:
     rules = parse_rules("Bash(git:*)")
     for reason in (permits(rules, text, {}).reason, permits(rules, "Bash", {"command": text}).reason):
@@ -171,7 +169,7 @@ def test_addresses_are_forbidden_by_domain_and_when_they_are_odd() -> None:
     assert not forbidden("WebFetch(domain:evil.net)", "WebFetch", url="https://example.org/evil.net")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "is_allowed"),
     [
         ({"name": "docs-writer"}, True),
@@ -229,9 +227,7 @@ def test_what_surrounds_a_command_counts(arguments: dict[str, Any], is_allowed: 
     assert allowed("Bash(git:*)", "Bash", **arguments) is is_allowed
 
 
-@pytest.mark.parametrize(
-    "command", [["curl", "x"], ["/usr/bin/curl"], ["sudo", "curl"], ["bash", "-c", "curl x"], 5, []]
-)
+@pytest.mark.each("command", [["curl", "x"], ["/usr/bin/curl"], ["sudo", "curl"], ["bash", "-c", "curl x"], 5, []])
 def test_words_of_a_command_are_seen_by_rules_that_forbid(command: Any) -> None:
     assert forbidden("Bash(curl:*)", "Bash", command=command)
 
@@ -290,7 +286,7 @@ def test_a_redirection_through_a_link_is_seen(tmp_path: Path) -> None:
         assert permits(rules, "Bash", arguments, workspace=str(tmp_path / "work")).allowed is is_allowed
 
 
-@pytest.mark.parametrize("end", ["\u00a0", "\r", "\x0b", "\x0c", "\u2028", "\x85"])
+@pytest.mark.each("end", ["\u00a0", "\r", "\x0b", "\x0c", "\u2028", "\x85"])
 def test_a_command_that_is_spelled_out_ends_where_it_ends(end: str) -> None:
     assert allowed("Bash(./b)", "Bash", command="./b")
     assert allowed("Bash(./b)", "Bash", command=" ./b\n")

@@ -29,7 +29,7 @@ def forbidden(rules: str, text: str) -> bool:
     return forbids(parse_rules(rules), "apply_patch", {"input": text}, workspace="/nowhere") is not None
 
 
-@pytest.mark.parametrize("tool", ["apply_patch", "Apply_Patch", "text_editor"])
+@pytest.mark.each("tool", ["apply_patch", "Apply_Patch", "text_editor"])
 def test_tools_for_patches_are_tools_for_editing(tool: str) -> None:
     guard = Guard(Policy(deny="Edit"), audit=MemoryLog())
     assert guard.decide(Action(point="call", tool=tool, arguments={"input": patch(*ADD)})).outcome == "deny"

@@ -236,7 +236,7 @@ def test_lines_are_those_of_the_file_whatever_ends_them() -> None:
         assert [problem.line for problem in parsed(text).problems] == [3], repr(text)
 
 
-@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.each("end", ["\x85", "\u2028", "\u2029"])
 def test_nothing_hides_behind_a_character_that_ends_a_line_for_yaml_alone(end: str) -> None:
     file = parsed(f"version: 1\n# harmless{end}mode: off\ntools: {{deny: [Bash]}}\n")
     assert "mode" not in file.settings

@@ -32,6 +32,6 @@ def test_every_capability_can_be_named() -> None:
     assert sorted(CAPABILITY_NAMES) == sorted(CAPABILITIES)
 
 
-@pytest.mark.parametrize("section", ["", *sorted(SECTIONS)])
+@pytest.mark.each("section", ["", *sorted(SECTIONS)])
 def test_a_section_has_names(section: str) -> None:
     assert names_below(section)

@@ -106,9 +106,7 @@ def test_a_value_without_a_bottom_is_cut() -> None:
     assert "abc" not in str(redact_value(deep))
 
 
-@pytest.mark.parametrize(
-    "name", ["password", "GITHUB_TOKEN", "client-secret", "X-Api-Key", "dbPassword", "Authorization"]
-)
+@pytest.mark.each("name", ["password", "GITHUB_TOKEN", "client-secret", "X-Api-Key", "dbPassword", "Authorization"])
 def test_a_name_says_that_its_value_is_a_secret(name: str) -> None:
     assert names_secret(name)
 

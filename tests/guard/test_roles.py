@@ -45,7 +45,7 @@ def test_who_has_not_the_role_is_told_which_one_it_takes() -> None:
         demand(person("author"), "reviewer", "quarantine a skill")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("names", "who", "is_meant"),
     [
         (["role:reviewer"], person("reviewer"), True),

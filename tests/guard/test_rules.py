@@ -89,7 +89,7 @@ def test_a_malformed_rule_allows_nothing_and_forbids_its_tool(text: str, tool: s
         assert found is not None and found.rule == rules[0]
 
 
-@pytest.mark.parametrize("text", ["Bash[rm:*]", "Bash{rm:*}", "Bash:rm"])
+@pytest.mark.each("text", ["Bash[rm:*]", "Bash{rm:*}", "Bash:rm"])
 def test_what_stands_in_other_brackets_forbids_its_tool(text: str) -> None:
     assert forbids(parse_rules(text), "Bash", {"command": "git"}) is not None
     assert not permits(parse_rules(text), "Bash", {"command": "rm"}).allowed
@@ -103,9 +103,7 @@ def test_what_a_missing_parenthesis_swallows_stays_forbidden() -> None:
 
 
 @pytest.mark.covers("O-33")
-@pytest.mark.parametrize(
-    "value", ["Bash,(git:*)", "Bash;(git:*)", "Bash, (git:*)", ["Bash", "(git:*)"], ["Bash ", " (x)"]]
-)
+@pytest.mark.each("value", ["Bash,(git:*)", "Bash;(git:*)", "Bash, (git:*)", ["Bash", "(git:*)"], ["Bash ", " (x)"]])
 def test_a_pattern_that_lost_its_name_does_not_leave_the_whole_tool(value: object) -> None:
     rules = parse_rules(value)  # type: ignore[arg-type]
     for command in ("git status", "touch x"):

@@ -46,7 +46,7 @@ def test_an_approval_may_grant_no_capability_at_all() -> None:
     assert found.grants == frozenset()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("more", "counts"),
     [
         ({}, True),
@@ -126,7 +126,7 @@ def test_a_quorum_that_one_half_of_ran_out_is_none() -> None:
     assert found.grants == frozenset()
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 1e12, float("inf"), float("nan")])
+@pytest.mark.each("seconds", [0, -1, 1e12, float("inf"), float("nan")])
 def test_nothing_lasts_for_no_time_or_for_ever(seconds: float) -> None:
     with pytest.raises(InvalidArgument, match="some time"):
         end_of(0, seconds)

@@ -43,7 +43,7 @@ def test_a_folder_swapped_for_a_link_after_the_scan_is_not_read(tmp_path: Path, 
         library.document("a")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         '"s\\x63ope": {agents: [boss]}',
@@ -60,7 +60,7 @@ def test_a_scope_holds_however_it_is_spelled(block: str) -> None:
     assert [entry.name for entry in library.as_caller(agent="boss")] == ["good"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "data",
     [
         b'---\nname: good\ndescription: d\n"name": evil\n---\nx',
@@ -216,13 +216,13 @@ def test_an_index_of_gigabytes_is_not_read(tmp_path: Path, write_skill: Write, m
     assert cache.load(source.cache_key()) is None
 
 
-@pytest.mark.parametrize("path", ["\ud800", "\ud800.zip", "a\0b", b"bytes", None, 3])
+@pytest.mark.each("path", ["\ud800", "\ud800.zip", "a\0b", b"bytes", None, 3])
 def test_what_can_be_no_path_is_refused_with_an_error_of_ours(path: object) -> None:
     with pytest.raises(MetierError):
         Library.from_folder(path)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("content", ["\ud800", None, 3, ["x"]])
+@pytest.mark.each("content", ["\ud800", None, 3, ["x"]])
 def test_what_can_be_no_file_is_refused_with_an_error_of_ours(content: object) -> None:
     with pytest.raises(InvalidArgument):
         Library.from_files({"SKILL.md": content})  # type: ignore[dict-item]

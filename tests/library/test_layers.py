@@ -23,14 +23,14 @@ def test_the_layers_from_the_strongest_to_the_weakest() -> None:
 
 
 @pytest.mark.covers("O-22")
-@pytest.mark.parametrize("layer", ["", "Enterprise", "system", "unknown"])
+@pytest.mark.each("layer", ["", "Enterprise", "system", "unknown"])
 def test_an_unknown_layer_is_refused_with_the_known_ones(layer: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         Place(layer=cast("Layer", layer), source=MemorySource({}))
     assert "enterprise, personal, project, plugin" in caught.value.hint
 
 
-@pytest.mark.parametrize("strong", range(4))
+@pytest.mark.each("strong", range(4))
 def test_every_layer_outranks_all_below_it(strong: int) -> None:
     places = [place(layer, layer) for layer in reversed(LAYERS[strong:])]
     assert Library(places, cache=False).document("deploy").body == LAYERS[strong]
@@ -42,7 +42,7 @@ def test_the_order_below_enterprise_can_be_chosen() -> None:
     assert Library(places, cache=False, order=order).document("deploy").body == "project"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "order",
     [
         ("personal", "enterprise", "project", "plugin"),

@@ -86,7 +86,7 @@ def test_tools_and_servers_that_nobody_knows_of_are_not_missing() -> None:
     assert found == Readiness(unknown={"tools": ("terminal",), "mcp": ("rube",)})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("tools", "mcp", "expected"),
     [
         ((), None, Readiness(missing={"tools": ("terminal",)}, unknown={"mcp": ("rube",)})),
@@ -210,7 +210,7 @@ def test_exactly_the_variables_without_a_value_are_missing(there: set[str], want
     assert set(found.missing.get("env", ())) == wanted - there
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("fields", "files", "is_hidden"),
     [
         ("", {}, False),

@@ -123,7 +123,7 @@ def test_each_requirement_is_a_capability() -> None:
     assert {field for field, _ in NEEDS.values()} <= {field.name for field in fields(Capabilities)}
 
 
-@pytest.mark.parametrize("name", ["", "Files", "isolates_files", "nothing"])
+@pytest.mark.each("name", ["", "Files", "isolates_files", "nothing"])
 def test_what_cannot_be_required_is_an_error(name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         AutoRunner(required=[name])

@@ -67,7 +67,7 @@ def test_programs_are_not_looked_for_in_the_working_folder(
 
 
 @pytest.mark.covers("O-74")
-@pytest.mark.parametrize("value", ['"; rm -rf /"', "", "a=b", "é", "x" * MAX_VALUE_BYTES])
+@pytest.mark.each("value", ['"; rm -rf /"', "", "a=b", "é", "x" * MAX_VALUE_BYTES])
 def test_a_value_is_passed_as_it_is(value: str) -> None:
     assert job_environment({"VALUE": value}, workspace="/project")["VALUE"] == value
 
@@ -88,12 +88,12 @@ def test_a_name_that_steers_programs_is_refused(name: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["API_KEY", "INPUT_X", "ARG_1", "PARAM_LIMIT", "SKILL_MODE"])
+@pytest.mark.each("name", ["API_KEY", "INPUT_X", "ARG_1", "PARAM_LIMIT", "SKILL_MODE"])
 def test_a_model_sets_what_is_declared_and_what_begins_like_an_input(name: str) -> None:
     assert job_environment({name: "v"}, names=["API_KEY"], workspace="/project")[name] == "v"
 
 
-@pytest.mark.parametrize("name", ["ZIPOPT", "LIMIT", "api_key", "API_KEY_2", "input_x", "INPUTRC", "XINPUT_X"])
+@pytest.mark.each("name", ["ZIPOPT", "LIMIT", "api_key", "API_KEY_2", "input_x", "INPUTRC", "XINPUT_X"])
 def test_a_model_sets_nothing_else_and_is_told_what_it_can_set(name: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{name} may not be set") as caught:
         job_environment({name: "v"}, names=["API_KEY", "LD_PRELOAD"], workspace="/project")
@@ -105,7 +105,7 @@ def test_a_model_sets_nothing_else_and_is_told_what_it_can_set(name: str) -> Non
     assert caught.value.hint == "Only names that begin with ARG_, INPUT_, PARAM_ or SKILL_ can be set."
 
 
-@pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "SKILL_DIR", "SKILL_ROOT"])
+@pytest.mark.each("name", ["LD_PRELOAD", "PATH", "SKILL_DIR", "SKILL_ROOT"])
 def test_declaring_a_name_that_steers_programs_does_not_help(name: str) -> None:
     with pytest.raises(InvalidArgument, match="may not be set"):
         job_environment({name: "x"}, names=[name], workspace="/project")
@@ -117,7 +117,7 @@ def test_a_name_that_is_none_is_refused(name: Any) -> None:
         job_environment({name: "x"}, workspace="/project")
 
 
-@pytest.mark.parametrize("value", ["a\0b", "\ud800", 3, None, "x" * (MAX_VALUE_BYTES + 1), "é" * MAX_VALUE_BYTES])
+@pytest.mark.each("value", ["a\0b", "\ud800", 3, None, "x" * (MAX_VALUE_BYTES + 1), "é" * MAX_VALUE_BYTES])
 def test_a_value_that_cannot_be_passed_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgument, match="VALUE cannot be passed"):
         job_environment({"VALUE": value}, workspace="/project")

@@ -13,7 +13,7 @@ from metier.run import INTERPRETERS, command_for
 
 
 @pytest.mark.covers("G-44")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "program"),
     [
         ("scripts/a.py", "python"),
@@ -32,7 +32,7 @@ def test_common_extensions_have_a_program(path: str, program: str) -> None:
 
 
 @pytest.mark.covers("G-44", "O-69")
-@pytest.mark.parametrize("path", ["a.rb", "a.exe", "a", ".py", "a.py/b", "", "a.p y"])
+@pytest.mark.each("path", ["a.rb", "a.exe", "a", ".py", "a.py/b", "", "a.p y"])
 def test_an_unknown_extension_is_refused_with_what_is_known(path: str) -> None:
     with pytest.raises(ScriptUnsupported, match="Unsupported script type") as caught:
         command_for(path)

@@ -70,7 +70,7 @@ def test_a_line_that_does_not_end_is_told_in_parts() -> None:
     assert "".join(told) == "x" * 100_000
 
 
-@pytest.mark.parametrize(("cap", "size", "is_flooded"), [(100_000, 3_200_000, False), (100_000, 3_200_001, True),
+@pytest.mark.each(("cap", "size", "is_flooded"), [(100_000, 3_200_000, False), (100_000, 3_200_001, True),
                                                          (0, 1_048_576, False), (0, 1_048_577, True)])  # fmt: skip
 def test_many_times_what_is_kept_is_a_flood(cap: int, size: int, is_flooded: bool) -> None:
     stream = Stream("stdout", cap, None)

@@ -224,7 +224,7 @@ def test_only_ports_that_are_usual_or_listed_are_reached(entry: str, request_lin
     assert way.reasons == [reason]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "::ffff:127.0.0.1", "0.0.0.0"])
+@pytest.mark.each("address", ["127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "::ffff:127.0.0.1", "0.0.0.0"])
 def test_a_listed_name_leads_to_no_private_address(address: str) -> None:
     with server() as web:
         with door([f"web.example:{web.port}"], resolve=lambda host, port: [address]) as way:
@@ -314,7 +314,7 @@ def test_what_is_passed_on_is_written_anew() -> None:
     ).encode("latin-1")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("headers", "body", "passed"),
     [
         ("Content-Length: 5\r\n", b"hello", b"hello"),
@@ -465,9 +465,7 @@ def test_what_could_be_read_in_two_ways_is_refused(request_text: str) -> None:
     assert way.decisions == [ProxyDecision(host="", port=0, allowed=False, reason="malformed")]
 
 
-@pytest.mark.parametrize(
-    "data", [b"\x16\x03\x01\x00\xa5\x01\x00\x00", b"\x05\x01\x00", b"GET http://web.example/ HTTP/1.1\n"]
-)
+@pytest.mark.each("data", [b"\x16\x03\x01\x00\xa5\x01\x00\x00", b"\x05\x01\x00", b"GET http://web.example/ HTTP/1.1\n"])
 def test_what_can_become_no_request_is_not_waited_for(data: bytes) -> None:
     with door(["web.example"], limits=ProxyLimits(head_seconds=PATIENCE)) as way, way.connect() as client:
         client.sendall(data)

@@ -57,7 +57,7 @@ def test_the_smaller_of_both_counts(
     assert (reach.network, reach.hosts) == (network, hosts)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("policy", "declared", "said"),
     [
         ({}, {"network": "host"}, "It asked for the network (host) and got none."),

@@ -336,7 +336,7 @@ def test_a_command_is_words_and_never_a_line_for_a_shell(command: str, argv: tup
 
 
 @pytest.mark.covers("O-60", "O-65", "O-86")
-@pytest.mark.parametrize("output", ["!`id`", "\n!`id`\n", "$USER ${ARGUMENTS} {{ name }}", "```!\nid\n```", "\\$USER"])
+@pytest.mark.each("output", ["!`id`", "\n!`id`\n", "$USER ${ARGUMENTS} {{ name }}", "```!\nid\n```", "\\$USER"])
 def test_output_is_searched_neither_for_commands_nor_for_variables(output: str) -> None:
     runner = Recorder(lambda job: Outcome(exit_code=0, stdout=output))
     result = injected("<$USER> !`cat x` <$USER>", runner=runner)

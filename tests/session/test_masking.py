@@ -55,7 +55,7 @@ def test_every_line_of_a_value_is_hidden() -> None:
     assert "x" in Masks([key]).hide("x")
 
 
-@pytest.mark.parametrize("value", ["", "a", "abc"])
+@pytest.mark.each("value", ["", "a", "abc"])
 def test_what_is_too_short_to_be_told_from_a_word_stays(value: str) -> None:
     masks = Masks([value])
     assert not masks

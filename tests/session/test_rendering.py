@@ -27,7 +27,7 @@ def test_values_and_defaults_go_where_the_body_asks_for_them() -> None:
 
 
 @pytest.mark.covers("G-11")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("declared", "values", "warning"),
     [
         ((Argument(name="a", default="1"), Argument(name="a", default="2")), {}, "declared twice"),
@@ -52,7 +52,7 @@ def test_of_two_arguments_with_one_name_the_first_counts() -> None:
 
 
 @pytest.mark.covers("G-12")
-@pytest.mark.parametrize("name", ["_ok", "a1_b2", "A"])
+@pytest.mark.each("name", ["_ok", "a1_b2", "A"])
 def test_a_name_of_letters_digits_and_underscores_is_valid(name: str) -> None:
     assert is_argument_name(name)
 
@@ -69,7 +69,7 @@ def test_nothing_gives_nothing() -> None:
     assert render("", (), {}).warnings == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "text"),
     [
         ("${name} {{name}} {{\tname }}", "Al Al Al"),

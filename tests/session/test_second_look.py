@@ -72,7 +72,7 @@ def test_a_yes_counts_also_when_a_skill_was_loaded_that_has_nothing_against_it()
     assert [(record.decision, record.success, record.code) for record in records] == [("allow", True, "")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("happens", "decision", "rule", "code"),
     [
         (lambda session: session.load("strict"), "deny", "strict: allowed-tools", "tool-not-allowed"),

@@ -70,7 +70,7 @@ def test_a_block_over_64_kilobytes_gives_its_first_fields() -> None:
 BRACES = 16
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         "k: " + "{" * BRACES + "x" + "}" * BRACES + "\n",
@@ -83,7 +83,7 @@ def test_a_map_as_a_key_of_a_map_as_a_key_stays_small(block: str) -> None:
     assert len(repr(mapping)) < 100 * len(block)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         'a: &a "{big}"\ndescription: [{aliases}]\nname: b\n',
@@ -151,7 +151,7 @@ def test_a_nested_key_given_twice_is_said_too() -> None:
     assert [(note.code, note.line) for note in reading.notes] == [("yaml-duplicate-key", 4)]
 
 
-@pytest.mark.parametrize("block", ["just some text\n", "- a\n- b\n", '"quoted"\n'])
+@pytest.mark.each("block", ["just some text\n", "- a\n- b\n", '"quoted"\n'])
 def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
     reading = read_block(block, 2)
     assert reading.mapping == {}
@@ -160,7 +160,7 @@ def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
     assert document.body == f"{block}\nDo it."
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("block", "line"),
     [
         ("a: b\nc: 'd\n", 1),
@@ -181,7 +181,7 @@ def test_too_complex_is_told_from_broken() -> None:
         parse_yaml("a: " + "x" * MAX_BLOCK_BYTES + "\n")
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
+@pytest.mark.each("separator", ["\u2028", "\u2029", "\x85"])
 def test_only_line_feeds_count_as_lines(separator: str) -> None:
     reading = read_block(f"name: a\ndescription: 'x{separator}y'\nlicense: MIT\n", 2)
     assert dict(zip(reading.mapping, reading.lines, strict=True)) == {"name": 2, "description": 3, "license": 4}

@@ -48,7 +48,7 @@ def test_a_bom_crlf_and_dots_as_closer_are_all_accepted() -> None:
     assert codes(document) == ["bom"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "expected"),
     [
         (HEAD + "# Title\n", "Title"),
@@ -104,7 +104,7 @@ def test_a_missing_description_is_found_or_derived(text: str, description: str, 
     assert errors(document) == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "fields",
     ['description: "   "', "description: ['']", "summary: [x]", "metadata:\n  description: [x]", 'when_to_use: " "'],
 )
@@ -120,16 +120,14 @@ def test_name_and_description_below_metadata_are_found() -> None:
 
 
 @pytest.mark.covers("O-14")
-@pytest.mark.parametrize("data", [b"", b"\n\n", b"  \t\n", b"\xef\xbb\xbf", b"\0", b"\r\n"])
+@pytest.mark.each("data", [b"", b"\n\n", b"  \t\n", b"\xef\xbb\xbf", b"\0", b"\r\n"])
 def test_an_empty_file_is_an_error(data: bytes) -> None:
     document = parse(data, folder="a")
     assert errors(document) == ["file-empty"]
     assert [note.line for note in document.skill.diagnostics if note.severity == "error"] == [1]
 
 
-@pytest.mark.parametrize(
-    "text", ["---\nname: a\n---\n", "---\nname: a\n---\n\n\n", "---\n---\n", "---\ndescription:\n---"]
-)
+@pytest.mark.each("text", ["---\nname: a\n---\n", "---\nname: a\n---\n\n\n", "---\n---\n", "---\ndescription:\n---"])
 def test_neither_description_nor_body_is_an_error_with_a_line(text: str) -> None:
     document = parse(text.encode(), folder="a")
     found = [note for note in document.skill.diagnostics if note.severity == "error"]
@@ -159,7 +157,7 @@ def test_outer_blanks_of_a_description_go_with_a_word() -> None:
 
 
 @pytest.mark.covers("Y-05")
-@pytest.mark.parametrize("header", [">", ">-", ">+"])
+@pytest.mark.each("header", [">", ">-", ">+"])
 def test_a_folded_description_is_one_paragraph(header: str) -> None:
     document = parse(f"---\nname: a\ndescription: {header}\n  One\n  two.\n---\nDo.".encode(), folder="a")
     assert document.skill.description == "One two."
@@ -181,7 +179,7 @@ def test_a_long_name_and_a_long_compatibility_load_with_a_word() -> None:
 
 
 @pytest.mark.covers("O-30")
-@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+@pytest.mark.each("end", ["", "\n", "\n\n\n"])
 def test_a_body_of_500_lines_is_not_too_long(end: str) -> None:
     document = parse((HEAD + "\n".join(["x"] * 500) + end).encode(), folder="a")
     assert "body-too-long" not in codes(document)
@@ -265,7 +263,7 @@ def test_shortened_text_is_never_longer(text: str, limit: int) -> None:
     assert short == text or short.endswith("…")
 
 
-@pytest.mark.parametrize("body", ["\n\n  \nx\n y \n\n", "x", "", "\n \n", "  x"])
+@pytest.mark.each("body", ["\n\n  \nx\n y \n\n", "x", "", "\n \n", "  x"])
 def test_trimming_counts_the_blank_lines_that_went(body: str) -> None:
     trimmed, blank = trim_body(body)
     if trimmed:
@@ -373,7 +371,7 @@ def test_the_quick_way_to_a_draft_gives_the_same_draft(data: bytes) -> None:
     assert read_draft(data) == draft_of(*decode(data))[0]
 
 
-@pytest.mark.parametrize("body", [" " * 200, "\n" * 150, "\u3000", "\x1c", "\xa0\n", "\x85"])
+@pytest.mark.each("body", [" " * 200, "\n" * 150, "\u3000", "\x1c", "\xa0\n", "\x85"])
 def test_the_quick_way_to_a_draft_knows_every_kind_of_blank(body: str) -> None:
     data = (HEAD + body).encode()
     assert read_draft(data) == draft_of(*decode(data))[0]

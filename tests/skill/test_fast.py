@@ -336,7 +336,7 @@ def test_what_is_not_sure_is_left_to_yaml(block: str) -> None:
     assert read_fast(block, 2) is None
 
 
-@pytest.mark.parametrize("value", ["Use when: asked", "a: b: c", "ends with:", "One : two"])
+@pytest.mark.each("value", ["Use when: asked", "a: b: c", "ends with:", "One : two"])
 def test_an_unquoted_colon_is_read_as_text_with_its_line(value: str) -> None:
     reading = read_fast(f"name: a\ndescription: {value}\n", 2)
     assert reading is not None
@@ -352,17 +352,17 @@ def test_every_key_has_the_line_it_stands_on() -> None:
     assert dict(zip(reading.mapping, reading.lines, strict=True)) == {"name": 6, "tags": 8, "description": 11, "z": 13}
 
 
-@pytest.mark.parametrize("block", ['k: "a\n  b "\n', "k: 'a\n  b '\n", 'k: "a\n\n  b "\n'])
+@pytest.mark.each("block", ['k: "a\n  b "\n', "k: 'a\n  b '\n", 'k: "a\n\n  b "\n'])
 def test_blanks_before_a_closing_quote_are_kept(block: str) -> None:
     assert_same_as_yaml(block)
 
 
-@pytest.mark.parametrize("block", ["k:\n  # c\n", "k:\n  # c\nn: a\n", "m:\n  k:\n    # c\n  n: a\n"])
+@pytest.mark.each("block", ["k:\n  # c\n", "k:\n  # c\nn: a\n", "m:\n  k:\n    # c\n  n: a\n"])
 def test_a_comment_below_a_key_is_no_value(block: str) -> None:
     assert_same_as_yaml(block)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         'm:\n  {"a": "b\n    \n   c"}\n',

@@ -73,7 +73,7 @@ def test_every_field_is_known_in_every_spelling(field: str) -> None:
     assert {canonical_field(spelling) for spelling in spellings} == {field}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("key", "field"),
     [
         ("user-invokable", "user-invocable"),
@@ -126,18 +126,18 @@ def test_unknown_fields_are_kept_as_written_without_a_word() -> None:
     assert skill.diagnostics == ()
 
 
-@pytest.mark.parametrize("value", ["true", "True", "YES", "on", "1", "'true'", "y"])
+@pytest.mark.each("value", ["true", "True", "YES", "on", "1", "'true'", "y"])
 def test_true_is_true_in_any_spelling(value: str) -> None:
     assert read(f"disable-model-invocation: {value}").disable_model_invocation is True
 
 
-@pytest.mark.parametrize("value", ["false", "False", "NO", "off", "0", "'false'", "n"])
+@pytest.mark.each("value", ["false", "False", "NO", "off", "0", "'false'", "n"])
 def test_false_is_false_in_any_spelling(value: str) -> None:
     assert read(f"user-invocable: {value}").user_invocable is False
     assert read(f"early-termination: {value}").early_termination is False
 
 
-@pytest.mark.parametrize("value", ["maybe", "2", "[true]", "{a: b}"])
+@pytest.mark.each("value", ["maybe", "2", "[true]", "{a: b}"])
 def test_an_unknown_truth_is_ignored_with_a_word(value: str) -> None:
     skill = read(f"user-invocable: {value}")
     assert skill.user_invocable is True
@@ -168,7 +168,7 @@ def test_a_number_out_of_range_is_ignored_with_a_word(field: str, value: str, ex
     assert codes(skill) == ([] if expected is not None else ["field-value"])
 
 
-@pytest.mark.parametrize(("value", "expected"), [("5", 5), ("-3", -3), ("high", 0), ("5000000000", 0)])
+@pytest.mark.each(("value", "expected"), [("5", 5), ("-3", -3), ("high", 0), ("5000000000", 0)])
 def test_a_priority_is_a_whole_number(value: str, expected: int) -> None:
     assert read(f"priority: {value}").priority == expected
 
@@ -259,7 +259,7 @@ def test_requirements_of_another_kind_are_kept_apart() -> None:
     assert skill.extra["requires"] == {"mcp": ["rube"]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "expected"),
     [
         ("{author: me, n: {deep: [1]}}", {"author": "me", "n": {"deep": ["1"]}}),
@@ -273,7 +273,7 @@ def test_metadata_keeps_nested_values(value: str, expected: dict[str, Any]) -> N
     assert skill.diagnostics == ()
 
 
-@pytest.mark.parametrize("value", ["some text", "[a, b]", "'{broken'", "'[1]'"])
+@pytest.mark.each("value", ["some text", "[a, b]", "'{broken'", "'[1]'"])
 def test_metadata_that_is_no_map_is_dropped_with_a_word(value: str) -> None:
     skill = read(f"metadata: {value}")
     assert skill.metadata == {}
@@ -293,7 +293,7 @@ def test_a_list_where_text_is_expected_is_joined() -> None:
     assert codes(skill) == ["field-joined", "field-joined"]
 
 
-@pytest.mark.parametrize("hint", ["[topic]", "[issue, number]", "<file>", "[a] [b]"])
+@pytest.mark.each("hint", ["[topic]", "[issue, number]", "<file>", "[a] [b]"])
 def test_an_argument_hint_keeps_its_brackets(hint: str) -> None:
     assert read(f"argument-hint: {hint}").argument_hint == hint
 
@@ -329,7 +329,7 @@ def test_an_argument_has_its_description_default_and_need() -> None:
 
 
 @pytest.mark.covers("G-01")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "insert", "notes"),
     [
         ("instructions", "instructions", []),
@@ -412,7 +412,7 @@ def test_what_scripts_ask_for_is_read_in_any_spelling_and_never_as_more(written:
 
 
 @pytest.mark.covers("O-19")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("value", "context", "extra"),
     [("fork", "fork", {}), ("inherit", "inherit", {}), ("webiny-api", "inherit", {"context": "webiny-api"})],
 )

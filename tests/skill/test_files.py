@@ -113,7 +113,7 @@ def test_an_empty_or_hidden_path_is_refused(path: str) -> None:
         checked_path(path)
 
 
-@pytest.mark.parametrize("name", sorted(EXCLUDED))
+@pytest.mark.each("name", sorted(EXCLUDED))
 def test_what_is_no_part_of_a_package_is_missing(name: str) -> None:
     with pytest.raises(FileMissing):
         checked_path(f"{name}/config")
@@ -144,7 +144,7 @@ def test_the_order_of_entries_does_not_matter() -> None:
     assert len(digest_of(entries)) == 71
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("one", "other"),
     [
         ([DigestEntry("ab", "file", b"c")], [DigestEntry("a", "file", b"bc")]),
@@ -162,7 +162,7 @@ def test_a_file_name_that_is_not_utf8_has_a_digest() -> None:
     assert digest_of([DigestEntry("\udcff", "file", b"x")]) != digest_of([DigestEntry("\udcfe", "file", b"x")])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "left"),
     [
         ("/skills/forms/references/api.md", "references/api.md"),

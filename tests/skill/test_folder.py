@@ -455,7 +455,7 @@ def test_a_date_set_back_does_not_hide_a_change(root: Path) -> None:
     assert after != before
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("now", "settled"),
     [(1_000_000_001 + 50_000_000, False), (1_000_000_001 + 150_000_000, True), (0, False)],
 )

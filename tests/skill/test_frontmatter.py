@@ -40,7 +40,7 @@ def test_delimiters_are_lines_and_never_part_of_a_line(text: str, block: str, bo
     assert "\n".join(lines[cut.body_line - 1 :]) == body
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "",

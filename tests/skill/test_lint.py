@@ -57,9 +57,7 @@ def test_scripts_are_read_and_never_run(tmp_path: Path) -> None:
     assert not flag.exists()
 
 
-@pytest.mark.parametrize(
-    "source", ["(" * 5_000, "x\0y", "\xff", "# -*- coding: nope -*-\n", "-" * 200_000 + "1", "'" * 3]
-)
+@pytest.mark.each("source", ["(" * 5_000, "x\0y", "\xff", "# -*- coding: nope -*-\n", "-" * 200_000 + "1", "'" * 3])
 def test_an_odd_script_never_raises(source: str) -> None:
     codes = [code for code, _ in lint(HEAD + "Do.\n", {"scripts/odd.py": source})]
     assert set(codes) <= {"script-syntax"}
@@ -117,7 +115,7 @@ def test_many_mentions_of_one_file_are_counted_in_linear_time() -> None:
     assert time.process_time() - start < 0.4
 
 
-@pytest.mark.parametrize("unit", ["](", "[a](b", "scripts/", "scripts/a scripts/", "```\n", "~~~\n```\n", "../", "(<"])
+@pytest.mark.each("unit", ["](", "[a](b", "scripts/", "scripts/a scripts/", "```\n", "~~~\n```\n", "../", "(<"])
 def test_long_odd_bodies_are_linted_in_bounded_time(unit: str) -> None:
     start = time.process_time()
     lint(HEAD + unit * (100_000 // len(unit)))

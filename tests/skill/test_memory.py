@@ -32,9 +32,7 @@ def test_text_is_kept_as_utf8() -> None:
 
 
 @pytest.mark.covers("S-08")
-@pytest.mark.parametrize(
-    "path", ["references/api.md", "./references/api.md", "references\\api.md", "references//api.md"]
-)
+@pytest.mark.each("path", ["references/api.md", "./references/api.md", "references\\api.md", "references//api.md"])
 def test_a_path_may_be_written_in_several_ways(path: str) -> None:
     assert MemoryPackage(FILES).read(path) == b"# API\n"
     assert MemoryPackage({path: b"x"}).paths() == ["references/api.md"]

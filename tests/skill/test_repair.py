@@ -48,7 +48,7 @@ def test_a_known_mistake_is_mended_with_its_line(block: str, key: str, value: ob
     assert [(note.code, note.line) for note in reading.notes] == [(code, line)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     [
         "name: a\ndescription: 'Use when: asked'\n",

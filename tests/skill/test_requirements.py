@@ -38,7 +38,7 @@ def test_most_skills_require_nothing() -> None:
     assert not NO_REQUIREMENTS
 
 
-@pytest.mark.parametrize("client", ["openclaw", "clawdbot", "moltbot", "clawdis", "clawd", "hermes", "metier"])
+@pytest.mark.each("client", ["openclaw", "clawdbot", "moltbot", "clawdis", "clawd", "hermes", "metier"])
 def test_requirements_stand_below_the_name_of_a_client(client: str) -> None:
     fields = f"""metadata:
   {client}:
@@ -132,9 +132,7 @@ def test_metadata_may_be_json_text() -> None:
     assert declared(f"metadata: '{json.dumps(metadata)}'") == Requirements(bins=("jq",), env=("B", "C"), os=("darwin",))
 
 
-@pytest.mark.parametrize(
-    "text", ["plain text", "'{broken'", "'[1, 2]'", "'{\"openclaw\": 3}'", "'" + "[" * 5_000 + "'"]
-)
+@pytest.mark.each("text", ["plain text", "'{broken'", "'[1, 2]'", "'{\"openclaw\": 3}'", "'" + "[" * 5_000 + "'"])
 def test_metadata_that_is_text_but_no_json_map_requires_nothing(text: str) -> None:
     assert declared(f"metadata: {text}") == NO_REQUIREMENTS
 
@@ -157,7 +155,7 @@ def test_a_map_of_requires_names_no_skills() -> None:
     assert read("requires: {bins: [git]}").requires == ()
 
 
-@pytest.mark.parametrize("fields", ["tools: [Read, Bash]", "metadata: {tools: [Read]}", "tools: [Read]\nos: linux"])
+@pytest.mark.each("fields", ["tools: [Read, Bash]", "metadata: {tools: [Read]}", "tools: [Read]\nos: linux"])
 def test_tools_that_a_skill_may_use_are_not_tools_that_it_needs(fields: str) -> None:
     assert declared(fields).tools == ()
 
@@ -166,7 +164,7 @@ def test_tools_that_a_skill_may_use_are_known_in_any_spelling() -> None:
     assert declared("Tools: [Read]\nos: linux").tools == ()
 
 
-@pytest.mark.parametrize("fields", ["prerequisites: [resume]", "requires: 'dembrandt>=0.12.10'", "prerequisites: Git."])
+@pytest.mark.each("fields", ["prerequisites: [resume]", "requires: 'dembrandt>=0.12.10'", "prerequisites: Git."])
 def test_prose_is_no_requirement(fields: str) -> None:
     assert declared(fields) == NO_REQUIREMENTS
 

@@ -77,9 +77,7 @@ def test_only_a_clear_no_hides_a_skill(written: str, is_for_people_only: bool) -
     assert beside(f"policy:\n  allow_implicit_invocation: {written}\n").is_for_people_only is is_for_people_only
 
 
-@pytest.mark.parametrize(
-    "content", [f"\ufeff{HIDING}", HIDING.replace("\n", "\r\n"), f"---\n{HIDING}", f"# Ours.\n{HIDING}"]
-)
+@pytest.mark.each("content", [f"\ufeff{HIDING}", HIDING.replace("\n", "\r\n"), f"---\n{HIDING}", f"# Ours.\n{HIDING}"])
 def test_it_is_read_however_it_was_saved(content: str) -> None:
     assert beside(content).is_for_people_only
 
@@ -141,7 +139,7 @@ def test_at_most_64_servers_are_kept() -> None:
     assert beside(f"dependencies:\n  tools:\n{tools}").mcp == tuple(f"s{number}" for number in range(64))
 
 
-@pytest.mark.parametrize("value", ['""', '"a\\e[2Jb"', '"a b"', '"a\\nb"', "x" * 129])
+@pytest.mark.each("value", ['""', '"a\\e[2Jb"', '"a b"', '"a\\nb"', "x" * 129])
 def test_what_cannot_be_the_name_of_a_server_is_passed_over(value: str) -> None:
     assert beside(f"dependencies:\n  tools:\n    - {{type: mcp, value: {value}}}\n").mcp == ()
 

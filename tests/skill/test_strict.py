@@ -19,7 +19,7 @@ def found(
     return [note.code for note in check_strictly(data, folder=folder, file=file, portable=portable)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         VALID,
@@ -119,7 +119,7 @@ def test_each_rule_says_what_and_where(data: bytes, code: str, fragment: str, li
 
 
 @pytest.mark.covers("O-04")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("field", "length", "codes"),
     [
         ("description", 1_024, []),
@@ -150,12 +150,12 @@ def test_three_hyphens_in_a_line_end_nothing() -> None:
     assert found("---\nname: good-skill\ndescription: first --- second\n---\n") == []
 
 
-@pytest.mark.parametrize(("file", "codes"), [("SKILL.md", []), ("skill.md", []), ("Skill.md", ["spec-file-name"])])
+@pytest.mark.each(("file", "codes"), [("SKILL.md", []), ("skill.md", []), ("Skill.md", ["spec-file-name"])])
 def test_the_file_has_its_name(file: str, codes: list[str]) -> None:
     assert found(VALID, file=file) == codes
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("fields", "code"),
     [
         ("name: good-skill\ndescription: a <b>", "portable-angle-brackets"),

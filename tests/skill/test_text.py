@@ -35,7 +35,7 @@ def test_mixed_line_ends_become_line_feeds() -> None:
     assert decode(b"a\r\nb\rc\nd\r\r\n")[0] == "a\nb\nc\nd\n\n"
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.each("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_utf16_with_a_bom_is_converted(encoding: str) -> None:
     data = SKILL.encode(encoding) if encoding == "utf-16" else ("\ufeff" + SKILL).encode(encoding)
     text, notes = decode(data)

@@ -14,7 +14,7 @@ def test_nothing_costs_nothing() -> None:
     assert estimate_tokens("") == 0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "low", "high"),
     [
         ("Fill the form, then check every field twice.", 7, 11),

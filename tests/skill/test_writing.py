@@ -53,7 +53,7 @@ def test_an_invalid_document_is_not_written(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.covers("G-04")
-@pytest.mark.parametrize("body", ["half \ud800 character", "a\0b", "esc \x1b[2J"])
+@pytest.mark.each("body", ["half \ud800 character", "a\0b", "esc \x1b[2J"])
 def test_a_body_that_is_no_text_is_not_written(body: str) -> None:
     with pytest.raises(SkillInvalid):
         write_skill({"name": "a", "description": "Does it."}, body)

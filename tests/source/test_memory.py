@@ -34,7 +34,7 @@ def test_a_skill_may_be_given_the_name_that_a_nameless_one_would_get() -> None:
 
 
 @pytest.mark.covers("S-08")
-@pytest.mark.parametrize("file", ["SKILL.md", "skill.md", "Skill.MD"])
+@pytest.mark.each("file", ["SKILL.md", "skill.md", "Skill.MD"])
 def test_the_skill_file_is_matched_in_any_case(file: str) -> None:
     source = MemorySource.of({file: TEXT})
     assert source.read(f"skill-1/{file}")[0] == TEXT.encode()
@@ -52,7 +52,7 @@ def test_backslashes_in_paths_are_slashes() -> None:
 
 
 @pytest.mark.covers("S-05", "S2-03")
-@pytest.mark.parametrize("files", [{}, {"README.md": TEXT}, {"inner/SKILL.md": TEXT}])
+@pytest.mark.each("files", [{}, {"README.md": TEXT}, {"inner/SKILL.md": TEXT}])
 def test_a_skill_without_a_skill_file_is_refused(files: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match=r"SKILL\.md"):
         MemorySource.of(files)
@@ -71,7 +71,7 @@ def test_the_same_name_twice_is_refused() -> None:
 
 
 @pytest.mark.covers("S-06")
-@pytest.mark.parametrize("path", ["../up.txt", "/etc/passwd", "a/../../b", "C:\\x", "", "\0"])
+@pytest.mark.each("path", ["../up.txt", "/etc/passwd", "a/../../b", "C:\\x", "", "\0"])
 def test_a_path_that_leaves_the_skill_is_refused_when_it_is_added(path: str) -> None:
     with pytest.raises(FileRefused):
         MemorySource.of({"SKILL.md": TEXT, path: "x"})

@@ -170,7 +170,7 @@ def test_an_archive_from_common_tools_is_read(archive: bytes) -> None:
     assert unpack(archive) == {"demo/SKILL.md": Member(SKILL, False), "demo/a.txt": Member(b"", False)}
 
 
-@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+@pytest.mark.each("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
 def test_a_long_tar_path_is_read_whole(form: int) -> None:
     path = f"{'d' * 90}/{'e' * 60}/file.txt"
     assert list(unpack(tool_tar({path: b"1"}, form))) == [path]
@@ -202,7 +202,7 @@ def test_an_empty_zip_has_no_files() -> None:
     assert unpack(zip_of()) == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("member", "executable"),
     [
         (Zipped(name=b"run", mode=stat.S_IFREG | 0o755), True),
@@ -338,7 +338,7 @@ def test_a_hostile_name_refuses_the_whole_archive(pack: Pack, name: bytes, reaso
     str(refusal.value.context["member"]).encode()
 
 
-@pytest.mark.parametrize("name", [b"../", b"/", b"C:\\", b"a/../../", b"con/", b"a\0/"])
+@pytest.mark.each("name", [b"../", b"/", b"C:\\", b"a/../../", b"con/", b"a\0/"])
 def test_a_folder_with_a_hostile_name_is_refused(name: bytes) -> None:
     for archive in (
         zip_of(Zipped(name=name, data=b"")),
@@ -380,9 +380,7 @@ def zip_link(path: bytes, target: bytes) -> Zipped:
     return Zipped(name=path, data=target, mode=stat.S_IFLNK | 0o777)
 
 
-@pytest.mark.parametrize(
-    ("path", "target"), [(b"l", b"a/f"), (b"a/l", b"f"), (b"b/c/l", b"../../a/f"), (b"l", b"./a//f")]
-)
+@pytest.mark.each(("path", "target"), [(b"l", b"a/f"), (b"a/l", b"f"), (b"b/c/l", b"../../a/f"), (b"l", b"./a//f")])
 def test_a_symbolic_link_to_a_member_becomes_a_copy(path: bytes, target: bytes) -> None:
     file = Zipped(name=b"a/f", data=b"data", mode=stat.S_IFREG | 0o755)
     assert unpack(zip_of(zip_link(path, target), file))[path.decode()] == Member(b"data", True)
@@ -423,7 +421,7 @@ def test_copies_made_from_links_count_as_bytes() -> None:
         unpack(zip_of(Zipped(name=b"f", data=b"x" * 1000), *links), limits=ArchiveLimits(bytes=5_000))
 
 
-@pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK])
+@pytest.mark.each("kind", [stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK])
 def test_a_device_pipe_or_socket_in_a_zip_is_refused(kind: int) -> None:
     with pytest.raises(ArchiveRefused, match="'x' is a device, pipe or socket"):
         unpack(zip_of(Zipped(name=b"x", mode=kind | 0o644)))
@@ -435,7 +433,7 @@ def test_a_tar_member_of_any_other_kind_is_refused(flag: bytes) -> None:
         unpack(tar_of(tar_header(b"x", flag=flag)))
 
 
-@pytest.mark.parametrize("flag", [b"1", b"2", b"5"])
+@pytest.mark.each("flag", [b"1", b"2", b"5"])
 def test_a_tar_link_or_folder_that_carries_data_is_refused(flag: bytes) -> None:
     with pytest.raises(ArchiveRefused, match="carries data"):
         unpack(tar_of(tar_member(b"f"), tar_member(b"x", flag=flag, link=b"f")))

@@ -57,7 +57,7 @@ SPHINX = """Fetch a page.
     """
 
 
-@pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX])
+@pytest.mark.each("text", [GOOGLE, NUMPY, SPHINX])
 def test_parameters_are_described_in_each_style(text: str) -> None:
     said = parse_docstring(text)
     assert said.summary == "Fetch a page."
@@ -69,7 +69,7 @@ def test_parameters_are_described_in_each_style(text: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "summary"),
     [
         (None, ""),

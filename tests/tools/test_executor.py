@@ -253,7 +253,7 @@ class Unprintable(Exception):
         raise RuntimeError("no")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("error", "text"),
     [
         (Unprintable(), "failed: Unprintable"),
@@ -273,7 +273,7 @@ def test_errors_of_every_kind_are_told_in_short(error: Exception, text: str) -> 
     assert len(result.error) < 1_200
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+@pytest.mark.each("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_an_interrupt_is_recorded_and_raised(error: BaseException) -> None:
     door = Door()
 

@@ -324,7 +324,7 @@ def test_what_takes_any_arguments_needs_a_schema() -> None:
     assert called(more, {"a": 1}, parameters=parameters) == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "options", [{"name": "a b"}, {"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"parameters": {}}]
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ def test_paths_fit_patterns(pattern: str, path: str, fits: bool) -> None:
     assert PathPattern(pattern).matches(path) is fits
 
 
-@pytest.mark.parametrize("pattern", ["", "  ", "a\0", "../x", "a/../b", "x" * 2_000, "{a,b}" * 10])
+@pytest.mark.each("pattern", ["", "  ", "a\0", "../x", "a/../b", "x" * 2_000, "{a,b}" * 10])
 def test_a_pattern_that_cannot_be_used_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidArgument):
         PathPattern(pattern)

@@ -13,7 +13,7 @@ TEXTS = st.text(alphabet="ab\r\n\x0b\u2028", max_size=30)
 
 
 @pytest.mark.covers("S2-04", "S2-13")
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.each("end", ["\n", "\r\n", "\r"])
 def test_lines_two_to_three_are_the_second_alone(end: str) -> None:
     assert line_range(f"one{end}two{end}three{end}", 2, 3) == f"two{end}"
 
@@ -55,7 +55,7 @@ def test_two_ranges_that_meet_are_one(text: str, start: int, end: int) -> None:
     assert line_range(text, start, max(start, end)) + line_range(text, max(start, end)) == whole
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "end"), [("", "\n"), ("a", "\n"), ("a\r\nb\r\nc\n", "\r\n"), ("a\rb\r", "\r"), ("a\nb\r\n", "\n")]
 )
 def test_the_usual_line_end_is_that_of_most_lines(text: str, end: str) -> None:

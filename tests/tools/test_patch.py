@@ -41,7 +41,7 @@ def test_lines_are_added_removed_and_replaced(patch: str, changed: str) -> None:
 
 
 @pytest.mark.covers("S2-04", "S2-13")
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.each("end", ["\n", "\r\n", "\r"])
 def test_added_lines_end_as_the_others_do(end: str) -> None:
     text = TEXT.replace("\n", end)
     assert apply_patch(text, "@@ -2 +2,2 @@\n-two\n+deux\n+trois\n") == text.replace("two", f"deux{end}trois")
@@ -51,7 +51,7 @@ def test_lines_that_stay_keep_their_own_line_ends() -> None:
     assert apply_patch("a\r\nb\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n") == "a\r\nB\nc\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "patch", "changed"),
     [
         ("a\nb", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n", "a\nc"),

@@ -27,7 +27,7 @@ def test_tools_are_found_by_name_and_listed_in_the_order_they_came() -> None:
     assert tool.name == "a"
 
 
-@pytest.mark.parametrize("name", ["A", "", "a ", "x", "\0"])
+@pytest.mark.each("name", ["A", "", "a ", "x", "\0"])
 def test_only_the_exact_name_is_found(name: str) -> None:
     assert ToolRegistry([named("a")]).get(name) is None
 
@@ -78,7 +78,7 @@ def test_a_name_that_models_do_not_take_is_refused(name: Any) -> None:
         ToolRegistry([Plain(name)])
 
 
-@pytest.mark.parametrize("parameters", [[1], {"type": "string"}, {"type": "object", "properties": 3}])
+@pytest.mark.each("parameters", [[1], {"type": "string"}, {"type": "object", "properties": 3}])
 def test_a_tool_without_a_schema_is_refused(parameters: Any) -> None:
     with pytest.raises(InvalidArgument):
         ToolRegistry([Plain(parameters=parameters)])

@@ -95,7 +95,7 @@ def test_what_is_no_schema_is_refused(parameters: Any) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "other.json"])
+@pytest.mark.each("reference", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "other.json"])
 def test_nothing_is_fetched_for_a_schema(reference: str) -> None:
     with pytest.raises(InvalidArgument, match="no valid JSON schema"):
         Schema({"type": "object", "properties": {"a": {"$ref": reference}}})
@@ -109,7 +109,7 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
         Schema({"type": "object", **schema})
 
 
-@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"^(a|aa)+$", r"^(a+)+\1$", r"^(?=(a+)+b).*$"])
+@pytest.mark.each("pattern", [r"^(a+)+$", r"^(a|aa)+$", r"^(a+)+\1$", r"^(?=(a+)+b).*$"])
 def test_a_pattern_made_to_be_slow_gives_an_answer(pattern: str) -> None:
     schema = Schema({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}})
     assert schema.misfit({"a": "a" * 5_000 + "!"}) is not None

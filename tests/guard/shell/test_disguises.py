@@ -350,7 +350,7 @@ def test_what_only_looks_like_a_disguise_is_not_forbidden(command: str) -> None:
     assert forbids(parse_rules(DENY), "Bash", {"command": command}, workspace="/nowhere") is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rule", "command"),
     [
         ("Bash(curl * | python)", "curl x | python -"),

@@ -267,7 +267,7 @@ def test_variables_have_names_and_text(shell: VirtualShell, env: dict[str, str])
         shell.execute("true", env=env)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("limits", "command", "words"),
     [
         (ShellLimits(commands=50), "for i in $(seq 100); do echo $i; done", "exceeds the limit of 50 commands"),

@@ -203,7 +203,7 @@ def test_a_request_that_no_shell_would_make_is_refused(more: dict[str, object]) 
         checked_request(head, [b""])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "record",
     [["/a/../b", "f", 1], ["a", "f", 1], ["/", "d", 1], ["/a", "x", 1], ["/a", "f", -1], ["/a", "f", True], [1, 2, 3]],
 )

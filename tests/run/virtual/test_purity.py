@@ -42,7 +42,7 @@ def test_what_may_change_something_is_not_taken_for_reading(command: str) -> Non
     assert not Purity(is_known=True).tells(Bash(), command)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "command",
     ["echo() { rm f; }", "alias echo='rm f'", "eval 'echo() { rm f; }'", ". lib.sh", "trap 'rm f' EXIT", "if then"],
 )
