@@ -1,6 +1,6 @@
 """What sessions and the guard cost: for each tool call, for each model call, for each load.
 
-    python benchmarks/session.py [--skills 1000] [--json] [--check]
+    python benchmarks/session.py [--skills 1000] [--calls 400] [--json] [--check]
 
 CPU time in microseconds, the median over many calls, with eight skills active that all restrict tools. The baseline is
 the same tool call without a session, in the same run.
@@ -30,7 +30,7 @@ LIMIT_US = 200.0
 ACTIVE = 8
 
 
-def median_us(work: Callable[[], object], calls: int = 400) -> float:
+def median_us(work: Callable[[], object], calls: int) -> float:
     """The median CPU time of one call."""
     times = []
     for _ in range(calls):
@@ -52,9 +52,7 @@ def make_active(root: Path) -> list[str]:
     return names
 
 
-async def call_median(
-    executor: Executor, name: str, arguments: Callable[[], dict[str, str]], calls: int = 400
-) -> float:
+async def call_median(executor: Executor, name: str, arguments: Callable[[], dict[str, str]], calls: int) -> float:
     """The median CPU time of one call through an executor, inside one event loop."""
     times = []
     for _ in range(calls):
@@ -75,7 +73,7 @@ async def echo_back(command: str) -> str:
     return command
 
 
-def calls(session: Session) -> list[Row]:
+def calls(session: Session, count: int) -> list[Row]:
     """A tool call, with and without a session around it."""
     plain = FunctionTool(echo_back, name="echo_back")
     shell = FunctionTool(echo_back, name="Bash")
@@ -94,11 +92,11 @@ def calls(session: Session) -> list[Row]:
 
     async def measure() -> tuple[float, ...]:
         return (
-            await call_median(bare, "echo_back", same),
-            await call_median(guarded, "echo_back", same),
-            await call_median(guarded, "Bash", same),
-            await call_median(guarded, "Bash", one_new),
-            await call_median(guarded, "Bash", three_new),
+            await call_median(bare, "echo_back", same, count),
+            await call_median(guarded, "echo_back", same, count),
+            await call_median(guarded, "Bash", same, count),
+            await call_median(guarded, "Bash", one_new, count),
+            await call_median(guarded, "Bash", three_new, count),
         )
 
     without, named, known, one, three = anyio.run(measure)
@@ -111,7 +109,7 @@ def calls(session: Session) -> list[Row]:
     ]
 
 
-def texts(session: Session, others: list[str]) -> list[Row]:
+def texts(session: Session, others: list[str], count: int) -> list[Row]:
     """What happens before every model call, and at a load."""
     switching = itertools.cycle(others)
 
@@ -124,13 +122,14 @@ def texts(session: Session, others: list[str]) -> list[Row]:
         return definitions(session.tools(), "openai")
 
     return [
-        Row("instructions(), nothing changed", median_us(session.instructions), LIMIT_US),
-        Row("tools(), nothing changed", median_us(session.tools), LIMIT_US),
-        Row("tools() as definitions for a provider", median_us(listed), LIMIT_US),
+        Row("instructions(), nothing changed", median_us(session.instructions, count), LIMIT_US),
+        Row("tools(), nothing changed", median_us(session.tools, count), LIMIT_US),
+        Row("tools() as definitions for a provider", median_us(listed, count), LIMIT_US),
         Row(
-            "catalog in the tool's description (tool dialect)", median_us(lambda: session.tools("tool")[0].description)
+            "catalog in the tool's description (tool dialect)",
+            median_us(lambda: session.tools("tool")[0].description, count),
         ),
-        Row("load one skill, unload it, instructions()", median_us(after_a_load, 60)),
+        Row("load one skill, unload it, instructions()", median_us(after_a_load, min(60, count))),
     ]
 
 
@@ -138,6 +137,7 @@ def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skills", type=int, default=1_000)
+    parser.add_argument("--calls", type=int, default=400, help="how many of each are measured")
     add_options(parser)
     options = parser.parse_args()
     rows: list[Row] = []
@@ -153,10 +153,10 @@ def main() -> int:
             )
             session.load([names[-1]], "add")
             if not rows:
-                rows.extend(calls(session))
+                rows.extend(calls(session, options.calls))
             others = [entry.name for entry in library if entry.name not in names][:5]
             suffix = "" if delivery == "result" else " [bodies at the top level]"
-            rows.extend(Row(row.what + suffix, row.us, row.limit) for row in texts(session, others))
+            rows.extend(Row(row.what + suffix, row.us, row.limit) for row in texts(session, others, options.calls))
     title = f"{options.skills:,} skills in the library, {ACTIVE} active; CPU microseconds, medians"
     return report(rows, options, title, cells)
 

@@ -31,7 +31,7 @@ def test_search_can_be_measured_at_any_size(tmp_path: Path) -> None:
 
 
 def test_sessions_and_the_guard_can_be_measured() -> None:
-    command = [sys.executable, "benchmarks/session.py", "--skills", "20", "--json"]
+    command = [sys.executable, "benchmarks/session.py", "--skills", "20", "--calls", "20", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
     rows = json.loads(done.stdout)
     assert [row["what"] for row in rows if row["limit"] is not None]
@@ -51,7 +51,17 @@ def test_starting_jobs_can_be_measured() -> None:
 
 @pytest.mark.covers("A-51")
 def test_decisions_under_policy_and_approvals_can_be_measured() -> None:
-    command = [sys.executable, "benchmarks/governance.py", "--skills", "20", "--approvals", "20", "--json"]
+    command = [
+        sys.executable,
+        "benchmarks/governance.py",
+        "--skills",
+        "20",
+        "--approvals",
+        "20",
+        "--calls",
+        "20",
+        "--json",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
     rows = json.loads(done.stdout)
     assert {row["limit"] for row in rows} >= {100.0, 100_000.0}
