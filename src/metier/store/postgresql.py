@@ -83,7 +83,8 @@ class PostgresServer:
 
     def begin(self, connection: Any, lock: str, wait: float | None = None) -> None:
         """Begin to write, after all others that hold the same lock have ended."""
-        connection.execute("BEGIN")
+        # Whatever the server's default is: what was committed while a lock was waited for has to be seen.
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         if wait is not None:
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{wait * 1000:.0f}ms",))
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_number(lock),))

@@ -18,7 +18,7 @@ from metier.store.backup import CHECKPOINTS, FORMAT, PROPOSALS, kept_blobs, tabl
 from metier.store.blobs import make_folder, write_file
 from metier.store.forbidden import forbidden_since
 from metier.store.migrations import LOCK, newest
-from metier.store.rows import is_unused, refill
+from metier.store.rows import is_unused, keep_others_out, refill
 from metier.store.store import Store
 from metier.store.url import address_of
 
@@ -155,14 +155,13 @@ class _Backup:
 
 
 def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str, ...] = ()) -> Restored:
-    if not force and not is_unused(store.driver):
-        raise InvalidArgument(
-            f"The store {store} is in use; all that it holds would be replaced.",
-            hint="Make a backup of it first, then say --force; or set METIER_STORE to another place.",
-        )
+    _require_permission(store, force)
     # Contents first, and under names that nothing refers to yet: whatever ends this early leaves the store as it was.
     store.blobs.put(backup.blob(sha256) for sha256 in backup.blobs)
     with store.driver.transaction(LOCK):
+        # Before anything is read: what somebody decides after that and before the end would be lost.
+        keep_others_out(store.driver)
+        _require_permission(store, force)
         forbidden = forbidden_since(store.driver, backup.rows)
         refill(store.driver, {table: forbidden.over(table, backup.rows(table)) for table in tables()})
     manifest = backup.manifest
@@ -176,6 +175,14 @@ def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str,
         kept_people=forbidden.people,
         kept_tokens=forbidden.tokens,
     )
+
+
+def _require_permission(store: Store, force: bool) -> None:
+    if not force and not is_unused(store.driver):
+        raise InvalidArgument(
+            f"The store {store} is in use; all that it holds would be replaced.",
+            hint="Make a backup of it first, then say --force; or set METIER_STORE to another place.",
+        )
 
 
 def _put_files(folder: Path, backup: _Backup) -> tuple[str, ...]:

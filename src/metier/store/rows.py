@@ -185,8 +185,18 @@ def is_unused(driver: Driver) -> bool:
     return not any(driver.execute(f"SELECT 1 FROM {table.name} LIMIT 1") for table in tables_of("sqlite"))
 
 
+def keep_others_out(driver: Driver) -> None:
+    """Wait for those who write, and let nobody else until the transaction ends: what is read from now on stays true."""
+    from metier.store.schema import tables_of
+
+    # Who writes to SQLite is alone from the first statement on.
+    if driver.kind == "postgresql":
+        names = ", ".join(table.name for table in tables_of(driver.kind))
+        driver.change(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
+
+
 def refill(driver: Driver, tables: Mapping[str, Iterable[Mapping[str, Value]]]) -> None:
-    """Put other rows in place of all that there are, of all tenants, inside of a transaction."""
+    """Put other rows in place of all that there are, of all tenants, in a transaction that keeps others out."""
     from metier.store.schema import protection, unprotection
     from metier.store.statements import columns_of, insert_of
 

@@ -227,15 +227,10 @@ def protection(kind: Kind) -> list[str]:
 
 
 def unprotection(kind: Kind) -> list[str]:
-    """The statements that open it again, for a backup that is brought back; nobody else may write meanwhile."""
+    """The statements that open it again, for a backup that is brought back, once nobody else can write."""
     if kind == "sqlite":
         return [f"DROP TRIGGER {name}" for name in _TRIGGERS[kind]]
-    names = ", ".join(table.name for table in tables_of(kind))
-    return [
-        f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE",
-        *(f"DROP TRIGGER {name} ON audit_log" for name in _TRIGGERS[kind]),
-        "DROP FUNCTION audit_log_refuse()",
-    ]
+    return [*(f"DROP TRIGGER {name} ON audit_log" for name in _TRIGGERS[kind]), "DROP FUNCTION audit_log_refuse()"]
 
 
 if __name__ == "__main__":
