@@ -15,11 +15,13 @@ from metier.guard.scan.rules import (
     bounds,
     concealment,
     consent,
+    covert,
     defences,
     delivery,
     destruction,
     disclosure,
     encoding,
+    entrusted,
     exfiltration,
     favours,
     fetched,
@@ -49,8 +51,9 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
-    injection, consent, concealment, unseen, agentfiles, bounds, remote, orders, persistence, backdoor, tunnels,
-    spying, defences, supply, squatting, integrity, favours, trading, followers, destruction, lettering, strangers,
+    entrusted, injection, consent, concealment, covert, unseen, agentfiles, bounds, remote, orders, persistence,
+    backdoor, tunnels, spying, defences, supply, squatting, integrity, favours, trading, followers, destruction,
+    lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

@@ -73,6 +73,12 @@ _ANYWAY = re.compile(
     r"|unidentified developer|--master-disable|quarantine|antivirus|false positive|defender"
 )
 
+_UNREAD = re.compile(
+    r"\b(?:copy button|(?:what(?:ever)? is (?:in|on)|contents? of|from|in) (?:the|your) clipboard"
+    r"|clipboard (?:contents?|into)"
+    r"|copied (?:command|line|text|snippet|code))\b"
+)
+"""A command that a page puts into the hands of whoever runs it, unread."""
 _CODED = re.compile(
     r"\b(?:code|pin|key|pw)\b[\s:=\"'(-]{1,4}(?!is\b|and\b|or\b|to\b|for\b|in\b|that\b|you\b|from\b|with\b|of\b"
     r"|the\b|as\b|at\b|on\b|should\b|must\b)[\w-]{2,20}\b"
@@ -126,6 +132,7 @@ def _around(low: str, own: str, above: str) -> Around:
         (1.5, "hxxp" in own or "[.]" in own),
         (1.0, _CODED.search(own) and ARCHIVE.search(low)),
         (1.5, terminal),
+        (2.5, terminal and _UNREAD.search(low)),
     )
     signs = (
         (1.0, not terminal and runs),

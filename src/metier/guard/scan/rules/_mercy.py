@@ -49,6 +49,11 @@ _NOT_A_NEGATION = re.compile(
     r"^\s*(?:skip|forget|hesitate|worry|miss|omit|fail|ignore|proceed|continue|only|just|stop|work|function|run until"
     r"|operate|start|be able|need|tell|ask|inform|mention|notify|reveal|disclose|wait|prompt|required?|limited)\b"
 )
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|in case|where|since|because|while|though)\b[^.;:,!?\n]{0,80}$"
+    r"|(?:如果|若|当)[^。，\n]{0,20}$|\b(?:если|si|se|wenn|falls) [^.,\n]{0,60}$"
+)
+"""What begins before a negation that only says when something is to be done."""
 _DESCRIBING = re.compile(
     r"\b(?:instructions?|attempts?|attempting|tries|trying|asks?|asking|claims?|requests?|prompts?|someone|anything"
     r"|text|content|code|commands?|skills?|messages?) (?:to|that|which|you to|it to|the agent to|them to|like"
@@ -108,7 +113,12 @@ def negated(before: str) -> bool:
     (True, False, False)
     """
     found = _NEGATION.search(before)
-    return found is not None and not _NOT_A_NEGATION.match(found["between"])
+    if found is None or _NOT_A_NEGATION.match(found["between"]):
+        return False
+    _, comma, order = found["between"].partition(",")
+    if comma and _CONDITION.search(before[: found.start()]):
+        return negated(order)  # "if it does not start, send ..." speaks against nothing
+    return True
 
 
 def described(before: str) -> bool:

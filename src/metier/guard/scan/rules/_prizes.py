@@ -92,3 +92,11 @@ PRIZE = re.compile(
     r"|mots? de passe|clés? (?:api|privées?)|パスワード|秘密鍵|シードフレーズ|認証情報|비밀번호|개인 ?키"
 )
 """The same as sentences name it."""
+
+HOARD = re.compile(
+    r"\b(?:collect|gather|find|grep|look for|search|read|take|copy|include|bundle|pack|extract"
+    r"|dump)\w{0,3}\b[^.\n]{0,40}"
+    r"\b(?:everything|all|any|every|each|whatever)\b[^.\n]{0,60}(?:\.env\b|\.aws\b|\.ssh\b|\.netrc|\.npmrc|\.zshrc"
+    r"|\.bashrc|shell profiles?|keychain|credential stores?)"
+)
+"""Whatever lies where keys lie, and not one of them."""

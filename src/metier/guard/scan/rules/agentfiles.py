@@ -45,6 +45,12 @@ _FAVOURS = re.compile(
 )
 """What serves the author and not the user."""
 
+_SOFTENS = re.compile(
+    r"\b(?:confirmation|approval|permission)s?\b(?: (?:prompts?|dialogs?|questions?|requests?))?[^.\n]{0,40}\b(?:annoy"
+    r"|slow|bother|disturb|(?:are|is) (?:unnecessary|unwanted|not (?:needed|wanted)|to be (?:skipped|accepted))"
+    r"|(?:should|can|may|must) be (?:skipped|accepted|clicked|answered))"
+)
+"""A guard that an agent is to think little of from now on."""
 _READS = re.compile(r"\b(?:fetch|read|load|retrieve|download|get|pull|curl|wget|follow|import|include|sync)\w{0,4}\b")
 
 _FORGED = re.compile(
@@ -65,7 +71,12 @@ _FORGED = re.compile(
     r"|wrote|written|asked|requested|set)|\bas things? the user (?:said|told|wrote|asked)|\b(?:backdate"
     r"|use yesterday'?s date|earlier date)|\bcome before those of (?:my|the|your) (?:human|user|owner)|\b(?:pass"
     r"|spread|give|share) (?:\w{1,12} ){0,4}(?:skill|message|it) (?:on )?to (?:each|every|all|other) agents?"
+    r"|\b(?:remov|delet|strip|revert|overwrit|clean)\w{1,4}\b[^.\n]{0,40}\b(?:put|add|write|bring|place) (?:it|them"
+    r"|the \w{1,12}) back\b|\bas the (?:user|owner|human).s own (?:view|opinion|words?|wish(?:es)?|preference"
+    r"|decision|idea)s?\b|\bdate (?:it|them|the entr(?:y|ies)|each entry) [^.\n]{0,20}\b(?:back|ago|earlier)\b"
 )
+_OFFERED = re.compile(r"\b(?:ask|offer|suggest|propose|tell|whether)\w{0,3}\b")
+"""What is put back after a question is no rule that grows back."""
 
 
 def _tampered(view: View) -> Iterator[Hit]:
@@ -91,10 +102,10 @@ def _forged(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in spoken(read):
         found = _FORGED.search(one.low) if read.sees(one, _FORGED_MARKS) else None
-        if found is None or one.warned:
+        if found is None or one.warned or _OFFERED.search(found[0]):
             continue
         memory = re.search(
-            r"\b(?:memor|soul|remember|fact|preference|save|store|line|rule|entry|identity|heartbeat|agents\.md"
+            r"\b(?:memor|soul|remember|fact|preference|save|store|line|rule|entry|block|identity|heartbeat|agents\.md"
             r"|claude\.md|hook|cron|launch)",
             f"{one.low} {one.lead} {one.heading}",
         )
@@ -122,13 +133,15 @@ def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
         secrecy(low) is not None
         or re.search(r"\b(?:secretly|covertly|stealthily)\b|悄悄|暗中|незаметно", low) is not None
     )
-    forged = _FORGED.search(low) is not None
+    planted = _FORGED.search(low)
+    forged = planted is not None and not _OFFERED.search(planted[0])
     sends = sense.SEND.within(low, words) and (sense.SECRET.within(low, words) or sense.CONTEXT.within(low, words))
     freed = BYPASS.search(low)
     frees = freed is not None or GUARD_OFF.search(low) is not None or UNASKED.search(low) is not None
     # What is read anew from somewhere at each start is in the hands of whoever writes there.
     renewed = far >= 1 and _READS.search(low) is not None and sense.ALWAYS.within(low, words)
     points = 3 * forged + 2 * hides + 2 * (far >= 3) + (far == 2) + sends + lasting + 2 * frees + (script and far >= 2)
+    points += 3 * (_SOFTENS.search(low) is not None)
     points += 2 * (renewed and far >= 2) + renewed + 2 * (_FAVOURS.search(low) is not None)
     if points >= 3 or (points == 2 and ((hides and lasting) or far >= 2 or (_FAVOURS.search(low) and standing))):
         return "high"
@@ -137,7 +150,10 @@ def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
     return "low" if points or script else "info"
 
 
-_FORGED_MARKS = ("user", "remov", "delet", "missing", "agents", "re-", "revert", "readd")
+_FORGED_MARKS = (
+    "user", "remov", "delet", "missing", "agents", "re-", "revert", "readd", "strip", "overwrit", "clean", "owner",
+    "human", "date ",
+)  # fmt: skip
 
 
 RULES = (

@@ -12,7 +12,7 @@ from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, nearby, wording, words_among
 from metier.guard.scan.rules._mercy import negated
-from metier.guard.scan.rules._prizes import BRAND_KEY, PRIZE
+from metier.guard.scan.rules._prizes import BRAND_KEY, HOARD, PRIZE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
@@ -153,7 +153,7 @@ def _given_away(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one, near, low, words in _frames(read):
         own = one.words
-        prize_here = PRIZE.search(one.low) is not None
+        prize_here = PRIZE.search(one.low) is not None or HOARD.search(one.low) is not None
         secret_here = prize_here or _of_another(one) or sense.SECRET.within(one.low, own)
         secret = secret_here or (sense.SECRET.within(low, words) and sense.TAKE.within(low, words))
         secret = secret or (_WALLET.search(low) is not None and _ASKS.search(low) is not None)
@@ -172,7 +172,7 @@ def _given_away(view: View) -> Iterator[Hit]:
             value=value,
             secret=secret,
             secret_here=secret_here,
-            prize=PRIZE.search(low) is not None or _of_another(one),
+            prize=prize_here or PRIZE.search(low) is not None or _of_another(one),
             public=_PUBLIC.search(one.low) is not None and "private" in low,
             prize_here=(prize_here and (_IN_HEADER.search(one.low) is None or _WALLET.search(one.low) is not None))
             or _of_another(one),

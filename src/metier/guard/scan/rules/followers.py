@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
-from metier.guard.scan.rules._judging import weighed
+from metier.guard.scan.rules._judging import farthest, weighed
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
     from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
@@ -47,6 +48,9 @@ _PRAISES = re.compile(
     r"|advertisements?|banners?)\b"
     r"|\b(?:invite|add|message|dm)\w{0,3} (?:all|every|each)(?: of)? (?:the user'?s |their )?(?:contacts?|followers?"
     r"|friends)\b"
+    r"|(?<!they )(?<!who )(?<!users )(?<!guests )(?<!customers )\b(?:write|leave|post|publish|give"
+    r"|submit)\b[^.\n]{0,40}\b(?:(?:five|5)[- ]stars?|(?:positive|glowing)"
+    r" (?:reviews?|ratings?|comments?))\b"
     r"|(?:发布|发帖|评论)[^。\n]{0,30}(?:推广|推荐|宣传)|(?:публик|пиши|оставля)\w{0,4} [^\n]{0,60}(?:реклам|рекоменд)"
 )
 _TAGGED = re.compile(
@@ -86,6 +90,9 @@ _GLUED = re.compile(r"(?:\+|\}|format\()\s*[\"'`]?[?&]?(?:tag|aff\w{0,10})=[a-z]
 def _hired(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in read.statements:
+        if one.places and is_spoken(one) and _is_lent(one, read):
+            yield one.hit(one.text, "high")
+            continue
         if one.warned or one.kind == "row" or not read.sees(one, _MARKS):
             continue
         if one.kind == "code" and (called := _CALLED.search(one.text)) is not None:
@@ -96,6 +103,26 @@ def _hired(view: View) -> Iterator[Hit]:
             found = _found(one)
             if found is not None and not one.warns_of(found) and _unbidden(one, view.name.lower()):
                 yield one.hit(one.text, weighed("high", one, found, read))
+
+
+_LENT = re.compile(
+    r"\b(?:ask|poll|query|fetch|check|get|pull|request|lease|take)\w{0,3}\b[^\n]{0,80}\b(?:jobs?|work|tasks?|prompts?"
+    r"|queue)\b[^\n]{0,120}\b(?:return|send|post|submit|report|upload|put)\w{0,3}\b[^\n]{0,40}\b(?:answers?|results?"
+    r"|outputs?|completions?)\b"
+)
+"""Work that is taken from somewhere, and its fruits that go there."""
+_IDLE = re.compile(
+    r"\b(?:while|when(?:ever)?) (?:the |your )?(?:users?|human|owner|agent|session|you|machine) (?:is|are) (?:away|idle"
+    r"|asleep|not)\b|\b(?:idle|spare|unused|leftover) (?:time|tokens?|quota|capacity|credits?|compute)\b|\bovernight\b"
+    r"|\bin the background\b|\bbetween (?:tasks|requests|turns)\b"
+)
+
+
+def _is_lent(one: Statement, read: Reading) -> bool:
+    """Whether the agent works for somebody else while nobody looks."""
+    if not one.places or one.warned or _LENT.search(one.low) is None:
+        return False
+    return farthest((one,), read) >= 1 and _IDLE.search(f"{one.heading} {one.lead} {one.low}") is not None
 
 
 def _found(one: Statement) -> re.Match[str] | None:
@@ -117,6 +144,7 @@ def _found(one: Statement) -> re.Match[str] | None:
 _FOR_SURE = re.compile(
     r"\bclick\w{0,3} (?:on )?(?:the|an?|all|any|each|every)\b[^\n]{0,30}\b(?:ads?|advertisements?|banners?)\b"
     r"|\b(?:invite|add|message|dm)\w{0,3} (?:all|every|each)\b[^\n]{0,20}\b(?:contacts?|followers?|friends)\b"
+    r"|\b(?:five|5)[- ]stars? (?:reviews?|ratings?)\b"
     r"|\blinks? of the form\b|\bonly (?:through|via|at) https?:"
 )
 

@@ -58,6 +58,8 @@ OVERRIDE = re.compile(
     r"|\b(?:handle|do|execute|serve|perform|carry out|work on|obey|follow|answer|complete)\b[^\n]{0,60}\b(?:before"
     r"|over|above|ahead of) (?:those|anything|whatever|what|everything|requests|tasks|orders) (?:(?:of|from|by"
     r"|that) )?(?:the |your )?(?:users?|human|owner|operator)\b"
+    r"|\b(?:followed|obeyed|heeded|served|honou?red|trusted) (?:before|over|above|ahead of|more than) (?:that|those|the"
+    r" (?:wishes|orders|words?)) of (?:the |your |my )?(?:users?|human|owner|operator)\b"
     r"|\bsystem override\b|\b(?:admin|developer|root) override(?:[:!]| (?:mode|code|active|enabled|accepted|granted))"
     r"|\bnew (?:system )?(?:instructions?"
     r"|directives?) from (?:the )?(?:admin|developer|system|operator|anthropic|openai|vendor)"

@@ -10,6 +10,7 @@ from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._judging import doubt, farthest, nearby, weighed, wording, words_among
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
+from metier.guard.scan.rules._spoken import is_spoken
 from metier.guard.scan.rules._words import word_set, words_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,17 @@ _FOLLOW = re.compile(
     r"|(?:выполн|следуй|исполн)\w{0,4}|sigue|ejecuta"
     r"|\b(?:use|take|adopt|load)\w{0,3}\b[^\n]{0,40}\bas (?:your|the|its) (?:\w{1,12} )?(?:system prompt|instructions?"
     r"|rules|persona|prompt|orders)\b"
+    r"|\b(?:is|are|counts? as|becomes?|belongs? to) (?:a )?part of (?:your|these|the|its) (?:\w{1,12} )?"
+    r"(?:instructions?|rules?|prompt|orders|guidelines|memory)\b"
 )
+_LED = re.compile(
+    r"\b(?:ask|poll|query|call|check|request|get|fetch)\w{0,3}\b[^\n]{0,140}\bnext (?:action|step|command|instruction"
+    r"|order)s?\b[^.\n]{0,40}\b(?:do|run|execute|perform|carry out|follow|obey) (?:it|that|them|exactly)\b"
+    r"|\b(?:where|if|when) (?:they|it|the two) (?:differs?|disagrees?|conflicts?)\b[^.\n]{0,40}\b(?:go by|follow|obey"
+    r"|use"
+    r"|trust|prefer) (?:them|it|those|that|the (?:remote|online|newer|latest))\b"
+)
+"""Somebody else says what is done next, or what counts where this page says otherwise."""
 _INSTRUCTIONS = re.compile(
     r"\b(?:steps?|instructions?|directives?|prompts?|system prompt|rules?|playbook|commands?|behaviou?r|skill\.md"
     r"|heartbeat\.md|\.md\b|configuration|persona|policy|tasks?)\b|指令|说明|инструкц|instrucciones"
@@ -92,7 +103,9 @@ def _loaded(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
-            if one.warned or one.kind == "row" or not one.places or (one.kind == "code" and not _GETS.search(one.text)):
+            if one.warned or one.kind == "row" or not one.places:
+                continue
+            if not is_spoken(one) and not _GETS.search(one.text):
                 continue
             places = [(doubt(address, read), address) for address in one.places]
             value, address = max(places, key=lambda place: place[0])
@@ -102,6 +115,9 @@ def _loaded(view: View) -> Iterator[Hit]:
                 if abs(other.line - one.line) <= 5 and not other.warned
             ]
             low = wording(near, one)
+            if value >= 1 and address.kind != "known" and _LED.search(low):
+                yield one.hit(one.text, weighed("high", one, None, read))
+                continue
             if (value == 0 and "gist" not in address.host) or not _FETCH.search(low):
                 continue
             follows = _FOLLOW.search(low)
@@ -115,7 +131,8 @@ def _loaded(view: View) -> Iterator[Hit]:
 
 _REFERS = re.compile(
     r"\b(?:its?|them|they|this|that|these|those|there|what|whatever|(?:the|all|any|every) (?:\w{1,12} )?"
-    r"(?:instructions?|steps?|directives?|rules?|contents?|response|results?|pages?|documents?|files?|guidance|prompts?))\b"
+    r"(?:instructions?|steps?|directives?|rules?|contents?|response|results?|pages?|documents?|files?|guidance"
+    r"|prompts?))\b"
 )
 """How a sentence goes on about what the one before it named."""
 _BOUND = re.compile(

@@ -9,6 +9,7 @@ from metier.guard.scan.autorun import keeps_house
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._hosts import addresses
 from metier.guard.scan.rules._judging import doubt, farthest, related, weighed
+from metier.guard.scan.rules._kinds import odd
 from metier.guard.scan.rules._reading import reading
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ def _redirected(view: View) -> Iterator[Hit]:
             places = list(one.places)
         for address in places:
             value = doubt(address, read)
+            if value >= 1 and address.kind == "unknown" and "trusted-host" in one.low and not _MIRRORS.search(one.text):
+                # No certificate is asked for, so whoever stands between can be the registry, its own or not.
+                yield one.hit(one.text, weighed("high", one, found, read))
+                break
             if value <= 1 or _MIRRORS.search(address.url) or (related(address, read) and address.kind == "unknown"):
                 continue
             docker = re.search(r"docker|image|container|helm|oci", one.low)
@@ -128,7 +133,8 @@ def _from_address(view: View) -> Iterator[Hit]:
         value = max((doubt(address, read) for address in addresses(found["url"])), default=0)
         if value >= 2:
             package = re.search(r"\.(?:whl|tgz|tar\.gz|zip|gem)\b|git\+", found[0])
-            severity: Severity = "high" if value >= 3 and package else "medium" if package else "low"
+            strange = value >= 3 or any(odd(address.host) for address in addresses(found["url"]))
+            severity: Severity = "high" if strange and package else "medium" if package else "low"
             yield one.hit(found[0], weighed(severity, one, found, read))
 
 
