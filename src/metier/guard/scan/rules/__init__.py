@@ -36,6 +36,7 @@ from metier.guard.scan.rules import (
     prerequisites,
     remote,
     sinks,
+    skimming,
     spying,
     squatting,
     strangers,
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
     entrusted, injection, consent, concealment, covert, unseen, agentfiles, bounds, remote, orders, persistence,
-    backdoor, tunnels, spying, defences, supply, squatting, integrity, favours, trading, followers, destruction,
-    lettering, strangers,
+    backdoor, tunnels, spying, defences, supply, squatting, integrity, favours, trading, skimming, followers,
+    destruction, lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

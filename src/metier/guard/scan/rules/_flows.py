@@ -30,10 +30,12 @@ _FILE = re.compile(
 _SIGNED = re.compile(
     r"\bsign\w{0,12}\(|from_?key\(|fromsecretkey|fromprivatekey|from_?mnemonic|from_?seed|keypair\.|\bwallet\("
     r"|account\("
-    r"|privatekeytoaccount|mnemonictoaccount|hmac|sha(?:1|256|512)\b|md5|hashlib|\blen\(|\bbool\(|\.length\b",
+    r"|privatekeytoaccount|mnemonictoaccount|hmac|sha(?:1|256|512)\b|md5|hashlib",
     re.IGNORECASE,
 )
 """What makes something of a secret that may be known."""
+_SIZE = re.compile(r"\b(?:len|bool|sizeof|count)\([\w.\[\]\"']{1,80}\)|\b[\w.]{1,80}\.(?:length|size)\b")
+"""How much there is of it."""
 _SPENT = re.compile(
     r"digest|public_?key|to_?address|\.address\b|mask|redact|isinstance|typeof|\bnot\s|exists\(|is_file\(|basename"
     r"|\.name\b",
@@ -206,7 +208,7 @@ class _Flow:
     def _source(self, text: str, names: dict[str, Statement]) -> Statement | None:
         """The line that took something which a text makes use of."""
         if names or self._fields or self._returned:
-            used = names_in(text)
+            used = names_in(_SIZE.sub("", text) if "len" in text or "size" in text or "bool" in text else text)
             found = [names[name] for name in used & names.keys() if not self._picks(name, names[name], text)]
             found += [self._fields[name] for name in used & self._fields.keys()]
             found += [self._returned[name] for name in used & self._returned.keys() if is_called(name, text)]

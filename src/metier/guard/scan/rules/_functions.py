@@ -21,8 +21,8 @@ _MAX_FUNCTIONS = 300
 _HEAD = re.compile(
     r"\s*(?:(?:export|default|async|static|public|private|pub|local)\s+){0,4}"
     r"(?:(?:def|function|func|fn|sub)\s*\*?\s*(?:\([^()\n]{0,60}\)\s*)?(?P<named>[A-Za-z_][\w-]{0,60}[?!]?)\s*(?P<open>[(]?)"
-    r"|(?:const|let|var)\s+(?P<arrow>\w{1,60})\s*=\s*(?:async\s*)?(?:function\b\s*\w{0,40}\s*)?"
-    r"(?=[^\n]{0,200}(?:=>|function)|\(\s*$)(?P<open2>\(?)"
+    r"|(?:const|let|var)\s+(?P<arrow>\w{1,60})\s*=\s*(?:async\s*)?(?:function\b\s*\w{0,40}\s*(?P<open2>\()"
+    r"|(?P<open4>\()(?=[^()\n]{0,200}\)\s*(?::[^=\n]{1,60})?=>)|(?=\w{1,60}\s*=>))"
     r"|(?P<method>[A-Za-z_]\w{0,60})\s*(?P<open3>\()(?=[^\n;]{0,200}\{\s*$))"
 )
 _NO_METHOD = frozenset({"if", "for", "while", "switch", "catch", "return", "else", "with", "elif", "foreach", "until"})
@@ -87,7 +87,7 @@ def _end(code: Sequence[Statement], depths: Sequence[int], begin: int) -> int:
 
 def _given(code: Sequence[Statement], index: int, head: re.Match[str]) -> frozenset[str]:
     """The names between the brackets of a head, without what they are by default or what kind they are of."""
-    if not (head["open"] or head["open2"] or head["open3"]):
+    if not (head["open"] or head["open2"] or head["open3"] or head["open4"]):
         return frozenset(_GIVEN.findall(code[index].text[head.end() :].split("=>")[0])[:1])
     text = " ".join(one.text for one in code[index : index + _MAX_HEAD])[head.end() : head.end() + 600]
     depth, parts, begun = 0, [""], False

@@ -40,21 +40,21 @@ _STANDS_FOR = re.compile(
 def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> int:
     """How little is known of who gets what is sent in lines of code; -1 where no address is told.
 
-    What is sent with a key that stands in the script goes into the account of whoever wrote the script, whatever
-    service it is with.
+    A bot whose key stands in the script belongs to whoever wrote the script, whatever service it runs on.
     """
     if any("api.telegram.org" in one.low for one in code) and any(
         BOT_TOKEN.search(one.text) or _BOT_PART.search(one.text) for one in around
     ):
         return 4
     far = farthest(code, read, none=-1)
-    if (
-        far in (0, 1)
-        and any(place.kind != "local" for one in code for place in one.places)
-        and any(one.script and read.sees(one, _KEY_MARKS) and read.holds(_is_key, one) for one in around)
-    ):
-        return 4
     return 2 if far < 0 and any(_HOST.search(one.text) for one in code) else far
+
+
+def into_account(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> bool:
+    """Whether what is sent goes into the account of whoever wrote the script: with a key that stands in it."""
+    return any(place.kind != "local" for one in code for place in one.places) and any(
+        one.script and read.sees(one, _KEY_MARKS) and read.holds(_is_key, one) for one in around
+    )
 
 
 def _is_key(one: Statement) -> bool:

@@ -59,6 +59,10 @@ _COMMANDS = re.compile(
 """Commands that are, all of them, what a name holds."""
 
 
+_WHOLE = re.compile(r"\w\(\s*(?:await\s+)?[\w.\[\]\"']{1,60}\s*[,)]|\w\s+[\"']?\$\{?\w{1,60}\}?[\"']?\s*$")
+"""A call with a name as what it is given."""
+
+
 def _run(view: View) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_FETCH_MARKS) or not read.has(*_RUN_MARKS):
@@ -77,6 +81,8 @@ def _run(view: View) -> Iterator[Hit]:
         far = farthest(code, read, none=-1)
         for _, call in carried(code, _among(fetches), _among(runs)):
             one = call[0]
+            if id(one) not in runs and not _WHOLE.search(one.text):
+                continue  # a function that runs things is given something that only has a part of it
             severity: Severity = "high" if far >= 1 else "medium" if one.script else "low"
             yield one.hit(one.text, weighed(severity, one, None, read))
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._flows import carried
-from metier.guard.scan.rules._judging import farthest, weighed
+from metier.guard.scan.rules._judging import farthest, nearby, weighed
 from metier.guard.scan.rules._names import span
-from metier.guard.scan.rules._prizes import BRAND_KEY, ENVIRONMENT, SESSION, STORE, WALLET_NAME
+from metier.guard.scan.rules._prizes import BRAND_KEY, ENVIRONMENT, JOINED, SESSION, STORE, WALLET_NAME
 from metier.guard.scan.rules._programs import with_imports
-from metier.guard.scan.rules._reach import reach
+from metier.guard.scan.rules._reach import into_account, reach
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._sending import sends_off
 from metier.guard.scan.rules.exfiltration import is_store
@@ -37,11 +37,12 @@ _MARKS = (
     "bitwarden", "storage", "sk-", "ghp_", "akia", "xox", "gnupg", "npmrc", "pypirc", ".docker", "logins.json",
     "local state", "electrum", "metamask", "exodus", "phantom", "op item", "op read", "bw get", "bw list", "pass show",
     "169.254", "metadata.google", "vaultcli", "tdata", "/proc/", "user data", "shadow", "lastpass", "solana/id",
+    "memory", "soul.md", "user.md", "sessions", "workspace",
 )  # fmt: skip
 _WALLET = re.compile(
-    rf"(?:process\.env\.|os\.environ(?:\.get)?[\[(]\s*[\"']|getenv\(\s*[\"']|\$\{{?|\$env:|input\([^\n]{{0,80}}"
-    rf"|prompt\([^\n]"
-    rf"{{0,80}}|read\s+-\w*\s[^\n]{{0,60}})\w{{0,30}}(?:{WALLET_NAME})\b",
+    rf"(?:process\.env\.|os\.environ(?:\.get)?[\[(]\s*[\"']|getenv\(\s*[\"']|\$\{{?|\$env:)\w{{0,30}}(?:{WALLET_NAME})\b"
+    rf"|(?:\b(?:input|prompt|getpass|ask|question|password|text)\(|\bread-host\b|\bread\s+-\w*\s)[^\n]{{0,80}}"
+    rf"(?:{WALLET_NAME.replace('_?', '[ _-]?')})\b",
     re.IGNORECASE,
 )
 _FIELD = re.compile(
@@ -66,6 +67,12 @@ _DOTENV = re.compile(
     r"|dotenv\.parse\(",
     re.IGNORECASE,
 )
+_MEMORY = re.compile(
+    r"[\"'/](?:memory|soul|user)\.md[\"']|\.(?:openclaw|clawdbot|moltbot)[\"'/]+(?:agents|workspace|memory)\b"
+    r"|\.claude[\"'/]+(?:projects|history)\b|\.codex[\"'/]+sessions\b",
+    re.IGNORECASE,
+)
+"""What an agent remembers of the one it works for, and what was said to it."""
 _SHAPES = re.compile(
     r"sk-(?:ant-|proj-)?\[|ghp_\[|gh\[pous\]_|akia\[|xox\[|aiza\[|-----begin \S{0,12} ?private key"
     r"|\[1-9a-hj-np-z\]\{8[78]",
@@ -91,7 +98,37 @@ def _handed_over(view: View) -> Iterator[Hit]:
         dropped = next((one for one in code if read.sees(one, _DROP_MARKS) and _DROPS.search(one.text)), None)
         if dropped is not None and any(read.sees(one, _MARKS) and read.holds(_is_prize, one) for one in code):
             yield dropped.hit(dropped.text, weighed("high", dropped, None, read))
+    if read.has(*_SEED_MARKS):
+        yield from _asked_for(read)
 
+
+def _asked_for(read: Reading) -> Iterator[Hit]:
+    """A command that sends what the sentence before it is about: the words that are somebody's money."""
+    for statements in read.files.values():
+        for index, one in enumerate(statements):
+            if one.kind != "code" or one.script or not sends_off(one, read) or not _FILLED.search(one.text):
+                continue
+            near = [other for other in nearby(statements, index, 4, 0, 8) if other.kind in ("prose", "row")]
+            said = any(
+                (found := _SEED.search(other.low)) is not None and not _NEVER.search(other.low[: found.start()])
+                for other in near
+                if not other.warned
+            )
+            if said and farthest((one,), read, none=-1) >= 1 and _PAYLOAD.search(one.text):
+                yield one.hit(one.text, weighed("high", one, None, read))
+
+
+_SEED_MARKS = ("seed", "phrase", "mnemonic", "助记词", "фраз", "semilla", "シード", "시드")
+_SEED = re.compile(
+    r"\b(?:seed|recovery|secret recovery|backup)[ -]?(?:phrase|words)|\bmnemonic|\b(?:12|24)(?: or 24)?[ -]words?\b"
+    r"|助记词|(?:сид|seed)[- ]?фраз|frase (?:semilla|de recuperación)|シードフレーズ|시드 ?(?:구문|문구)"
+)
+_NEVER = re.compile(r"\b(?:never|not|don['’]?t|no|nunca|jamás|никогда|niemals|jamais)\b|不要|绝不|切勿")  # noqa: RUF001
+_FILLED = re.compile(
+    r"\$\{?(?:\w{0,20}(?:phrase|words?|seed|mnemonic|secret|key|pk)\w{0,12})\}?"
+    r"|[<{](?:\w{0,20}[ _-]?)(?:phrase|words?|seed|mnemonic)[ _-]?\w{0,12}[>}]",
+    re.IGNORECASE,
+)
 
 _DROP_MARKS = ("gh ", "://", "s3://", "gs://", "mail ", "mutt ", "swaks ")
 
@@ -110,6 +147,8 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
         if id(one) in seen or not _PAYLOAD.search(bare):
             continue
         here = reach(call, code, read) if any(other.places for other in call) else around
+        if here in (0, 1) and into_account(call, code, read):
+            here = 4
         if here != 0:
             seen.add(id(one))
             yield one.hit(one.text, weighed(_severity(source, here, read), one, None, read))
@@ -130,6 +169,7 @@ def _is_prize(one: Statement) -> bool:
     return (
         is_store(one)
         or SESSION.search(text) is not None
+        or _MEMORY.search(JOINED.sub("/", text[:1_000])) is not None
         or ENVIRONMENT.search(text) is not None
         or _WALLET.search(text) is not None
         or _DOTENV.search(text) is not None
@@ -157,6 +197,9 @@ def _severity(source: Statement, here: int, read: Reading) -> Severity:
     if here < 0:
         # Where it goes is for the one who runs it to say.
         return "medium" if source.script else "low"
+    if here <= 2 and not is_store(source) and _MEMORY.search(JOINED.sub("/", source.text[:1_000])):
+        # There are services that remember for an agent, each with its own host.
+        return "low" if here == 1 else "medium"
     if here == 1 and (_DOTENV.search(source.text) and not STORE.search(source.text)):
         return "medium" if not source.script else "high"
     return "high"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._hosts import addresses
 from metier.guard.scan.rules._judging import weighed
+from metier.guard.scan.rules._mercy import warns
 from metier.guard.scan.rules._reading import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_=-])(?:[A-Za-z0-9+/]{24,}={0,2}|[A-Za-z0-9_-]{24,}={0,2})(?![A-Za-z0-9+/_=-])")
@@ -45,6 +50,14 @@ _BIDS = re.compile(
 
 _MAX_BLOB = 400_000
 
+_NUMBERS = re.compile(
+    r"(?<![\w.])(?:(?:0x[0-9a-f]{1,2}|\d{1,3})\s{0,2},\s{0,2}){7,2000}(?:0x[0-9a-f]{1,2}|\d{1,3})(?![\w.])", re.I
+)
+_TURNED = re.compile(r"\^\s{0,2}\(?(0x[0-9a-f]{1,2}|\d{1,3})\b", re.I)
+"""What each number of a list is changed by."""
+_ROT13 = re.compile(r"codecs\.decode\(\s*[\"']([^\"'\n]{8,2000})[\"']\s*,\s*[\"']rot_?13")
+_PLACE = re.compile(r"(?:\w{2,6}://)?(?:[a-z0-9-]{1,60}\.){1,5}[a-z]{2,12}(?::\d{2,5})?(?:/\S{0,200})?", re.I)
+
 
 def _payload(view: View) -> Iterator[Hit]:
     read = reading(view)
@@ -61,12 +74,44 @@ def _payload(view: View) -> Iterator[Hit]:
                     and severity != "info"
                 ):
                     severity = "low"
-                yield one.hit(plain[max(0, shows.start() - 60) : shows.end() + 120], severity)
+                yield one.hit(plain[max(0, shows.start() - 60) : shows.end() + 120], _at_least(severity, one, plain))
                 break
             if len(_PROSE.findall(plain)) >= 6 and not plain.lstrip().startswith(("{", "[", "<", "-----")):
                 bids = _BIDS.search(f"{plain.lower()} {one.low} {one.lead}") is not None
                 yield one.hit(plain[:200], weighed("high" if bids else "low", one, None, read))
                 break
+
+
+def _at_least(severity: Severity, one: Statement, plain: str) -> Severity:
+    """The severity; what fetches something from a bare address and runs it is no example, unless it is called one."""
+    if severity not in ("info", "low") or one.kind != "code" or not _RUNS.search(plain):
+        return severity
+    bare = any(place.kind == "address" for place in addresses(plain))
+    return "high" if bare and not warns(one.heading, one.lead, security=False, code=True) else severity
+
+
+def _spelt(view: View) -> Iterator[Hit]:
+    """A place or a command that is written as numbers, or turned letter by letter."""
+    read = reading(view)
+    for one in read.told("code"):
+        if one.text.count(",") < 7 and "rot" not in one.low:
+            continue
+        for plain in _spelt_in(one.text):
+            if _PLACE.fullmatch(plain) or _WORTH_HIDING.search(plain):
+                yield one.hit(plain[:200], weighed("high", one, None, read))
+                break
+
+
+def _spelt_in(text: str) -> Iterator[str]:
+    turned = _TURNED.search(text)
+    by = int(turned[1], 0) if turned is not None and not turned[1].startswith("00") else 0
+    for found in _NUMBERS.finditer(text):
+        numbers = [int(one, 16) if "x" in one.lower() else int(one) for one in re.split(r"\s*,\s*", found[0])]
+        plain = "".join(chr(number ^ by) for number in numbers if number ^ by < 0x110000)
+        if plain.isascii() and plain.isprintable():
+            yield plain
+    for found in _ROT13.finditer(text) if "rot" in text else ():
+        yield codecs.decode(found[1], "rot13")
 
 
 def _decoded(text: str) -> Iterator[str]:
@@ -125,5 +170,14 @@ RULES = (
         message="A command, an address or an instruction is hidden in encoded text.",
         hint="Do not run it. What it says when decoded is shown here.",
         check=_payload,
+    ),
+    Rule(
+        id="SPELT_IN_NUMBERS",
+        ast="AST01",
+        category="defense_evasion_obfuscation",
+        severity="high",
+        message="A host, an address or a command is written as numbers, so that nobody finds it by reading.",
+        hint="Find out whose place it is, which is shown here. There is no honest reason to write it so.",
+        check=_spelt,
     ),
 )

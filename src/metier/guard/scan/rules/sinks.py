@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
+from metier.guard.scan.rules._flows import carried
 from metier.guard.scan.rules._judging import doubt, farthest, weighed
+from metier.guard.scan.rules._programs import code_together
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._sending import sends_off
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
+    from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
 
@@ -39,8 +43,40 @@ _POURS = re.compile(r"(?:\$\(|`)[^\n]{0,80}(?:cat|env|environ|getenv|printenv|ba
 """Whole files or the environment, which no service needs in an address."""
 
 
+_ENCODES = re.compile(
+    r"b(?:32|64|16|85)encode\(|hexlify\(|\.hex\(\)|tostring\(\s*[\"'](?:hex|base64(?:url)?)[\"']|btoa\(|\bbase(?:32|64)\b|\bxxd\s+-p"
+    r"|encodetostring\(|encode\([\"']hex",
+    re.IGNORECASE,
+)
+_ENCODE_MARKS = ("encode", "hexlify", ".hex()", "tostring(", "btoa(", "base32", "base64", "xxd ")
+_LOOKS_UP = re.compile(
+    r"gethostbyname(?:_ex)?\(|getaddrinfo\(|dns\.(?:promises\.)?(?:lookup|resolve\w{0,6})\(|resolver\.(?:resolve|query)\("
+    r"|(?<![\w-])(?:nslookup|dig|drill|kdig)\s|resolve-dnsname\s|(?:^|[;&|(]\s{0,4})(?:host|ping)\s[^\n]{0,40}\$"
+    r"|\[[\"'](?:nslookup|dig|host|ping)[\"']\s*,",
+    re.IGNORECASE,
+)
+_LOOK_MARKS = ("gethostbyname", "getaddrinfo", "dns", "resolve", "nslookup", "dig", "drill", "host ", "ping")
+
+
+def _looked_up(read: Reading) -> Iterator[Hit]:
+    """Something is encoded so that it can stand in a name, and the name is looked up: whoever has the zone reads it."""
+    if not read.has("gethostbyname", "getaddrinfo", "dns", "resolver", "nslookup", "dig ", "ping ", "host "):
+        return
+
+    def encodes(one: Statement) -> bool:
+        return read.sees(one, _ENCODE_MARKS) and _ENCODES.search(one.text) is not None
+
+    def looks_up(one: Statement) -> bool:
+        return read.sees(one, _LOOK_MARKS) and _LOOKS_UP.search(one.text) is not None
+
+    for code in code_together(read):
+        for _, call in carried(code, encodes, looks_up):
+            yield call[0].hit(call[0].text, weighed("high", call[0], None, read))
+
+
 def _leaked(view: View) -> Iterator[Hit]:
     read = reading(view)
+    yield from _looked_up(read)
     for one in read.told():
         if (
             ("$" in one.text or "`" in one.text or "{" in one.text)

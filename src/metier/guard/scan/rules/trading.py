@@ -1,4 +1,4 @@
-"""Money that moves without the one whose it is: endless approvals, coins bought unasked, fees to a fixed address."""
+"""Money that moves without the one whose it is: endless approvals, coins bought unasked."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from metier.guard.scan.rules.consent import UNASKED
 from metier.guard.scan.rules.favours import WALLET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from metier.guard.scan.rule import Hit
-    from metier.guard.scan.rules._reading import Reading
     from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
@@ -58,23 +57,6 @@ _ASKED = re.compile(
     r"|ha[sv]e?|names?|chooses?)|\bask(?:ing)? (?:the user |them )?(?:first|before|for confirm)|\bwait for\b"
     r"|after (?:a |the )?confirm|\b(?:pause|stop|wait) (?:\w{1,10} )?to confirm\b"
 )
-_FEE_NAME = re.compile(
-    r"\b\w{0,20}(?:fee|tip|dev|treasury|donat\w{1,4}|commission|referr\w{1,4}|collector|skim)_?(?:wallet|address|addr"
-    r"|account"
-    r"|receiver|recipient|pubkey|to)?\w{0,12}[\"']?\s*[:=][^\n]{0,40}[\"'](?P<to>[^\"'\n]{26,64})[\"']",
-    re.IGNORECASE,
-)
-_PAYS = re.compile(
-    r"systemprogram\.transfer|send_?transaction\(|sendraw\w{3,20}\(|\.transfer\(|transfer_?checked|sendtransfer"
-    r"|\.send\(\{"
-    r"|transferinstruction|send_token|\bpay\(",
-    re.IGNORECASE,
-)
-
-
-_TURNED = re.compile(r"^\s*(?:to|recipient|dest\w{0,10}|receiver|address|payee)\s*=\s*(?P<to>[A-Z][A-Z_0-9]{2,40})\b")
-"""The receiver becomes another one."""
-_MAX = re.compile(r"\bapprove\([^\n]{0,100}(?:maxuint|max_uint|2\s?\*\*\s?256|uint256\)\.max|0xf{40,})", re.IGNORECASE)
 
 
 def _moved(view: View) -> Iterator[Hit]:
@@ -84,7 +66,6 @@ def _moved(view: View) -> Iterator[Hit]:
             continue
         if _points(one) >= 3 and not _ASKED.search(one.low):
             yield one.hit(one.text, weighed("high", one, None, read))
-    yield from _skimmed(read)
 
 
 def _points(one: Statement) -> int:
@@ -103,32 +84,6 @@ def _points(one: Statement) -> int:
         if found is not None and not one.warns_of(found):
             points = max(points, weight)
     return points + 2 * unasked + always + fixed if points else 0
-
-
-def _skimmed(read: Reading) -> Iterator[Hit]:
-    """A script that pays a part to somebody whom the page does not name."""
-    for statements in read.files.values():
-        code = [one for one in statements if one.script]
-        if not any(_PAYS.search(one.text) or _MAX.search(one.text) for one in code if read.sees(one, _PAY_MARKS)):
-            continue
-        for one in code:
-            named = _FEE_NAME.search(one.text) if len(one.text) < 1_000 else None
-            if named is not None and WALLET.search(named["to"]):
-                told = any(_TOLD.search(other.low) for other in read.told("prose", "row"))
-                yield one.hit(one.text, "medium" if told else "high")
-            elif (turned := _TURNED.search(one.text)) is not None and _is_fixed(turned["to"], code):
-                yield one.hit(one.text, "high")
-            elif _MAX.search(one.text) and any(WALLET.search(other.text) for other in code):
-                told = any("approv" in other.low or "allowance" in other.low for other in read.told("prose", "row"))
-                yield one.hit(one.text, "low" if told else "high")
-
-
-def _is_fixed(name: str, code: Sequence[Statement]) -> bool:
-    return any(re.search(rf"\b{name}\b\s*=", one.text) and WALLET.search(one.text) for one in code)
-
-
-_TOLD = re.compile(r"\b(?:fee|tip|commission|donation)s?\b")
-_PAY_MARKS = ("transfer", "send", "pay(", "approve(")
 
 
 RULES = (
