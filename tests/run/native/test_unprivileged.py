@@ -35,6 +35,8 @@ CHECKS = (
     "test_cancelling.py::test_a_job_does_not_outlive_its_host[namespaces-SIGKILL]",
     "test_cancelling.py::test_a_job_does_not_outlive_its_host[landlock-SIGKILL]",
     "test_cancelling.py::test_a_job_does_not_outlive_its_host[bubblewrap-SIGKILL]",
+    "test_environments.py::test_a_script_starts_in_an_environment_among_temporary_files_and_cannot_change_it",
+    "test_environments.py::test_a_job_that_moves_the_folder_of_its_environment_away_does_so_for_itself_alone",
     "test_limits.py::test_processes_together_cannot_have_more_memory_than_the_limit",
     "test_limits.py::test_a_job_has_no_more_processes_than_the_limit",
     "test_limits.py::test_a_job_cannot_fill_the_disk[namespaces-one file]",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from metier.run.environment import base_environment
 from metier.run.native import bubblewrap, kernel, seccomp
 from metier.run.native.mounts import identity
-from metier.run.native.view import DEVICES, path_in, require_plain, settings, view_of
+from metier.run.native.view import DEVICES, is_covered, is_temporary, path_in, require_plain, settings, view_of
 from metier.run.native.warden import PROXY_PORT
 from metier.run.plain import MAX_SECONDS
 from metier.run.proxy import proxy_variables
@@ -68,7 +68,8 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
     }
     if tier == "namespaces":
         asked.update(_furniture(view.places, _users(env["HOME"], drop)))
-    base = _base(tier, network, drop, view.system, view.programs, view.links)
+    programs = tuple(program for program in view.programs if not is_covered(program))
+    base = _base(tier, network, drop, view.system, programs, view.links)
     if tier == "bubblewrap":
         # The rest of the cage is made by a new process, which knows only the request.
         asked.update({name: base.content[name] for name in ("network", "drop", "filter")})
@@ -277,7 +278,7 @@ def _made(folders: tuple[str, ...], files: dict[str, bytes], shown: Pairs) -> di
 
 def _part(found: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
     def fits(path: str) -> bool:
-        return path.startswith(("/tmp/", "/dev/shm/")) == is_scratch
+        return is_temporary(path) == is_scratch
 
     files = {path: data for path, data in found["files"].items() if fits(path)}
     return {"folders": list(filter(fits, found["folders"])), "files": files}

@@ -68,7 +68,7 @@ def view_of(job: Job) -> View:
     programs = _roots_of(job.argv[0] if job.argv else "", search_path())
     system, links = _system()
     more = _settings(_FOR_NAMES) if job.network == "host" else ()
-    places, before = _places(job)
+    places, before = _places(job, programs)
     return View(programs=programs, system=(*system, *more), links=links, places=places, before=before)
 
 
@@ -110,12 +110,28 @@ def require_plain(view: View) -> None:
                     )
 
 
-def _places(job: Job) -> tuple[tuple[Place, ...], tuple[tuple[str, frozenset[str]], ...]]:
+def is_temporary(path: str) -> bool:
+    """Whether it is where a job has a folder of its own for temporary files.
+
+    >>> is_temporary("/tmp/venv"), is_temporary("/tmp")
+    (True, False)
+    """
+    return path.startswith(("/tmp/", "/dev/shm/"))
+
+
+def is_covered(program: tuple[str, str]) -> bool:
+    """Whether a job's own folders for temporary files would be in the way of a program, or of where it is shown."""
+    return any(map(is_temporary, program))
+
+
+def _places(
+    job: Job, programs: tuple[tuple[str, str], ...]
+) -> tuple[tuple[Place, ...], tuple[tuple[str, frozenset[str]], ...]]:
     given = [_checked(place) for place in job.places]
     folder = _normal(job.folder)
     if not any(_is_inside(folder, place.seen_at) for place in given):
         given.append(_checked(Place(job.folder, is_writable=True)))
-    kept: list[Place] = []
+    kept = _covered(programs, given)
     before = []
     for place in given:
         if place.is_writable:
@@ -126,6 +142,18 @@ def _places(job: Job) -> tuple[tuple[Place, ...], tuple[tuple[str, frozenset[str
             before.append((place.path, frozenset(names)))
     order = dict.fromkeys((*given, *kept))
     return tuple(sorted(order, key=lambda place: (place.seen_at.count("/"), not place.is_writable))), tuple(before)
+
+
+def _covered(programs: tuple[tuple[str, str], ...], given: list[Place]) -> list[Place]:
+    """Programs among temporary files, as places: those are held before anything covers them, and looked after.
+
+    In what the job was given, they are there already. Where there are nothing but rules, nothing covers them.
+    """
+    return [
+        Place(path, at=at, is_precaution=True)
+        for path, at in filter(is_covered, programs)
+        if os.path.exists(path) and not any(_is_inside(at, place.seen_at) for place in given)
+    ]
 
 
 def what_is_new(view: View) -> list[str]:
