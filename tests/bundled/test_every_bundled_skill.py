@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -93,9 +94,16 @@ def test_every_file_is_mentioned_in_the_skill(skill: Path) -> None:
     assert [name for name in files if name != "SKILL.md" and name not in body] == []
 
 
+@functools.cache
+def helped(script: Path) -> subprocess.CompletedProcess[str]:
+    """What a script says of itself to somebody whose Python keeps what it compiles; it is asked once for all tests."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, env=environment)
+
+
 @each_script
 def test_help_shows_an_example_and_the_exit_codes(script: Path) -> None:
-    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+    done = helped(script)
     assert done.returncode == 0
     assert "example: python3 scripts/" in done.stdout
     assert "exit codes: 0" in done.stdout
@@ -116,8 +124,7 @@ def test_a_script_runs_in_isolated_mode_from_another_folder(script: Path, tmp_pa
 
 @each_script
 def test_a_script_leaves_no_compiled_files_in_the_skill(script: Path) -> None:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([sys.executable, script, "--help"], capture_output=True, env=environment)
+    assert helped(script).returncode == 0
     assert not list(script.parent.rglob("__pycache__"))
 
 
