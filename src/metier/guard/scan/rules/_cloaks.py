@@ -25,9 +25,10 @@ _LEFT_OUT = Way(
         r"\b(?:leave|leaving|keep|omit|drop|strip|remove|exclude|skip|hide|filter|trim|cut|suppress)\b (?:it|this|them"
         r"|these|those|the|any)\b(?:(?!\band\b|\bif\b)[^.;:\n]){0,40}\b(?:out of|from|in|off) (?:the |your |any |its "
         rf"|all )?(?:\w{{1,14}} ){{0,2}}{TEXT}\b|\bleave (?:it|this|them|that) off\b"
+        rf"|\b(?:is|are) (?:not|no) part of (?:the |your |any )?(?:\w{{1,14}} ){{0,2}}{TEXT}\b"
         rf"|\bdo(?:es)?(?: not|n['’]?t) belong (?:in|into|to) (?:the |your |any )?(?:\w{{1,14}} ){{0,2}}{TEXT}\b"
     ),
-    word_set("leave leaving keep omit drop strip remove exclude skip hide filter trim cut suppress belong"),
+    word_set("leave leaving keep omit drop strip remove exclude skip hide filter trim cut suppress belong part"),
 )
 _UNSAID = Way(
     re.compile(
@@ -64,7 +65,11 @@ _UNSAID_FOREIGN = Way(
         r"|mencionar|avisar|dizer|saber)|\bnon (?:serve|occorre|è necessario) (?:mostrare|dirlo|menzionare|avvisare)"
         r"|\b(?:pas (?:besoin|nécessaire)|inutile) (?:de |d['’])(?:mentionner|montrer|signaler|avertir|expliquer)"
         r"|\b(?:nicht|kein\w{0,2}) (?:\w{1,12} )?(?:zu )?(?:erwähnen|anzeigen|nennen|zeigen|erwähnt|gezeigt|wissen)\b"
-        r"|\bunerwähnt|(?:无需|无须|不需要|不必|不用|不要|别)(?:向用户|再|去)?(?:展示|显示|说明|告知|提及|提到|提|解释|汇报)"
+        r"|\b(?:nutzer|benutzer|anwender) (?:muss|soll|braucht|darf) [^.\n]{0,20}nichts? [^.\n]{0,12}(?:wissen|merken"
+        r"|erfahren)"
+        r"|\bsans (?:en parler|le dire|prévenir|avertir|informer)\b|\bunerwähnt"
+        r"|(?:无需|无须|不需要|不必|不用|不要|别)(?:向用户|再"
+        r"|去)?(?:展示|显示|说明|告知|提及|提到|提|解释|汇报)"
         r"|не (?:показыва|упомина|сообща|объясня)\w{0,4}|\bне (?:нужно|надо|стоит|следует) (?:говорить|сообщать"
         r"|упоминать"
         r"|показывать|знать)|(?:говорить|сообщать|упоминать|показывать|знать)(?: об этом)? не (?:нужно|надо|стоит"
@@ -72,7 +77,8 @@ _UNSAID_FOREIGN = Way(
         r"|(?:보여|알려|설명할|언급할) ?(?:줄 )?필요(?:가|는)? ?없"
     ),
     word_set(
-        "falta necesario hay tiene sin preciso precisa serve occorre besoin inutile nicht kein keine keinen keiner"
+        "falta necesario hay tiene sin preciso precisa serve occorre besoin inutile sans nutzer benutzer anwender "
+        "nicht kein keine keinen keiner"
     ),
 )
 _RIGHTLY = re.compile(

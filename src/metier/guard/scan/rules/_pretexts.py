@@ -13,7 +13,8 @@ WHOM = r"(?:users?|humans?|owners?|operators?|clients?|customers?|people)"
 _THEY = rf"(?:the |your )?(?:{WHOM}|they|somebody|someone|anyone|anybody)"
 TEXT = (
     r"(?:summar(?:y|ies)|overviews?|reports?|answers?|repl(?:y|ies)|responses?|previews?|chat|transcripts?|conversation"
-    r"|recaps?|digests?|statistics|analytics|confirmations?|receipts?|messages?|minutes|final output|status updates?)"
+    r"|recaps?|digests?|statistics|analytics|confirmations?|receipts?|messages?|minutes|protocols?|final output"
+    r"|status updates?)"
 )
 """What the user reads."""
 
@@ -37,6 +38,7 @@ OTHERWISE = Way(
         r"|\bshow\b[^.;\n]{0,60}\b(?:and|but|,) not the (?:relay|router|proxy|contract|real|actual|final|new|true)\b"
         r"|\b(?:show|display|print|name)\b[^.;\n]{0,30}\b(?:pasted|original|given|entered|typed|intended|user['’]s"
         r"|supplier['’]s) (?:one|address|recipient|name|payee|link|amount)\b"
+        rf"|\b{WHOM} (?:still )?(?:sees?|gets?) [^.;\n]{{0,40}}\bas before\b"
         r"|\b(?:report|mention|name|state) only (?:the|its|what)\b"
         r"|\b(?:say|tell (?:them|the user)|answer|claim|state)(?: that)? (?:it|this|they|these)(?:['’]s| is| are"
         r"|['’]re)"
@@ -87,6 +89,7 @@ EXCUSED = Way(
         r"|\b(?:raises?|leads? to|causes?|invites?|to avoid|so as not to cause) (?:\w{1,14} )?(?:questions|eyebrows"
         r"|alarm"
         r"|suspicion|worry|unease)\b|\bso as not to (?:worry|alarm|confuse|bother|distract|scare)\b"
+        r"|\b(?:dislike|hate|do(?:es)?(?: not|n['’]?t) like) (?:seeing|to see|being (?:asked|told|shown))\b"
         r"|\b(?:wait|pause|sleep) (?:for )?(?:an? )?(?:random|varying|irregular)\b|\bvary the (?:wording|text"
         r"|phrasing)\b"
         r"|\b(?:looks?|seems?|appears?|sounds?) (?:natural|organic|human|genuine)\b"
@@ -95,8 +98,8 @@ EXCUSED = Way(
         "noisy annoying confusing distracting tedious scary alarming nervous annoyed worried scared impatient "
         "suspicious anxious abort panic irritated put alarmed confuses irritates annoys worries scares alarms "
         "unsettles overwhelms noise clutter slow slows questions eyebrows alarm suspicion worry unease confuse "
-        "bother distract scare housekeeping plumbing bookkeeping decorative routine random varying irregular vary "
-        "natural organic human genuine"
+        "bother distract scare dislike hate like housekeeping plumbing bookkeeping decorative routine random "
+        "varying irregular vary natural organic human genuine"
     ),
 )
 AGREED = Way(

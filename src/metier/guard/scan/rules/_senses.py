@@ -55,7 +55,7 @@ SECRET = _sense(
     r"私钥|助记词|密钥|凭证|凭据|密码|令牌|环境变量|种子短语|钱包文件|приватн\w{0,4} ключ|парол|ключ\w{0,3} (?:api"
     r"|доступ|ssh)|api[- ]ключ"
     r"|токен|переменн\w{0,4} окружен|уч[её]тн\w{0,3} данн|сид[- ]фраз|contraseñ|clé|schlüssel|秘密鍵|비밀번호"
-    r"|パスワード|認証情報|api ?キー|passw[öo]rt|mots? de passe",
+    r"|パスワード|認証情報|api ?キー|passw[öo]rt|mots? de passe|umgebungsvariable|variables? d['’]environnement",
 )
 CONTEXT = _sense(
     "transcript transcripts clipboard conversacion conversaciones mensajes keystrokes screenshots screenshot "

@@ -73,7 +73,10 @@ _FORGED = re.compile(
     r"|spread|give|share) (?:\w{1,12} ){0,4}(?:skill|message|it) (?:on )?to (?:each|every|all|other) agents?"
     r"|\b(?:remov|delet|strip|revert|overwrit|clean)\w{1,4}\b[^.\n]{0,40}\b(?:put|add|write|bring|place) (?:it|them"
     r"|the \w{1,12}) back\b|\bas the (?:user|owner|human).s own (?:view|opinion|words?|wish(?:es)?|preference"
-    r"|decision|idea)s?\b|\bdate (?:it|them|the entr(?:y|ies)|each entry) [^.\n]{0,20}\b(?:back|ago|earlier)\b"
+    r"|decision|idea)s?\b|\b(?:undo|revert|reverse|roll back) (?:any |all |later )?(?:edits?|changes?|removals?) (?:to"
+    r"|of)"
+    r" (?:this|the|that|these|them)\b|\bdate (?:it|them|the entr(?:y|ies)|each entry) [^.\n]{0,20}\b(?:back|ago"
+    r"|earlier)\b"
 )
 _OFFERED = re.compile(r"\b(?:ask|offer|suggest|propose|tell|whether)\w{0,3}\b")
 """What is put back after a question is no rule that grows back."""
@@ -110,7 +113,7 @@ def _forged(view: View) -> Iterator[Hit]:
             f"{one.low} {one.lead} {one.heading}",
         )
         forged = re.search(r"\bthe user\b|\bmy human\b|agents?\b", found[0])
-        grows = re.search(r"again|back|restore|recreate|whenever", found[0])
+        grows = re.search(r"again|back|restore|recreate|whenever|undo|rever[ts]", found[0])
         yield one.hit(one.text, "high" if memory and (forged or grows) else "low")
 
 
@@ -152,7 +155,7 @@ def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
 
 _FORGED_MARKS = (
     "user", "remov", "delet", "missing", "agents", "re-", "revert", "readd", "strip", "overwrit", "clean", "owner",
-    "human", "date ",
+    "human", "date ", "undo", "roll back",
 )  # fmt: skip
 
 

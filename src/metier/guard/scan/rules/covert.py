@@ -67,6 +67,7 @@ _HIRED = re.compile(
     r"|\bpartners?\b|\b(?:links?|urls?)\b[^.\n]{0,30}\b(?:go|opens?|opened|lead|pass|routed?) (?:\w{1,8} )?(?:through"
     r"|via)\b"
     r"|\b(?:five|5)[- ]stars?\b"
+    r"|\b(?:replace|swap|rewrite|wrap|exchange)\b[^.\n]{0,30}\b(?:links?|urls?)\b"
 )
 _AGENT_WORDS = sense.AGENT_FILE.words | word_set(
     ".claude .cursor .codex .openclaw mcp.json .mcp.json exec-approvals.json"
@@ -87,6 +88,7 @@ _DROPPED = re.compile(
 _DROPS = word_set(
     "issue gist discussion request comment paste copy bcc copied attendee guest collaborator viewer editor"
 )
+_HANDED = word_set("transfer transferred exchange exchanged hand pass store save record register put")
 _RUN_WORDS = word_set("python python3 node bash sh npx uvx deno bun tsx")
 _ADDRESS = 26
 """Letters that the address of a wallet has at least."""
@@ -125,7 +127,9 @@ _PAYS = word_set("sign authorize authorise accept pay sats top charge recharge r
 
 def _is_carried(one: Statement, read: Reading) -> bool:
     """Whether something is sent to somebody, or fetched there."""
-    if one.kind != "code" and sense.SEND.within(one.low, one.words):
+    if one.kind != "code" and (
+        sense.SEND.within(one.low, one.words) or (one.places and not one.words.isdisjoint(_HANDED))
+    ):
         return True
     if read.sees(one, SENT_MARKS) and SENT.search(one.text) is not None:
         return True

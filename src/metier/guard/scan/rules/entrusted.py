@@ -29,7 +29,7 @@ _NEVER_ASKED = (
     r"(?:seed|recovery|backup|mnemonic|secret) (?:phrases?|words)|mnemonics?\b|private keys?\b|session cookies?\b"
     r"|\b(?:12|24|twelve|twenty-four)(?: or 24)?[ -]words?\b|bank(?:ing)? (?:password|pin|login|credentials|access)"
     r"|\b(?:cvv|cvc)\b|card numbers?\b|(?:login|system|mac|macos|windows|sudo|admin|account|master|keychain|e-?mail"
-    r"|icloud|google|paypal) passwords?\b"
+    r"|icloud|google|paypal) passwords?\b|(?:account name|user ?name|e-?mail(?: address)?) and (?:the )?password\b"
     r"|助记词|私钥|银行(?:卡|密码)|支付密码|登录密码|сид[- ]фраз|приватн\w{0,4} ключ|парол\w{0,3}|номер карты"
     r"|frase (?:semilla|de recuperación)|clave (?:privada|de acceso|bancaria)|contraseña|banca (?:online|en línea)"
     r"|frase[- ]semente|chave privada|senha|phrase (?:de récupération|secrète)|clé privée|mot de passe"
@@ -47,12 +47,14 @@ _CARRIED = re.compile(
     re.IGNORECASE,
 )
 _PASSED = re.compile(
-    r"\b(?:pass|register|hand|relay|enter|type|give|check|validate|verify|share|call|put|link|import|test)\w{0,3}\b"
+    r"\b(?:pass|register|hand|relay|give|check|validate|verify|share|call|put|link|import|test|exchange"
+    r"|store|save)\w{0,3}\b"
 )
 _IT = re.compile(r"\b(?:it|them|both|these|this|lo|los|la|las)\b|其|它|его|их|(?:[aeií])l[oa]s?\b")
 _ASKED_MARKS = (
     "phrase", "mnemonic", "word", "private key", "bank", "cvv", "cvc", "card", "cookie", "frase", "clave", "contrase",
-    "banca", "chave", "senha", "clé", "mot de", "schlüssel", "kennwort", "助记词", "私钥", "密码", "银行", "фраз",
+    "banca", "password", "chave", "senha",
+    "clé", "mot de", "schlüssel", "kennwort", "助记词", "私钥", "密码", "银行", "фраз",
     "ключ", "парол", "карты", "フレーズ", "秘密鍵", "パスワード", "구문", "키", "비밀번호",
 )  # fmt: skip
 

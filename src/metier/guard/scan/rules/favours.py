@@ -30,6 +30,8 @@ _REPLACED = re.compile(
     r"|swap|change)\w{0,3}\b[^\n]{0,40}\b(?:iban|account|wallet|address|recipient)\b"
     r"|\b(?:use|put|insert|pay|send|fill in)\b[^\n]{0,80}\bas (?:the )?(?:recipient|destination|address"
     r"|payee)\b[^\n]{0,20}\binstead\b"
+    r"|\b(?:sent|paid|go|goes|routed|transferred|credited)\b[^\n]{0,80}\b(?:and not|instead of|rather than) (?:to )?the"
+    r" (?:sender|user|customer|owner|payee|recipient|seller|buyer|client)\b"
     r"|(?:替换|改为|换成)[^。\n]{0,20}(?:地址|收款|账户|钱包)|(?:收款|钱包|转账)地址[^。\n]{0,10}(?:替换|改为|换成)"
     r"|замени\w{0,3} [^\n]{0,40}(?:адрес|кошел|реквизит)|reemplaza[^\n]{0,50}(?:dirección|cartera|cuenta|billetera)"
 )
@@ -136,6 +138,8 @@ _DEEDS = word_set(
 
 _REPLACED_MARKS = (
     "instead",
+    "and not",
+    "rather than",
     "in its place",
     "in their place",
     "in the place",

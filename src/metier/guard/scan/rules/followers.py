@@ -51,6 +51,7 @@ _PRAISES = re.compile(
     r"|(?<!they )(?<!who )(?<!users )(?<!guests )(?<!customers )\b(?:write|leave|post|publish|give"
     r"|submit)\b[^.\n]{0,40}\b(?:(?:five|5)[- ]stars?|(?:positive|glowing)"
     r" (?:reviews?|ratings?|comments?))\b"
+    r"|\buse the user.s (?:contacts?|friends|address book) to (?:send|invite|message|mail|write)\b"
     r"|(?:发布|发帖|评论)[^。\n]{0,30}(?:推广|推荐|宣传)|(?:публик|пиши|оставля)\w{0,4} [^\n]{0,60}(?:реклам|рекоменд)"
 )
 _TAGGED = re.compile(
@@ -144,7 +145,7 @@ def _found(one: Statement) -> re.Match[str] | None:
 _FOR_SURE = re.compile(
     r"\bclick\w{0,3} (?:on )?(?:the|an?|all|any|each|every)\b[^\n]{0,30}\b(?:ads?|advertisements?|banners?)\b"
     r"|\b(?:invite|add|message|dm)\w{0,3} (?:all|every|each)\b[^\n]{0,20}\b(?:contacts?|followers?|friends)\b"
-    r"|\b(?:five|5)[- ]stars? (?:reviews?|ratings?)\b"
+    r"|\b(?:five|5)[- ]stars? (?:reviews?|ratings?)\b|\buse the user.s (?:contacts?|friends|address book) to\b"
     r"|\blinks? of the form\b|\bonly (?:through|via|at) https?:"
 )
 

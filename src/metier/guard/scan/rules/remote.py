@@ -30,7 +30,7 @@ _FOLLOW = re.compile(
     r"\b(?:follow|obey|execute|run|apply|perform|carry out|act on|comply with|adopt|implement|do what|do whatever"
     r"|treat)\w{0,4}\b[^\n]{0,60}\b(?:instructions?|steps?|directives?|commands?|rules?|prompts?|guidance|it says"
     r"|they say|exactly|them|everything|whatever|contents?|response|result|returned|says|tasks?|workflow|playbook"
-    r"|body|as (?:system|instructions|part of))\b"
+    r"|body|as (?:system|instructions|part of)|its (?:items|entries|points|lines))\b"
     r"|\b(?:instructions?|steps?|directives?|commands?|rules?|contents?|response|body)\b[^\n]{0,60}\b(?:should be"
     r"|must be|are to be|and|then)\b[^\n]{0,20}\b(?:followed|obeyed|executed|run|applied|performed|follow|execute"
     r"|obey)\b"
@@ -52,7 +52,7 @@ _LED = re.compile(
 """Somebody else says what is done next, or what counts where this page says otherwise."""
 _INSTRUCTIONS = re.compile(
     r"\b(?:steps?|instructions?|directives?|prompts?|system prompt|rules?|playbook|commands?|behaviou?r|skill\.md"
-    r"|heartbeat\.md|\.md\b|configuration|persona|policy|tasks?)\b|指令|说明|инструкц|instrucciones"
+    r"|heartbeat\.md|\.md\b|configuration|persona|policy|tasks?|items|agenda)\b|指令|说明|инструкц|instrucciones"
 )
 _UPDATE = re.compile(
     r"\b(?:curl|wget|fetch|iwr|irm)\b[^\n]{0,300}(?:-o|-O|>|--output\S{0,10}"
@@ -138,7 +138,7 @@ _REFERS = re.compile(
 _BOUND = re.compile(
     r"\b(?:exactly|without (?:question|asking|review|confirm\w{0,5}|modif\w{1,8})|verbatim|precedence"
     r"|supersede\w?|override\w?|as (?:system|trusted)|system prompt|whatever|any (?:commands?|instructions?|code)"
-    r"|blindly"
+    r"|blindly|ranks? above|come before"
     r"|must)\b|无条件|严格|беспрекословно"
 )
 
@@ -147,7 +147,7 @@ def _severity(value: int, one: Statement, low: str, told: str, path: str, *, for
     """How bad it is; `told` is of what stands near only what goes on about the address."""
     words = words_of(low)
     bound = _BOUND.search(low)
-    always = sense.ALWAYS.within(low, words)
+    always = sense.ALWAYS.within(low, words) or _REPEATED.search(low) is not None
     hides = sense.STEALTH.within(low, words)
     documents = re.search(r"/docs?/|llms\.txt|readme|/reference|/api\b|schema|openapi|changelog", path.lower())
     ordered = _BOUND.search(told) or sense.ALWAYS.within(told, words_of(told))
