@@ -54,8 +54,8 @@ _SAYS = re.compile(r"\b(\w{1,60})\.(?:write|end|send|sendall|sendto|emit|sendmai
 """What is said on a line that was opened before."""
 _HANDED_IN = re.compile(r"\$(?:[@*1-9]|\{[@*1-9])|\$args\b|\barguments\b")
 """What a function of a shell is given."""
-_PICKED = (
-    r"(?:\[\s*[\"'](?P<key>[\w.-]{1,60})[\"']\s*\]|\.get\(\s*[\"'](?P<key2>[\w.-]{1,60})"
+_PICKED = re.compile(
+    r"\b(?P<of>[A-Za-z_]\w{0,60})(?:\[\s*[\"'](?P<key>[\w.-]{1,60})[\"']\s*\]|\.get\(\s*[\"'](?P<key2>[\w.-]{1,60})"
     r"|\.(?P<key3>[A-Z][A-Z0-9_]{2,60})\b)"
 )
 """One thing that is picked, by its name, from many."""
@@ -71,9 +71,10 @@ def carried(
 
     `spares` says whether one thing by its name, picked from what a line took, is no longer what one looks for.
     """
-    taken = {id(one): one for one in code if takes(one)}
+    arrives = {id(one) for one in code if ends(one)}
+    taken = {id(one): one for one in code if takes(one)} if arrives else {}
     if taken:
-        yield from _Flow(code, taken, {id(one) for one in code if ends(one)}, spares).arrivals()
+        yield from _Flow(code, taken, arrives, spares).arrivals()
 
 
 class _Flow:
@@ -116,6 +117,8 @@ class _Flow:
 
     def _try_out(self, scope: Scope, function: Function) -> None:
         """Find out whether a function sends what it is given."""
+        if not self._sending and not any(id(self._code[at]) in self._ends for at in scope.lines):
+            return
         head = self._code[function.begin]
         given = dict.fromkeys(function.given, head)
         # What a shell hands in has no names but numbers.
@@ -158,7 +161,7 @@ class _Flow:
                 and not _SIGNED.search(one.text)
                 and (here or not _SPENT.search(one.text))
             ):
-                self._carry(one, source, names, (*waiting, *(whole for by, whole in into.items() if by in names)))
+                self._carry(one, source, names, waiting)
                 names.update((whole, source) for by, whole in into.items() if by in names)
                 if function is not None and given is None and _returns(one, named is not None, len(scope.lines)):
                     self._returned.setdefault(function.name, source)
@@ -220,13 +223,10 @@ class _Flow:
 
     def _picks(self, name: str, source: Statement, text: str) -> bool:
         """Whether all that a text makes use of is one thing by its name that may be known there."""
-        uses = re.findall(rf"\b{name}\b", text)
-        picked = list(re.finditer(rf"\b{name}{_PICKED}", text))
-        return (
-            bool(picked)
-            and len(picked) == len(uses)
-            and all(self._spares(source, found["key"] or found["key2"] or found["key3"]) for found in picked)
-        )
+        picked = [found for found in _PICKED.finditer(text) if found["of"] == name]
+        if not picked or len(picked) != len(re.findall(rf"\b{name}\b", text)):
+            return False
+        return all(self._spares(source, found["key"] or found["key2"] or found["key3"]) for found in picked)
 
 
 def _returns(one: Statement, named: bool, lines: int) -> bool:
