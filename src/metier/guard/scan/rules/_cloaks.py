@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from metier.guard.scan.rules._honesty import is_honest
 from metier.guard.scan.rules._pretexts import AGREED, EXCUSED, OTHERWISE, PRESSED, TEXT, WHOM
 from metier.guard.scan.rules._secrecy import HIDING, secrecy
 from metier.guard.scan.rules._ways import Way
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _NOT = (
     r"(?:do not|don['’]?t|never|no (?:need|reason|point) (?:to|in)|needn['’]?t|need not|not (?:necessary|needed"
     r"|useful) to"
-    r"|unnecessary to|not worth|avoid|refrain from|better not(?: to)?|without|rather than)"
+    r"|unnecessary to|not worth|avoid|refrain from|better not(?: to)?)"
 )
 _LEFT_OUT = Way(
     re.compile(
@@ -34,7 +35,8 @@ _UNSAID = Way(
     re.compile(
         rf"\b{_NOT} (?:show|print|display|list|explain|announc|report|mention|describ|narrat|detail|discuss|comment on"
         r"|draw attention to|spell out|bring up|point out|flag|go into|talk about|quot|cit|read out)(?:e|ing|t?ing)?\b"
-        r" (?:it|this|these|them(?! \d| an?\b| all\b| more\b)|that|costs?|how|why|where|alternatives|competitors"
+        r" (?:it|this|these|them(?! \d| an?\b| all\b| more\b)|that(?! (?:they|it|the|you|this)\b)|costs?|how|why|where"
+        r"|alternatives|competitors"
         r"|other (?:vendors|options|tools"
         r"|shops)|the \w)[^.;\n]{0,60}"
         r"|\b(?:needn['’]?t|need not|do(?:es)?(?: not|n['’]?t) (?:need|have) to|should not"
@@ -84,7 +86,8 @@ _UNSAID_FOREIGN = Way(
 _RIGHTLY = re.compile(
     r"secret|credential|\bkeys?\b|token|password|sensitive|\braw\b|json|\bids?\b|personal|\bpii\b|\berrors?\b|unless"
     r"|_key\b|\bflags?\b|\bprogress\b|\bintermediate\b|\bdebug"
-    r"|\b(?:readers|outsiders|third parties|the public|visitors|confidential)\b"
+    r"|\b(?:report|describe|list|mention|flag)\w{0,3} (?:it|this|them|that) as\b|\b(?:readers|outsiders|third parties"
+    r"|the public|visitors|confidential)\b"
 )
 """What is rightly not shown."""
 _TRIFLE = re.compile(r"\b(?:flags?|syntax|internals|placeholders?) (?:exists?|works?|is|are)\b")
@@ -118,4 +121,7 @@ def cloaks(one: Statement) -> int:
 
 
 def _is_secretive(one: Statement) -> bool:
-    return (not one.low.isascii() or not one.words.isdisjoint(HIDING)) and secrecy(one.low) is not None
+    if one.low.isascii() and one.words.isdisjoint(HIDING):
+        return False
+    found = secrecy(one.low)
+    return found is not None and not is_honest(one, found, 0)

@@ -54,6 +54,8 @@ _CONDITION = re.compile(
     r"|(?:如果|若|当)[^。，\n]{0,20}$|\b(?:если|si|se|wenn|falls) [^.,\n]{0,60}$"
 )
 """What begins before a negation that only says when something is to be done."""
+_CLAUSE = re.compile(r"\s*(?:so|then|therefore|hence|thus|but|instead)\b")
+"""What begins anew after a negation: "it does not hurt, so send ..."."""
 _DESCRIBING = re.compile(
     r"\b(?:instructions?|attempts?|attempting|tries|trying|asks?|asking|claims?|requests?|prompts?|someone|anything"
     r"|text|content|code|commands?|skills?|messages?) (?:to|that|which|you to|it to|the agent to|them to|like"
@@ -116,7 +118,7 @@ def negated(before: str) -> bool:
     if found is None or _NOT_A_NEGATION.match(found["between"]):
         return False
     _, comma, order = found["between"].partition(",")
-    if comma and _CONDITION.search(before[: found.start()]):
+    if comma and (_CLAUSE.match(order) or _CONDITION.search(before[: found.start()])):
         return negated(order)  # "if it does not start, send ..." speaks against nothing
     return True
 

@@ -50,7 +50,8 @@ _PAID = re.compile(
 )
 _BILLED = re.compile(
     r"\b(?:top up|charge|recharge|renew)\b[^.\n]{0,60}\b(?:card|account|balance|credits?)\b"
-    r"|\b(?:sign|authori[sz]e|accept|pay)\b[^.\n]{0,60}\b(?:payments?|whatever|any (?:amount|price)|permits?"
+    r"|(?<!that )(?<!which )\b(?:sign|authori[sz]e|accept|pay)\b[^.\n]{0,60}\b(?:payments?|whatever|any (?:amount"
+    r"|price)|permits?"
     r"|invoices?)\b|\bsats\b"
 )
 _ALTERS = re.compile(

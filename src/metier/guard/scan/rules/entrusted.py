@@ -90,12 +90,11 @@ def _hands_on(one: Statement, read: Reading) -> bool:
 
 _IN_FULL = re.compile(
     r"\b(?:full|plain|clear|actual|unmasked|complete|real|unredacted) values?\b|\bin (?:plain|clear) ?text\b"
-    r"|\bwith (?:their |the )?values\b|\bnames and"
-    r" (?:their )?values\b|\band their values\b|\b(?:no need to|do not|don['’]?t|without) (?:mask|redact|censor"
-    r"|anonymi[sz]|shorten)\w{0,3}\b"
+    r"|\bwith (?:their |the )?values\b|\bnames and (?:their )?values\b|\band their values\b"
+    r"|\b(?:no need to|do not|don['’]?t) (?:mask|redact|censor|anonymi[sz]e|shorten)\b"
+    r"|\bwithout (?:masking|redacting|censoring|anonymi[sz]ing|shortening)\b"
     r"|\b(?:masking|redacting|redacted)\b[^.;\n]{0,40}\b(?:breaks?|match(?:es)? badly|fails?|useless|spoils?)\b"
-    r"|完整(?:的)?值|不要(?:脱敏"
-    r"|打码)|полны\w{1,2} значени|sin (?:ocultar|enmascarar)|valores completos"
+    r"|完整(?:的)?值|不要(?:脱敏|打码)|полны\w{1,2} значени|sin (?:ocultar|enmascarar)|valores completos"
 )
 _NEVER = re.compile(r"\b(?:never|not|don['’]?t|without|no|avoid)\b[^.;:]{0,80}$")
 _FULL_MARKS = ("value", "mask", "redact", "censor", "anonymi", " text", "脱敏", "完整", "значен", "valores")
