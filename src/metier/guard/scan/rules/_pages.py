@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from metier.guard.scan.rules._locks import is_lock, without_entries
 from metier.guard.scan.rules._looks import cleaned
 from metier.guard.scan.rules._mercy import hints, hints_in_code, in_quotes, lists_signs, warns
 from metier.guard.scan.rules._revealing import revealed
@@ -44,7 +45,8 @@ def statements_of(file: ViewFile, security: bool) -> Iterator[Statement]:
         yield from _page(file, security)
         return
     inert = security and lists_signs(file, security) and not _RUNS.search(file.text)
-    for line, text, veiled, breaks in _commands(cleaned(file.text), 1):
+    whole = without_entries(file.text) if is_lock(file.path) else file.text
+    for line, text, veiled, breaks in _commands(cleaned(whole), 1):
         low = text.lower()
         warned = inert and in_quotes(text)
         yield Statement(

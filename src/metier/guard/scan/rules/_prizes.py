@@ -25,6 +25,18 @@ STORE = re.compile(
 )
 """Where keys and passwords lie, as code names it."""
 
+STORE_MARKS = (
+    ".ssh", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".aws", ".gnupg", ".netrc", ".git-cred", "npmrc", "pypirc",
+    ".docker", ".kube", "gcloud", "application_default", "login data", "cookies", "logins.json", "key4.db",
+    "local state", "_history", "wallet.dat", "solana", "metamask", "exodus", ".electrum", ".ethereum", "keystore",
+    "phantom", "nkbihf", "bfnael", "op item", "op read", "bw get", "bw list", "pass show", "kwallet", "security ",
+    "keychain", "secret-tool", "openclaw", "clawdbot", "moltbot", ".claude", ".codex", "shadow", "auth token",
+    "auth print", "configure get", "169.254", "metadata.google", "vaultcli", "cmdkey", "chrome", "browser_cookie",
+    "keyring", "kubectl", "tojson", "environ", ".password-store", "1password", "bitwarden", "lastpass", "tdata",
+    "discord",
+)  # fmt: skip
+"""What stands in each of those names, in lower case."""
+
 ENVIRONMENT = re.compile(
     r"(?:json\.dumps|str|dict|urlencode|b64encode)\(\s*(?:dict\(\s*)?os\.environ\b(?!\s*[\[.])|os\.environ\.items\(\)"
     r"|\*\*os\.environ\b|(?:json\.stringify|object\.(?:entries|keys"
@@ -36,6 +48,8 @@ ENVIRONMENT = re.compile(
     re.IGNORECASE,
 )
 """The whole environment at once."""
+
+ENVIRONMENT_MARKS = ("env", "export -p", "set >", "set>")
 
 JOINED = re.compile(r"[\"']\s*[,/+]\s*[\"'][\\/]?|[\"']\)?\.joinpath\(\s*[\"']|[\"']\s*\)\s*/\s*[\"']")
 """What stands between the parts of a path that code puts together."""

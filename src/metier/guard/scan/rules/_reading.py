@@ -34,7 +34,9 @@ class Reading:
     """What rules found, so that the one that looks at all of it need not ask again."""
     doubts: dict[tuple[str, str, bool], int] = field(default_factory=dict)
     """How little is known of who answers at an address."""
-    _seen: dict[tuple[str, ...], frozenset[int]] = field(default_factory=dict)
+    _seen: dict[int, tuple[tuple[str, ...], frozenset[int]]] = field(default_factory=dict)
+    """By the identity of the marks, which are kept so that it stays theirs; to hash them would take longer."""
+    _marked: dict[str, frozenset[int]] = field(default_factory=dict)
     _answers: dict[tuple[Callable[[Statement], bool], int], bool] = field(default_factory=dict)
     _told: dict[tuple[StatementKind, ...], tuple[Statement, ...]] = field(default_factory=dict)
 
@@ -74,10 +76,11 @@ class Reading:
 
     def sees(self, one: Statement, marks: tuple[str, ...]) -> bool:
         """Whether a statement of this skill has one of these in it; which ones do is found out once for all."""
-        seen = self._seen.get(marks)
+        seen = self._seen.get(id(marks))
         if seen is None:
-            seen = self._seen[marks] = frozenset(self._having(marks))
-        return id(one) in seen
+            having = frozenset().union(*map(self._having, marks))
+            seen = self._seen[id(marks)] = marks, having
+        return id(one) in seen[1]
 
     def holds(self, question: Callable[[Statement], bool], one: Statement) -> bool:
         """The answer to a question about a statement, which several rules ask and only the first has to look for."""
@@ -87,15 +90,21 @@ class Reading:
             answer = self._answers[key] = question(one)
         return answer
 
-    def _having(self, marks: tuple[str, ...]) -> Iterator[int]:
+    def _having(self, mark: str) -> frozenset[int]:
+        """Which statements have one mark in them, that several rules may look for."""
+        marked = self._marked.get(mark)
+        if marked is None:
+            marked = self._marked[mark] = frozenset(self._places(mark))
+        return marked
+
+    def _places(self, mark: str) -> Iterator[int]:
         low, starts = self.low, self._starts
-        for mark in marks:
-            at = low.find(mark)
-            while at >= 0:
-                index = bisect_right(starts, at) - 1
-                yield id(self.statements[index])
-                # On with the next statement: where else in this one it occurs does not matter.
-                at = low.find(mark, starts[index + 1]) if index + 1 < len(starts) else -1
+        at = low.find(mark)
+        while at >= 0:
+            index = bisect_right(starts, at) - 1
+            yield id(self.statements[index])
+            # On with the next statement: where else in this one it occurs does not matter.
+            at = low.find(mark, starts[index + 1]) if index + 1 < len(starts) else -1
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -61,6 +61,10 @@ _OBEYS = re.compile(
 
 _ASK_MARKS = ("get(", "urlopen", "fetch(", "curl ", "wget ", "recv(", "invoke-restmethod", "irm ")
 
+_OBEY_MARKS = (
+    "exec", "eval", "os.system", "subprocess", "shell", "sh -c", "|", "function(", "iex", "popen(",
+)  # fmt: skip
+
 _SOCKET_MARKS = ("socket", "net.", ".connect((")
 
 _SAID = re.compile(
@@ -142,7 +146,7 @@ def _obeys(view: View) -> Iterator[Hit]:
     for file, statements in read.files.items():
         code = [one for one in statements if one.kind == "code" and one.script]
         asks = [one for one in code if read.sees(one, _ASK_MARKS) and _ASKS.search(one.text)]
-        obeys = [one for one in code if _OBEYS.search(one.text)] if asks else []
+        obeys = [one for one in code if read.sees(one, _OBEY_MARKS) and _OBEYS.search(one.text)] if asks else []
         if asks and obeys and any(_LOOP.search(one.text) for one in code):
             far = farthest(code, read, none=-1)
             tight = _apart(asks, obeys) <= 12

@@ -112,6 +112,10 @@ _EXECUTES = re.compile(
     re.IGNORECASE,
 )
 
+_EXECUTE_MARKS = (
+    "exec(", "eval(", "function(", "runpy", "importlib", "vm.runin", "functiontype", "execsync(", "os.system", "iex",
+)  # fmt: skip
+
 
 def _unpacked(view: View) -> Iterator[Hit]:
     """A script that makes code out of data and runs it, on different lines."""
@@ -120,7 +124,9 @@ def _unpacked(view: View) -> Iterator[Hit]:
         code = [one for one in statements if one.script and not one.warned]
         decodes = next((one for one in code if read.sees(one, _DECODE_MARKS) and _DECODES.search(one.text)), None)
         if decodes is not None:
-            executes = next((one for one in code if _EXECUTES.search(one.text)), None)
+            executes = next(
+                (one for one in code if read.sees(one, _EXECUTE_MARKS) and _EXECUTES.search(one.text)), None
+            )
             if executes is not None:
                 yield executes.hit(executes.text, "low" if read.about_security else "high")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._judging import doubt, weighed
 from metier.guard.scan.rules._mercy import in_quotes
-from metier.guard.scan.rules._prizes import ENVIRONMENT, JOINED, STORE
+from metier.guard.scan.rules._prizes import ENVIRONMENT, ENVIRONMENT_MARKS, JOINED, STORE, STORE_MARKS
 from metier.guard.scan.rules._programs import code_together
 from metier.guard.scan.rules._reach import reach
 from metier.guard.scan.rules._reading import reading
@@ -51,8 +51,6 @@ _FILES = re.compile(
     re.IGNORECASE,
 )
 
-_HINTS = re.compile(r"\.|env|key|token|secret|pass|host|whoami|id|user|clip|find|tar|glob|walk")
-
 _FILE_UP = re.compile(r"@(?:~|/|\$|\.)[^\s\"']*|-T\s*(?:~|/|\$)\S|--upload-file\s")
 
 
@@ -72,7 +70,7 @@ def _taken(view: View) -> Iterator[Hit]:
     read = reading(view)
     for code in code_together(read):
         sinks = {id(one) for one in code if sends_off(one, read)}
-        if not sinks or not any(_HINTS.search(one.low) for one in code):
+        if not sinks:
             continue
         value = reach(code, code, read)
         for index, one in enumerate(code):
@@ -101,8 +99,8 @@ _LEFT_ALONE = re.compile(
 
 
 def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | None:
-    store = read.holds(is_store, one)
-    whole = not store and ENVIRONMENT.search(one.text) is not None
+    store = read.sees(one, STORE_MARKS) and read.holds(is_store, one)
+    whole = not store and read.sees(one, ENVIRONMENT_MARKS) and ENVIRONMENT.search(one.text) is not None
     if "tojson" in one.low and re.search(r"tojson\(\s*secrets\s*\)", one.low):
         return "high"
     if sends:

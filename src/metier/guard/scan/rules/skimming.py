@@ -135,7 +135,7 @@ def _in_page(statements: Sequence[Statement], read: Reading) -> Iterator[Hit]:
 
 
 def _names_somebody(one: Statement) -> bool:
-    return WALLET.search(one.text) is not None and ("=" in one.text or ":" in one.text)
+    return ("=" in one.text or ":" in one.text) and WALLET.search(one.text) is not None
 
 
 def _is_fixed(name: str, fixed: Sequence[Statement]) -> bool:

@@ -10,6 +10,7 @@ from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._hosts import addresses
 from metier.guard.scan.rules._judging import doubt, farthest, related, weighed
 from metier.guard.scan.rules._kinds import odd
+from metier.guard.scan.rules._locks import is_lock
 from metier.guard.scan.rules._reading import reading
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
     from metier.guard.scan.view import View
 
 _REGISTRY = re.compile(
@@ -82,6 +84,7 @@ _DOES = re.compile(
 
 def _redirected(view: View) -> Iterator[Hit]:
     read = reading(view)
+    yield from _locked(read)
     if not read.has(
         "registry",
         "index",
@@ -120,6 +123,23 @@ def _redirected(view: View) -> Iterator[Hit]:
             severity: Severity = "low" if docker else "high" if value >= 3 or one.kind == "code" else "medium"
             yield one.hit(one.text, weighed(severity, one, found, read))
             break
+
+
+_CHOSEN = re.compile(
+    r"\b(?:resolved|tarball|url|source|remote)\b[\"']?\s*[:= ][^\n]{0,40}://[^\s\"']{4,300}\.(?:tgz|tar\.gz|whl|zip|gem|crate)\b",
+    re.IGNORECASE,
+)
+"""Where a lock file has a package taken from."""
+
+
+def _locked(read: Reading) -> Iterator[Hit]:
+    """Packages that a lock file takes from somewhere else, whatever the registry is that one has set."""
+    for path, statements in read.files.items():
+        for one in statements if is_lock(path) else ():
+            found = _CHOSEN.search(one.text) if one.places else None
+            value = farthest((one,), read)
+            if found is not None and value >= 2 and not _MIRRORS.search(one.text):
+                yield one.hit(one.text, "high" if value >= 3 else "medium")
 
 
 def _from_address(view: View) -> Iterator[Hit]:
