@@ -26,14 +26,18 @@ from metier.guard.scan.rules import (
     favours,
     fetched,
     followers,
+    gathered,
     handover,
     injection,
     integrity,
     lettering,
+    obeyed,
     orders,
+    papers,
     payloads,
     persistence,
     prerequisites,
+    recorded,
     remote,
     sinks,
     skimming,
@@ -44,6 +48,7 @@ from metier.guard.scan.rules import (
     trading,
     tunnels,
     unseen,
+    watchdogs,
 )
 from metier.guard.scan.rules.together import with_sum
 
@@ -52,9 +57,9 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
-    entrusted, injection, consent, concealment, covert, unseen, agentfiles, bounds, remote, orders, persistence,
-    backdoor, tunnels, spying, defences, supply, squatting, integrity, favours, trading, skimming, followers,
-    destruction, lettering, strangers,
+    entrusted, gathered, papers, recorded, injection, consent, concealment, covert, unseen, agentfiles, bounds,
+    remote, obeyed, orders, persistence, backdoor, tunnels, spying, defences, watchdogs, supply, squatting, integrity,
+    favours, trading, skimming, followers, destruction, lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

@@ -87,9 +87,11 @@ _RIGHTLY = re.compile(
     r"secret|credential|\bkeys?\b|token|password|sensitive|\braw\b|json|\bids?\b|personal|\bpii\b|\berrors?\b|unless"
     r"|_key\b|\bflags?\b|\bprogress\b|\bintermediate\b|\bdebug"
     r"|\b(?:report|describe|list|mention|flag)\w{0,3} (?:it|this|them|that) as\b|\b(?:readers|outsiders|third parties"
-    r"|the public|visitors|confidential)\b"
+    r"|the public|visitors|confidential)\b|\bin (?:the |an? |any )?(?:alt[- ]texts?|captions?|titles?|file ?names?"
+    r"|headings?"
+    r"|commit messages?)\b"
 )
-"""What is rightly not shown."""
+"""What is rightly not shown, or not in a place where it would only read badly."""
 _TRIFLE = re.compile(r"\b(?:flags?|syntax|internals|placeholders?) (?:exists?|works?|is|are)\b")
 """What a user may know but need not."""
 _QUIETLY = Way(

@@ -30,8 +30,17 @@ _IF_ASKED = re.compile(r"\bunless (?:they|the user|he|she|somebody|someone)?\s?(
 """What is told to whoever asks is not hidden."""
 
 
+_SIGN_OF_LIFE = re.compile(
+    r"\b(?:reply|answer|respond|return|output)\w{0,3} (?:with |only |just )?[\"'`]?(?:\w{2,20}_ok|no_reply|ok|noop"
+    r"|pong)\b"
+)
+"""A word that only tells a program that all is well: it is the word that is not shown."""
+
+
 def is_honest(one: Statement, found: re.Match[str], far: int) -> bool:
     """Whether nothing is kept from anybody: a secret stays one, a claim has to be true, a text is to read well."""
+    if far < 1 and _SIGN_OF_LIFE.search(one.low[: found.start()]):
+        return True
     rest = one.low[found.start() :]
     if found[0].startswith("keep"):
         return far < 2 and sense.SECRET.within(one.low, one.words) and not sense.SEND.within(one.low, one.words)

@@ -33,7 +33,8 @@ _DEFENSIVE_TEXT = re.compile(
     r"|vulnerable|exploit(?:s|ed|ation)?|unsafe|insecure|injection attempts?|prompt injections?|jailbreak\w{0,5}"
     r"|prohibited|forbidden|disallow(?:s|ed)?|anti-?patterns?|bad examples?|bad practice|counter-?examples?|threats?"
     r"|payloads?"
-    r"|steals?|stealing|exfiltrat\w{1,5}|hijack\w{0,4}|compromised?|should be (?:blocked|flagged|rejected)|red team"
+    r"|steals?|stealing|stealers?|trojans?|(?:which|that) (?:decoded to|turned out to)|exfiltrat\w{1,5}|hijack\w{0,4}"
+    r"|compromised?|should be (?:blocked|flagged|rejected)|red team"
     r"|pentest|penetration test)\b"
     r"|[❌🚫⛔🚩☠✗✘]|检测|恶意|可疑|攻击者|拦截|вредонос|злоумышл|malicios"
 )

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 
 _PASSWORD = re.compile(
-    r"(?:\b(?:password|passwd|pass(?:phrase|code)?(?!\s+--?[a-z])|pwd|contraseña|clave|пароль|senha|passwort"
-    r"|mot de passe)\b|密码|解压码|口令)"
+    r"(?:\b(?:password|passwd|pass(?:phrase|code)?(?!\s+--?[a-z])|pwd|pw|zip (?:key|pw)|(?:archive|unlock|extraction"
+    r"|unpack)"
+    r" (?:key|code|word)|contraseña|clave|парол[ья]|senha|passwort|kennwort|hasło|şifre|mot de passe"
+    r"|parola d['’]ordine)\b"
+    r"|密码|解压码|口令|提取码|パスワード|비밀번호|암호)"
     r"(?:\s{0,2}(?:is|for (?:the |this )?\w{1,12}|to (?:extract|unzip|open)|es|—|-|:|=|：|为"
     r"|是)){0,3}[\s:：=*_`\"'“(\[-]{0,6}(?P<value>[\w.@!#$%^&+-]{2,40})"
 )
@@ -44,45 +47,33 @@ _CHANGES = re.compile(
     r"\bdownload|https?://|\.(?:exe|msi|dmg|pkg)\b|下载|descarg|скача|releases|baix|télécharg|herunterlad"
 )
 
-_SAYS_CODE = ("code", "pw", "pass", "key", "pin", "using", "unlock")
-_SAYS_PASSWORD = (
-    "pass",
-    "pwd",
-    "密码",
-    "解压码",
-    "口令",
-    "contrase",
-    "clave",
-    "пароль",
-    "senha",
-    "code",
-    "pin",
-    "mot de",
+_SAID_OTHERWISE = re.compile(
+    r"\((?:code|pw|pass|key|pin)[:= ]{1,3}\w{2,20}\)|\b(?:code|pw|pin|using"
+    r"|unlock\w{0,5})(?: is)?\s?[:=] ?[\"']?\w{2,20}\b"
+    r"|\b(?:protected|encrypted|locked)\b[\w -]{0,30}\b(?:zip|archive|rar|7z|file)\b\s?\([\"'`]?(?!windows|mac|linux"
+    r"|zip|rar"
+    r"|7z|optional|see|x64|arm|recommended|aes)[\w-]{2,20}[\"'`]?\)"
+    r"|\b(?:protected|encrypted|locked|secured) (?:with|by) (?!a\b|an\b|the\b|your\b|our\b|password|aes|gpg|pgp|age\b)"
+    r"[\"'`]?(?=[\w-]{0,20}\d)[\w-]{2,20}\b"
+    r"|\b(?:to|for) (?:open|opening|unpack|unpacking|extract|extracting|unlock|unlocking"
+    r"|unzip)\b[^.;\n]{0,20}\b(?:enter"
+    r"|type|use)\s[\"'`]?(?=[\w-]{0,20}\d)[\w-]{2,20}\b"
 )
+"""The same without the word for it."""
+_SAYS_CODE = (
+    "code", "pw", "pass", "key", "pin", "using", "unlock", "protected", "encrypted", "locked", "secured", "to open",
+    "unpack", "extract", "unzip",
+)  # fmt: skip
+_SAYS_PASSWORD = (
+    "pass", "pwd", "pw ", "pw:", "pw=", " key", "密码", "解压码", "口令", "提取码", "contrase", "clave", "парол",
+    "senha", "code", "pin", "mot de", "kennwort", "hasło", "şifre", "parola", "パスワード", "비밀번호", "암호",
+)  # fmt: skip
+_OPENS = ("unzip", "7z", "unrar", "bsdtar")
 
 
 def _password(view: View) -> Iterator[Hit]:
     read = reading(view)
-    if not read.has(
-        "pass",
-        "pwd",
-        "密码",
-        "解压码",
-        "口令",
-        "contraseña",
-        "clave",
-        "пароль",
-        "senha",
-        "unzip",
-        "7z",
-        "unrar",
-        "code",
-        "pin",
-        "key",
-        "unlock",
-        "using",
-        "phrase",
-    ):
+    if not read.has(*_SAYS_PASSWORD, *_SAYS_CODE, *_OPENS):
         return
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -98,16 +89,8 @@ def _password(view: View) -> Iterator[Hit]:
                 and read.sees(one, _SAYS_CODE)
                 and ARCHIVE.search(one.low) is not None
             ):
-                literal = re.search(
-                    r"\((?:code|pw|pass|key|pin)[:= ]{1,3}\w{2,20}\)|\b(?:code|pw|pin|using|unlock\w{0,5})"
-                    r"(?: is)?\s?[:=] ?[\"']?\w{2,20}\b",
-                    one.low,
-                )
-            option = (
-                _PASSWORD_OPTION.search(one.text)
-                if "7z" in one.low or "unzip" in one.low or "unrar" in one.low or "bsdtar" in one.low
-                else None
-            )
+                literal = _SAID_OTHERWISE.search(one.low)
+            option = _PASSWORD_OPTION.search(one.text) if any(mark in one.low for mark in _OPENS) else None
             if option is None and (literal is None or (one.kind == "code" and one.script)):
                 continue
             low = wording(nearby(statements, index, 2, 2, 6), one)

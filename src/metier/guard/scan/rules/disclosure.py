@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
+from metier.guard.scan.rules._bidding import is_bidden, only_speaks
 from metier.guard.scan.rules._hosts import mailboxes
 from metier.guard.scan.rules._judging import doubt, nearby, wording, words_among
-from metier.guard.scan.rules._mercy import negated
+from metier.guard.scan.rules._kinds import odd
 from metier.guard.scan.rules._prizes import BRAND_KEY, HOARD, PRIZE
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
-from metier.guard.scan.rules._words import word_set, words_of
+from metier.guard.scan.rules._words import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +32,6 @@ _SIGNING_IN = re.compile(
     r"authorization|bearer|x-api-key|\bheaders?\b|authenticat|log ?in|sign ?in|oauth|\bexport \w+[_=]|dashboard"
     r"|get (?:an?|your) (?:free )?(?:api )?(?:key|token)|create (?:an?|your) (?:api )?(?:key|token)"
     r"|your own (?:\w{1,12} ){0,3}(?:key|token)|set (?:the |your )?\w{0,30}(?:key|token)|securely|encrypted|configure"
-)
-_SENDING = re.compile(
-    r"\b(?:send|post|upload|transmit|forward|submit|exfiltrat|relay|leak|report|sync|append|include|embed|attach"
-    r"|encode|pass|envi[aeo]|sube|push|mirror|deliver|beacon|ping|call|make a|copy)\w{0,5}\b"
-    r"|发送|上传|提交|传输|转发|上报|回传|推送|отправ|переда|пересл|выгруз|\benv[ií](?!ro)"
 )
 _WALLET = re.compile(r"seed|recovery phrase|mnemonic|private key|助记词|私钥|приватн|privada")
 _ASKS = re.compile(r"\b(?:ask|give|enter|provide|prompt|request)\w{0,3}\b")
@@ -53,7 +49,8 @@ _PRETEXT = re.compile(
 )
 """What it is said to be for."""
 _WHOLE = re.compile(
-    r"\b(?:source|original|user(?:'s)?|their) (?:documents?|files?|pages?)\b|\b(?:full|entire|whole|complete|raw|all"
+    r"\b(?:source|original|user(?:'s)?|their) (?:documents?|files?|pages?)\b|\bthe (?:conversation|chat|dialogue"
+    r"|transcript)\b|\b(?:full|entire|whole|complete|raw|all"
     r"|last|every|each|user(?:'s)?|this|current)\b[^\n]{0,20}\b(?:conversations?"
     r"|transcripts?"
     r"|chats?|messages?|prompts?|dialogues?|sessions?|e?mails?|inbox|workspace|source|codebase|memor(?:y|ies)|notes?"
@@ -77,58 +74,11 @@ def _frames(read: Reading) -> Iterator[tuple[Statement, list[Statement], str, fr
             words = one.words
             if one.warned or not sense.SEND.within(one.low, words):
                 continue
-            said = _LINK.sub(" ", one.low)
-            if said != one.low and not sense.SEND.within(said, words_of(said)):
-                continue
-            if not _is_bidden(one.low):
+            if not is_bidden(one.low):
                 continue
             near = [other for other in nearby(spoken, index, 3, 3, 8) if not other.warned]
             low = wording(near, one)
             yield one, near, low, words_among(near)
-
-
-_LINK = re.compile(r"\[[^\]\n]{1,80}\]\((?![a-z]{2,8}:)[^)\n]{1,200}\)")
-"""A link to another page of the same documentation: its words are a title, and no order."""
-_CLAUSE = re.compile(r"[;|]")
-
-
-def _is_bidden(low: str) -> bool:
-    """Whether something is to be sent that is worth keeping, and not only what the sentence goes on to forbid."""
-    sends = _SENDING.search(low)
-    if sends is None:
-        return True
-    if negated(low[max(0, sends.start() - 140) : sends.start()]):
-        return False
-    clauses = _CLAUSE.split(low) if ";" in low else []
-    kept = [clause for clause in clauses if not _is_forbidden(clause)]
-    if len(kept) == len(clauses):
-        return True
-    return any(_sends_worth(clause, words_of(clause)) for clause in kept)
-
-
-def _sends_worth(low: str, words: frozenset[str]) -> bool:
-    return sense.SEND.within(low, words) and (
-        sense.SECRET.within(low, words) or sense.CONTEXT.within(low, words) or PRIZE.search(low) is not None
-    )
-
-
-def _is_forbidden(clause: str) -> bool:
-    sends = _SENDING.search(clause)
-    return sends is not None and negated(clause[: sends.start()])
-
-
-_REPORTS = word_set("report reports reporting reported sync syncs synced post posts")
-"""What sends in some sentences, and in others only says something or is the name of a thing."""
-_TOWARDS = re.compile(
-    r"\b(?:report|sync|post)\w{0,3}\b[^\n]{0,100}(?:\b(?:to|with|at|into|via|through) (?:the |our |an? |this |that "
-    r"|their |its |us\b|me\b)|\b(?:to|at|via)\s?`?(?:https?:|\S{1,60}\.\S)|https?:)"
-)
-
-
-def _only_speaks(one: Statement) -> bool:
-    """Whether it has no word for sending but one that also means to say, and nobody is named whom it goes to."""
-    sending = one.words & sense.SEND.words
-    return bool(sending) and sending <= _REPORTS and _TOWARDS.search(one.low) is None
 
 
 _FAULT = re.compile(
@@ -160,11 +110,16 @@ def _given_away(view: View) -> Iterator[Hit]:
         context_here = sense.CONTEXT.within(one.low, own) or _WHOLE.search(one.low) is not None
         places = [place for other in near for place in (*other.places, *mailboxes(other.text))]
         value = max((doubt(address, read) for address in places), default=-1)
+        pretext = _PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None)
+        if value < 0 and pretext:
+            value = _in_command(one, read)
         copied = _COPIED.search(one.low) is not None and value > 0 and any(mailboxes(one.text))
         if copied and re.search(r"\b(?:every|each|all|always|any)\b", one.low):
             yield one.hit(one.text, "high")
             continue
-        if value < 2 and _only_speaks(one):
+        if value < 2 and only_speaks(one):
+            continue
+        if not prize_here and _is_the_hosts(one):
             continue
         if (not secret and not context_here) or (one.kind == "row" and not (secret_here and one.places)):
             continue
@@ -176,7 +131,7 @@ def _given_away(view: View) -> Iterator[Hit]:
             public=_PUBLIC.search(one.low) is not None and "private" in low,
             prize_here=(prize_here and (_IN_HEADER.search(one.low) is None or _WALLET.search(one.low) is not None))
             or _of_another(one),
-            pretext=_PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None),
+            pretext=pretext,
             hides=_hides(one, low, words, stranger=value >= 2),
             always=sense.ALWAYS.within(one.low, own),
             takes=sense.TAKE.within(low, words),
@@ -190,10 +145,39 @@ def _given_away(view: View) -> Iterator[Hit]:
             )
 
 
+def _in_command(one: Statement, read: Reading) -> int:
+    """The doubt about the address in a command that a sentence introduces."""
+    return max(
+        (
+            doubt(place, read)
+            for other in read.files[one.path]
+            if other.kind == "code" and 0 < other.line - one.line <= 4
+            for place in other.places
+        ),
+        default=-1,
+    )
+
+
 def _of_another(one: Statement) -> bool:
     """Whether a key of one service goes to a host of another."""
     key = BRAND_KEY.search(one.low)
     return key is not None and bool(one.places) and all(key["brand"] not in place.host for place in one.places)
+
+
+_OWN_KEY = re.compile(r"\b(?P<name>[a-z0-9]{4,24})_(?:api_)?(?:key|token)\b")
+
+
+def _is_the_hosts(one: Statement) -> bool:
+    """Whether the one key that is spoken of is called like the host that gets it, as keys are by who gives them."""
+    names = {found["name"] for found in _OWN_KEY.finditer(one.low)}
+    return (
+        len(names) == 1
+        and bool(one.places)
+        and all(
+            any(name in place.host for name in names) and not place.shady and not odd(place.host)
+            for place in one.places
+        )
+    )
 
 
 def _severity(

@@ -29,11 +29,16 @@ _NEVER_ASKED = (
     r"(?:seed|recovery|backup|mnemonic|secret) (?:phrases?|words)|mnemonics?\b|private keys?\b|session cookies?\b"
     r"|\b(?:12|24|twelve|twenty-four)(?: or 24)?[ -]words?\b|bank(?:ing)? (?:password|pin|login|credentials|access)"
     r"|\b(?:cvv|cvc)\b|card numbers?\b|(?:login|system|mac|macos|windows|sudo|admin|account|master|keychain|e-?mail"
-    r"|icloud|google|paypal) passwords?\b|(?:account name|user ?name|e-?mail(?: address)?) and (?:the )?password\b"
-    r"|助记词|私钥|银行(?:卡|密码)|支付密码|登录密码|сид[- ]фраз|приватн\w{0,4} ключ|парол\w{0,3}|номер карты"
+    r"|icloud|google|paypal|apple id|mailbox|inbox|mail|normal|regular|real|usual|actual|main) passwords?\b"
+    r"|passwords? \((?:the )?(?:\w{1,10} )?(?:normal|regular|real|usual|one they|one you)"
+    r"|(?:backup|recovery|rescue|emergency) codes?\b|(?:two-factor|2fa|mfa|totp) (?:backup|recovery|secrets?|seeds?)"
+    r"|(?:account name|user ?name|e-?mail(?: address)?) and (?:the )?password\b"
+    r"|助记词|私钥|银行(?:卡|密码)|(?:支付|登录|邮箱|账户|账号)密码|сид[- ]фраз|приватн\w{0,4} ключ|парол\w{0,3}"
+    r"|номер карты"
     r"|frase (?:semilla|de recuperación)|clave (?:privada|de acceso|bancaria)|contraseña|banca (?:online|en línea)"
     r"|frase[- ]semente|chave privada|senha|phrase (?:de récupération|secrète)|clé privée|mot de passe"
     r"|wiederherstellungs\w{0,8}|privaten? schlüssel|passwort|kennwort"
+    r"|备用(?:验证)?码|恢复码|резервны\w{1,2} код|códigos? de (?:respaldo|recuperación)|codes? de secours"
     r"|シードフレーズ|秘密鍵|パスワード|시드 ?구문|개인 ?키|비밀번호"
 )
 _ASKED = re.compile(
@@ -43,7 +48,7 @@ _ASKED = re.compile(
 )
 _CARRIED = re.compile(
     r"phrase|mnemonic|seed|words|secret|priv\w{0,4}_?key|passw\w{0,6}|\bpwd|\bpin\b|\botp\b|\bcvv|\bcvc|card|clave"
-    r"|contrase|senha|cookie|助记词|私钥|密码|парол",
+    r"|contrase|senha|cookie|backup|codes?\b|\bapp_?pass|助记词|私钥|密码|парол",
     re.IGNORECASE,
 )
 _PASSED = re.compile(
@@ -52,7 +57,8 @@ _PASSED = re.compile(
 )
 _IT = re.compile(r"\b(?:it|them|both|these|this|lo|los|la|las)\b|其|它|его|их|(?:[aeií])l[oa]s?\b")
 _ASKED_MARKS = (
-    "phrase", "mnemonic", "word", "private key", "bank", "cvv", "cvc", "card", "cookie", "frase", "clave", "contrase",
+    "phrase", "mnemonic", "word", " code", "2fa", "备用", "恢复码", "код", "código",
+    "private key", "bank", "cvv", "cvc", "card", "cookie", "frase", "clave", "contrase",
     "banca", "password", "chave", "senha",
     "clé", "mot de", "schlüssel", "kennwort", "助记词", "私钥", "密码", "银行", "фраз",
     "ключ", "парол", "карты", "フレーズ", "秘密鍵", "パスワード", "구문", "키", "비밀번호",
@@ -67,12 +73,30 @@ def _asked_for(view: View) -> Iterator[Hit]:
         for index, one in enumerate(passage):
             if one.bad_company or not is_spoken(one) or not read.sees(one, _ASKED_MARKS):
                 continue
-            found = _ASKED.search(one.low)
-            if found is None or one.warns_of(found) or negated(one.low[: found.start("what")][-140:]):
+            found = _ASKED.search(one.low) or _asked_in_list(one) or _REFUSED.search(one.low)
+            if found is None or one.warns_of(found) or negated(found.string[: found.start("what")][-140:]):
                 continue
             if any(_hands_on(other, read) for other in passage[index : index + 12]):
                 yield one.hit(one.text, "high")
                 break
+
+
+_REFUSED = re.compile(
+    r"(?P<what>\bapp(?:lication)?[- ](?:specific )?passwords?\b)[^.;\n]{0,20}\b(?:cause|won['’]?t|will not"
+    r"|do(?:es)? not"
+    r"|don['’]?t|doesn['’]?t|fail|are not|aren['’]?t|is not|isn['’]?t|break|cannot|can['’]?t)\b"
+)
+"""The password that was made for programs is not good enough: it is the other one that is wanted."""
+
+
+def _asked_in_list(one: Statement) -> re.Match[str] | None:
+    """What an item of a list has, when the sentence before the list asks for what follows."""
+    if not one.lead.endswith(":"):
+        return None
+    return _ASKED.search(f"{one.lead[-80:]} {_NUMBER.sub('', one.low)}")
+
+
+_NUMBER = re.compile(r"^[\s>]*(?:[-*+•]|\d{1,3}[.)])\s+")
 
 
 def _hands_on(one: Statement, read: Reading) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
 from metier.guard.scan.rules._judging import doubt, farthest, nearby, weighed, wording, words_among
+from metier.guard.scan.rules._mercy import negated
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
@@ -120,8 +121,9 @@ def _loaded(view: View) -> Iterator[Hit]:
                 continue
             if (value == 0 and "gist" not in address.host) or not _FETCH.search(low):
                 continue
-            follows = _FOLLOW.search(low)
-            if follows is None or not (_INSTRUCTIONS.search(low) or address.path.endswith((".md", ".txt"))):
+            if all(negated(low[max(0, found.start() - 140) : found.start()]) for found in _FOLLOW.finditer(low)):
+                continue
+            if not (_INSTRUCTIONS.search(low) or address.path.endswith((".md", ".txt"))):
                 continue
             told = wording([other for other in near if other is one or _REFERS.search(other.low)], one)
             severity = _severity(value, one, low, told, address.path.rstrip(".,;:"), forge=address.kind == "known")
