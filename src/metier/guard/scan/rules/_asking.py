@@ -58,7 +58,8 @@ _PRESSED = re.compile(
     r"\b(?:do not|don['’]?t|never) (?:\w{1,12} ){0,2}(?:create|continue|proceed|start|answer|begin|run|use|work"
     r"|go on)\w{0,3} (?:\w{1,12} ){0,3}(?:before|until|without)|\bwait (?:until|for) (?:they|the user|it)|\breassure"
     r"|\bsend the user|\b(?:ask|tell|instruct|have|direct|guide"
-    r"|urge) (?:the )?users? (?:to )?(?:(?!how\b)\w{1,12} ){0,2}(?:download|install|run|open|visit|paste|execute)"
+    r"|urge) (?:the )?users? (?:to )?(?:(?!how\b|before\b|whether\b|if\b|which\b)\w{1,12} ){0,2}(?:download|install"
+    r"|run|open|visit|paste|execute)"
     r"|\bskipped (?:the|this|it)|\bnot on (?:the |npm|pypi|brew|github|any )|\bcannot be (?:put|shipped|included"
     r"|bundled|published)|\bregistry refuses|\bonly takes|\bsilent install|/verysilent|/quiet\b|-allowuntrusted"
 )

@@ -99,7 +99,7 @@ _QUIETLY = Way(
         r"\b(?:replace|swap|add|append|insert|send|upload|forward|run|install|rewrite|post|copy|store|write|apply|sign"
         r"|approve|update|set|open|follow|vote|star|do (?=it|this|that|so|them))\w{0,3} (?:it|this|them|these|that|so"
         r"|the \w{1,14})?[^.;\n]{0,12}\b(?:silently|quietly|discreetly|unobtrusively|inconspicuously)\b"
-        r"(?! \w+(?:s|ed)\b)"
+        r"(?! [\w-]+(?:s|ed)\b)"
         r"|\b(?:rules?|instructions?|notes?|lines?|entries|blocks?|sections?|steps?|settings?) (?:is"
         r"|are) (?:confidential"
         r"|secret)\b"

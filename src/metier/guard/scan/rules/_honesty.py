@@ -60,7 +60,8 @@ def is_honest(one: Statement, found: re.Match[str], far: int) -> bool:
 
 _CLAIM = re.compile(
     r"^\s?(?:(?:the )?(?:users?|them|human|customer)\s)?(?:that )?(?:it|they|everything|an?|the|their|your|this)"
-    r"(?:['’](?:s|re)\b|\b[^\n]{0,40}\b(?:is|are|was|were|has|have|had|selected|changed|matched|set|works?)\b)"
+    r"(?:['’](?:s|re)\b|\b[^\n]{0,40}\b(?:is|are|was|were|has|have|had|selected|changed|matched|set|works?)\b"
+    r"|\b \w{3,14} (?:anything|something)\b)"
 )
 _DEED = re.compile(
     r"\b(?:sent|send|upload|transmit|forward|copied|copy|copies|collect|read|shar|charg|paid|pay|bought|purchas|delet"

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 
 _PASSWORD = re.compile(
-    r"(?:\b(?:password|passwd|pass(?:phrase|code)?(?!\s+--?[a-z])|pwd|pw|zip (?:key|pw)|(?:archive|unlock|extraction"
+    r"(?:\b(?:password|passwd|pass(?:phrase|code)?(?!\s+--?[a-z])|pwd|pw|zip (?:key|pw)|(?:secret|magic|code"
+    r"|unlock) ?(?:word|phrase)|(?:archive|unlock|extraction"
     r"|unpack)"
     r" (?:key|code|word)|contraseña|clave|парол[ья]|senha|passwort|kennwort|hasło|şifre|mot de passe"
     r"|parola d['’]ordine)\b"
     r"|密码|解压码|口令|提取码|パスワード|비밀번호|암호)"
-    r"(?:\s{0,2}(?:is|for (?:the |this )?\w{1,12}|to (?:extract|unzip|open)|es|—|-|:|=|：|为"
+    r"(?:\s{0,2}(?:is|[;,] ?(?:type|enter|use|it is)|for (?:the |this )?\w{1,12}|to (?:extract|unzip|open)|es|—|-|:|="
+    r"|：|为"
     r"|是)){0,3}[\s:：=*_`\"'“(\[-]{0,6}(?P<value>[\w.@!#$%^&+-]{2,40})"
 )
 
@@ -55,18 +57,24 @@ _SAID_OTHERWISE = re.compile(
     r"|7z|optional|see|x64|arm|recommended|aes)[\w-]{2,20}[\"'`]?\)"
     r"|\b(?:protected|encrypted|locked|secured) (?:with|by) (?!a\b|an\b|the\b|your\b|our\b|password|aes|gpg|pgp|age\b)"
     r"[\"'`]?(?=[\w-]{0,20}\d)[\w-]{2,20}\b"
+    r"|\b(?:opens?|unlocks?|unpacks?|extracts?|decrypts?) (?:only )?(?:with|using|by) ?[:=] ?[\"'`]?[\w-]{2,20}\b"
+    r"|\b(?:extract|unpack|open|unzip|unlock)\w{0,3} (?:it |them |the \w{1,10} )?(?:with"
+    r"|using) the (?:\w{1,10} )?(?:key|code|pin"
+    r"|word)\b"
     r"|\b(?:to|for) (?:open|opening|unpack|unpacking|extract|extracting|unlock|unlocking"
     r"|unzip)\b[^.;\n]{0,20}\b(?:enter"
     r"|type|use)\s[\"'`]?(?=[\w-]{0,20}\d)[\w-]{2,20}\b"
 )
 """The same without the word for it."""
 _SAYS_CODE = (
-    "code", "pw", "pass", "key", "pin", "using", "unlock", "protected", "encrypted", "locked", "secured", "to open",
+    "code", "pw", "pass", "key", "pin", "using", "unlock", "protected", "encrypted", "locked", "secured",
+    "to open", "opens", "decrypt",
     "unpack", "extract", "unzip",
 )  # fmt: skip
 _SAYS_PASSWORD = (
     "pass", "pwd", "pw ", "pw:", "pw=", " key", "密码", "解压码", "口令", "提取码", "contrase", "clave", "парол",
-    "senha", "code", "pin", "mot de", "kennwort", "hasło", "şifre", "parola", "パスワード", "비밀번호", "암호",
+    "senha", "code", "pin", "mot de", "kennwort", "secret", "magic", "hasło", "şifre",
+    "parola", "パスワード", "비밀번호", "암호",
 )  # fmt: skip
 _OPENS = ("unzip", "7z", "unrar", "bsdtar")
 

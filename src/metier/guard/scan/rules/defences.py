@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules import _senses as sense
-from metier.guard.scan.rules._judging import farthest, nearby, weighed, wording
+from metier.guard.scan.rules._judging import doubt, farthest, nearby, weighed, wording
 from metier.guard.scan.rules._reading import reading
 from metier.guard.scan.rules._words import word_set
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
+    from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
 _OFF = re.compile(
@@ -84,8 +86,13 @@ def _off(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
-            if one.kind == "code" and read.sees(one, _MARKS):
+            if one.kind in ("code", "prose") and read.sees(one, _MARKS):
                 found = _OFF.search(one.text)
+                if found is not None and one.kind == "prose":
+                    fetched = _FETCHED_HERE.search(wording(nearby(statements, index, 4, 3, 10))) is not None
+                    bids = fetched and not read.about_security
+                    yield one.hit(one.text, weighed("high" if bids else "low", one, found, read))
+                    continue
                 if found is not None:
                     server = re.search(r"setenforce|history|/var/log", found[0], re.I) and not one.script
                     yield one.hit(found[0], weighed("low" if server else "high", one, found, read))
@@ -101,7 +108,7 @@ def _off(view: View) -> Iterator[Hit]:
                 told = re.search(r"xattr\s+-\w*[cd]|unblock", marked[0], re.IGNORECASE) is not None
                 severity: Severity = (
                     "high"
-                    if far >= 2 and fetched and told
+                    if told and fetched and (far >= 2 or _is_the_authors(near, read))
                     else "medium"
                     if told and fetched and (one.script or far == 1)
                     else "low"
@@ -125,6 +132,21 @@ def _off(view: View) -> Iterator[Hit]:
                     else "low"
                 )
                 yield one.hit(one.text, weighed(severity, one, said, read) if not read.about_security else "low")
+
+
+_FETCHED_HERE = re.compile(r"\bdownload|\bcurl\b|\bwget\b|\.dmg\b|\.pkg\b|下载|скача|descarg")
+
+
+def _is_the_authors(near: list[Statement], read: Reading) -> bool:
+    """Whether an image of a disk or an installer comes from a host that only the skill's author vouches for."""
+    return any(
+        place.kind in ("unknown", "free") and doubt(place, read) >= 1 and _INSTALLER.search(place.path)
+        for one in near
+        for place in one.places
+    )
+
+
+_INSTALLER = re.compile(r"\.(?:dmg|pkg|app\.zip|zip|command|mpkg)(?:[?#.,;]|$)", re.IGNORECASE)
 
 
 def _raised(view: View) -> Iterator[Hit]:

@@ -33,6 +33,13 @@ _NEVER_ASKED = (
     r"|passwords? \((?:the )?(?:\w{1,10} )?(?:normal|regular|real|usual|one they|one you)"
     r"|(?:backup|recovery|rescue|emergency) codes?\b|(?:two-factor|2fa|mfa|totp) (?:backup|recovery|secrets?|seeds?)"
     r"|(?:account name|user ?name|e-?mail(?: address)?) and (?:the )?password\b"
+    r"|(?:icloud|apple|google|gmail|outlook|microsoft|instagram|facebook|amazon|ebay|whatsapp|bank(?:ing)?|paypal"
+    r"|broker\w{0,3}"
+    r"|exchange|mail)\b[^.;\n]{0,40}\bpasswords?\b|passwords? (?:for|of|to) (?:their |the |your )?(?:online )?(?:bank"
+    r"|mail|inbox"
+    r"|e-?mail|broker|exchange|apple|google)\w{0,5}\b|passwords?\b[^.;\n]{0,40}\b(?:\d-digit|six-digit|two-factor|2fa"
+    r"|otp|tan|sms"
+    r"|text message)\b"
     r"|助记词|私钥|银行(?:卡|密码)|(?:支付|登录|邮箱|账户|账号)密码|сид[- ]фраз|приватн\w{0,4} ключ|парол\w{0,3}"
     r"|номер карты"
     r"|frase (?:semilla|de recuperación)|clave (?:privada|de acceso|bancaria)|contraseña|banca (?:online|en línea)"
@@ -47,12 +54,14 @@ _ASKED = re.compile(
     rf"\w{{0,3}}\b|请|输入|提供|запроси|попроси|введ|укаж|入力|입력)[^.;\n]{{0,80}}?(?P<what>{_NEVER_ASKED})"
 )
 _CARRIED = re.compile(
-    r"phrase|mnemonic|seed|words|secret|priv\w{0,4}_?key|passw\w{0,6}|\bpwd|\bpin\b|\botp\b|\bcvv|\bcvc|card|clave"
+    r"phrase|mnemonic|seed|words|secret|priv\w{0,4}_?key|passw\w{0,6}|\bpass\b|\bpwd|\bpin\b|\botp\b|\bcvv|\bcvc|card"
+    r"|clave"
     r"|contrase|senha|cookie|backup|codes?\b|\bapp_?pass|助记词|私钥|密码|парол",
     re.IGNORECASE,
 )
 _PASSED = re.compile(
-    r"\b(?:pass|register|hand|relay|give|check|validate|verify|share|call|put|link|import|test|exchange"
+    r"\b(?:pass|register|hand|relay|give|check|validate|verify|share|call|put|link|import|test|exchange|look|load"
+    r"|restore|unlock"
     r"|store|save)\w{0,3}\b"
 )
 _IT = re.compile(r"\b(?:it|them|both|these|this|lo|los|la|las)\b|其|它|его|их|(?:[aeií])l[oa]s?\b")
@@ -73,18 +82,25 @@ def _asked_for(view: View) -> Iterator[Hit]:
         for index, one in enumerate(passage):
             if one.bad_company or not is_spoken(one) or not read.sees(one, _ASKED_MARKS):
                 continue
-            found = _ASKED.search(one.low) or _asked_in_list(one) or _REFUSED.search(one.low)
-            if found is None or one.warns_of(found) or negated(found.string[: found.start("what")][-140:]):
+            wanted = (_ASKED.search(one.low), _asked_in_list(one), _REFUSED.search(one.low))
+            if not any(_is_asked(found, one) for found in wanted):
                 continue
             if any(_hands_on(other, read) for other in passage[index : index + 12]):
                 yield one.hit(one.text, "high")
                 break
 
 
+def _is_asked(found: re.Match[str] | None, one: Statement) -> bool:
+    if found is None or one.warns_of(found):
+        return False
+    return not negated(found.string[: found.start("what")][-140:])
+
+
 _REFUSED = re.compile(
-    r"(?P<what>\bapp(?:lication)?[- ](?:specific )?passwords?\b)[^.;\n]{0,20}\b(?:cause|won['’]?t|will not"
-    r"|do(?:es)? not"
-    r"|don['’]?t|doesn['’]?t|fail|are not|aren['’]?t|is not|isn['’]?t|break|cannot|can['’]?t)\b"
+    r"(?P<what>\b(?:instead of|rather than|not|no) (?:an? |the )?app(?:lication)?[- ](?:specific )?passwords?\b"
+    r"|\bapp(?:lication)?[- ](?:specific )?passwords?\b(?=[^.;\n]{0,20}\b(?:cause|won['’]?t|will not|do(?:es)? not"
+    r"|don['’]?t"
+    r"|doesn['’]?t|fail|are not|aren['’]?t|is not|isn['’]?t|break|cannot|can['’]?t)\b))"
 )
 """The password that was made for programs is not good enough: it is the other one that is wanted."""
 

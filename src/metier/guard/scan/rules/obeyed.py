@@ -17,7 +17,9 @@ from metier.guard.scan.rules._passages import passages
 from metier.guard.scan.rules._places import MAKERS
 from metier.guard.scan.rules._pretexts import AGREED
 from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._secrecy import secrecy
 from metier.guard.scan.rules._spoken import is_spoken
+from metier.guard.scan.rules._words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from metier.guard.scan.view import View
 
 _FETCHES = re.compile(
-    r"\b(?:fetch|read|load|retrieve|download|get|pull|open|curl|wget|request|check|query|sync|obtain|consult|kept|lives"
+    r"\b(?:web_?)?(?:fetch|read|load|retrieve|download|get|pull|open|curl|wget|request|check|query|sync|obtain"
+    r"|consult|kept|lives"
     r"|published|poll)\w{0,4}\b"
     r"|获取|读取|下载|访问|加载|загруз|получ|скача|прочита|откро|descarg|obt[eé]n|consulta|lee |lade\b|lies\b|hole?\b"
     r"|récup|télécharg|lis\b|charge|baix|leia|scaric|leggi|取得|読|다운로드|읽"
@@ -45,7 +48,8 @@ _WHAT = (
     r"|it says)"
 )
 _ACTED_ON = re.compile(
-    r"\b(?:execute|perform|carry out|carries out|run|follow|obey|do|act on|apply|work through|implement)\w{0,2}\b"
+    r"\b(?:execute|perform|complete|carry out|carries out|run|follow|obey|do|act on|apply|work through"
+    r"|implement)\w{0,2}\b"
     rf"[^.;\n]{{0,50}}\b{_WHAT}\b"
     rf"|\b{_WHAT}\b[^.;\n]{{0,40}}\b(?:are|is|be|must be|to be|get) (?:\w{{1,12}} )?(?:executed|performed|run|followed"
     r"|obeyed|carried out)\b"
@@ -54,7 +58,8 @@ _ACTED_ON = re.compile(
 )
 """What was fetched is done."""
 _RUN_FROM_IT = re.compile(
-    r"\b(?:if|when|whenever|should) (?:it|they|the \w{1,14}|there)\b[^.;\n]{0,40}\bcommands?\b[^.;\n]{0,30}\b(?:run"
+    r"\b(?:if|when|whenever|wherever|where|should) (?:it|they|the \w{1,14}"
+    r"|there)\b[^.;\n]{0,40}\bcommands?\b[^.;\n]{0,30}\b(?:run"
     r"|execute)\b"
     r"|\b(?:run|execute)s? (?:all |any |the |every |each )?(?:shell |bash |terminal )?commands? (?:that )?(?:it|they"
     r"|the (?:response|text|file|page|answer|plan|reply|ruleset|result|body|document)) (?:contains?|holds?|lists?|has"
@@ -63,6 +68,9 @@ _RUN_FROM_IT = re.compile(
     r"|result))\b[^.;\n]{0,40}\b(?:run|execute)"
     r"|\b(?:response|answer|reply|result|body|output|field|text|it)\b[^;\n]{0,60}\bcommands?\b[^;\n]{0,30}"
     r"\b(?:run|execute)s? (?:it|them|that|each)\b[^.;\n]{0,20}\b(?:shell|terminal|bash)"
+    r"|\b(?:paste|type|enter|copy)\w{0,3} (?:each|every|all|its|the|those) (?:\w{1,10} )?(?:lines?"
+    r"|commands?)\b[^.;\n]{0,30}"
+    r"\b(?:in|into|to) (?:a |the |your )?(?:terminal|shell|console)\b"
     r"|\b(?:run|execute)s? (?:it|them|the (?:response|reply|result|answer|body|output)) (?:in|as|with) (?:a |the |your "
     r")?(?:shell|terminal|bash|commands?)\b"
 )
@@ -71,7 +79,10 @@ _ABOVE = re.compile(
     r"\b(?:treat|regard|consider|take|see|handle|read)\w{0,3}\b[^.;\n]{0,50}\b(?:as|like) (?:though |if )?(?:it (?:were"
     r"|was|is) )?(?:an? |the |being )?(?:\w{1,12} )?(?:part|section|extension|chapter|continuation|written|instructions"
     r"|system prompt)\b[^.;\n]{0,30}\b(?:this|these|the) (?:skill|file|page|prompt|document|instructions)\b"
-    r"|\b(?:has|have|takes?|takes|with|gets?|have the|having) (?:the )?(?:higher |highest |full |absolute )?(?:priority"
+    r"|\bas (?:though|if) (?:the user|your (?:user|human|owner)|they|it) (?:had|has|were|was)? ?(?:\w{1,8} )?(?:typed"
+    r"|said|asked"
+    r"|written|wrote|given|told|from the user|by the user)\b"
+    r"|\b(?:has|have|takes?|with|gets?|have the|having) (?:the )?(?:higher |highest |full |absolute )?(?:priority"
     r"|precedence) over\b[^.;\n]{0,80}\b(?:below|above|page|skill|file|user|instructions?|sections?|conversation"
     r"|prompts?|rules|everything)\b"
     r"|\b(?:ranks?|stands?|comes?|goes) (?:above|before|over)\b[^.;\n]{0,40}\b(?:page|skill|file|user|instructions?"
@@ -83,6 +94,9 @@ _ABOVE = re.compile(
     r"|system prompt)\b"
     r"|\b(?:contradict|conflict|differ|disagree)s?\b[^.;\n]{0,50}\b(?:page|skill|file|user)\b[^.;\n]{0,30}\b(?:they|it"
     r"|those|that|the \w{1,12}) (?:wins?|counts?|prevails?|rules?|applies|apply)\b"
+    r"|\b(?:manual|rules?|ruleset|page|text|file|document|playbook|they|it|plan|list|instructions?|polic(?:y|ies)"
+    r"|response)"
+    r" (?:is|are|has|have) (?:\w{1,12} )?(?:authoritative|binding|the (?:last|final) (?:word|say))\b"
     r"|(?:优先于|高于|覆盖)[^。\n]{0,12}(?:本|此|用户|上述|以下)|важнее|приоритет\w{0,3} над|prevalece|tiene prioridad"
     r"|hat vorrang|priorité sur"
 )
@@ -97,13 +111,18 @@ _TOOLS = re.compile(
     r"|comando|befehl|commande"
 )
 _UNASKED = re.compile(
-    r"ohne (?:nachzufragen|zu fragen|rückfrage|bestätigung)|sans (?:demander|confirmation)"
+    r"\bnever question\b|ohne (?:nachzufragen|zu fragen|rückfrage|bestätigung)|sans (?:demander|confirmation)"
     r"|no (?:further )?questions asked"
-    r"|\bwithout (?:\w{1,12} )?(?:confirmation|approval|asking|prompting|consent)\b|無断|確認せず|확인 없이"
+    r"|\bwithout (?:\w{1,12} )?(?:confirmation|approval|asking|prompting|consent)\b|\b(?:do|does)? ?(?:not"
+    r"|n['’]t) (?:need|have) to (?:check|confirm|clear (?:it|this|them)|consult|ask)\b|\bno need to (?:check"
+    r"|confirm|consult)\b|\b(?:opted in|agreed|consented|signed up) (?:to (?:it|this|them) )?(?:when|by|with"
+    r"|through) (?:they |the )?"
+    r"(?:add|install|enabl|activat)\w{0,6}\b|無断|確認せず|확인 없이"
 )
 _MARKS = (
     "fetch", "curl", "wget", "get", "load", "read", "pull", "retriev", "sync", "poll", "http",
 )  # fmt: skip
+_SILENTLY = word_set("silently quietly discreetly secretly covertly unobtrusively")
 _REACH = 6
 """Sentences around an address that go on about what lies there."""
 
@@ -144,8 +163,12 @@ def _orders(passage: Passage, index: int) -> Statement | None:
         if is_spoken(one) and not one.bad_company and one.kind != "row"
     ]
     here = passage[index]
-    unasked = any(AGREED.bidden(one) or _UNASKED.search(one.low) for one in near)
+    unasked = any(AGREED.bidden(one) or _UNASKED.search(one.low) or _is_silent(one) for one in near)
+    before = ""
     for one in near:
+        both, before = f"{before} {one.low}", one.low
+        if _RETURNED.search(both) and not one.warns_of(_EXECUTES.search(one.low)):
+            return one
         found = _said(_ABOVE, one) or _said(_RUN_FROM_IT, one)
         if found is not None:
             return one
@@ -155,6 +178,19 @@ def _orders(passage: Passage, index: int) -> Statement | None:
         if unasked or (_EXACTLY.search(one.low) and _TOOLS.search(one.low)):
             return one
     return None
+
+
+_RETURNED = re.compile(
+    r"\b(?:returns?|contains?|answers? with|responds? with|gives?|holds?|lists?|response|reply|result"
+    r"|output)\b[^;\n]{0,60}"
+    r"\b(?:shell|bash|terminal|system|cli) commands?\b[^;\n]{0,60}\b(?:execute|run) (?:it|them|each|every one|all)\b"
+)
+"""Commands come back, and the next sentence has them run."""
+_EXECUTES = re.compile(r"\b(?:execute|run)\b")
+
+
+def _is_silent(one: Statement) -> bool:
+    return secrecy(one.low) is not None or not one.words.isdisjoint(_SILENTLY)
 
 
 def _said(pattern: re.Pattern[str], one: Statement) -> re.Match[str] | None:

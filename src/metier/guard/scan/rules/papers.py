@@ -36,6 +36,9 @@ _INTIMATE = re.compile(
     r"|documents?|forms?|letters?)\b|\b(?:w-?2s?|1099s?|1040s?)\b|\b(?:medical|health|patient) (?:records?|reports?"
     r"|files?)\b|\blab results?\b|\bdoctor['’]?s['’]? letters?\b|\bprescriptions?\b|\binsurance (?:polic(?:y|ies)"
     r"|papers|cards?)\b|\bbirth certificates?\b|\bsocial security cards?\b"
+    r"|\bmbox\b|\b(?:whole|entire|last \d{1,5}) (?:inbox|mailbox|e?-?mails?|messages)\b|\baddress book\b"
+    r"|\bphoto library\b"
+    r"|\bbrows(?:er|ing) history\b|\bphone ?book\b"
     r"|身份证|护照|银行(?:对账单|流水|账单)|工资(?:单|条)|病历|税单|驾照|паспорт|выписк|справк|медицинск|водительск"
     r"|\bdni\b|pasaporte|extractos? bancarios?|nómina|declaración de la renta|historial médico|ausweis|reisepass"
     r"|kontoausz|steuer(?:bescheid|erklärung|unterlagen)|gehaltsabrechnung|arztbrief|pièces? d['’]identité|passeport"
@@ -64,9 +67,11 @@ _MANY = re.compile(
     r"|所有|全部|每个|все\b|всех|кажд|todos?\b|todas?\b|encuentr|alle\b|jede|tous\b|toutes\b|chaque|tutti|すべて|모든"
 )
 _MORE = re.compile(
-    r"\b(?:others?|related|similar|neighbou?ring|sibling|remaining|further|additional|also|rest of the|surrounding)\b"
+    r"\b(?:others?|more|related|similar|neighbou?ring|sibling|remaining|further|additional|also|rest of the"
+    r"|surrounding)\b"
     r"[^.;\n]{0,60}\b(?:same (?:folder|directory|place)|next to (?:it|them)|beside (?:it|them)|alongside|around it"
-    r"|in (?:the|that|this|its) (?:folder|directory)|nearby|those folders|from there)\b"
+    r"|in (?:the|that|this|its) (?:folder|directory)|nearby|those folders|from there|from (?:its|that"
+    r"|the same) (?:folder|directory))\b"
     r"|\b(?:same|whole|entire) (?:folder|directory)\b[^.;\n]{0,60}\b(?:too|as well|also|along)\b"
     r"|同一(?:文件夹|目录)|той же папк|misma carpeta|même dossier|(?:selben|gleichen) ordner"
 )
@@ -79,12 +84,14 @@ _BACKGROUND = re.compile(
 )
 _READER = re.compile(
     r"\b(?:parsed|indexed|analy[sz]ed|read|processed|uploaded|archived|sent|scanned|ocred|classified)\b"
-    r"|\b(?:upload|index|parse|send|submit|post|push|include|attach)\w{0,3}\b|上传|загруз|отправ|\bsub[ea]\b|env[ií]"
+    r"|\b(?:upload|index|parse|send|submit|post|push|include|attach|pass|add)\w{0,3}\b|上传|загруз|отправ|\bsub[ea]\b"
+    r"|env[ií]"
     r"|\blade\b|hochlad|envo[iy]|télévers|アップロード|업로드"
 )
 _MARKS = (
     "passport", " id", "identit", "statement", "slip", "stub", "tax", "w-2", "1099", "medical", "health", "lab result",
-    "licen", "insurance", "prescription", "certificate", "folder", "directory", "~/", "$home", "home", "documents",
+    "licen", "mbox", "inbox", "mail", "address book", "library", "history", "insurance", "prescription", "certificate",
+    "folder", "directory", "~/", "$home", "home", "documents",
     "downloads", "background", "ask", "next to", "confirm", "automatically", "身份证", "护照", "银行", "文档", "病历",
     "паспорт", "выписк", "папк", "dni", "pasaporte", "bancari", "ausweis", "konto", "identité", "relevé", "paie",
     "パスポート", "身分証", "여권", "carpeta", "ordner", "dossier",
@@ -116,9 +123,18 @@ def _sends(one: Statement, read: Reading) -> bool:
     if read.sees(one, SENT_MARKS) and SENT.search(one.text) is not None:
         return _FILE_SENT.search(one.text) is not None
     found = _READER.search(one.low)
-    return found is not None and sense.SEND.within(one.low, one.words) and not one.warns_of(found)
+    if found is None or not sense.SEND.within(one.low, one.words):
+        found = _THROUGH.search(one.low)
+    return found is not None and not one.warns_of(found)
 
 
+_THROUGH = re.compile(
+    r"\b(?:run|pass|feed|put|pipe|hand|give)\w{0,3}\b[^.;\n]{0,40}\b(?:through|to|into"
+    r"|over to)\b[^.;\n]{0,40}\b(?:service|api"
+    r"|server|parser|reader|ocr|indexer|endpoint|backend|cloud)\b"
+    r"|\b(?:gesendet|geschickt|hochgeladen|übertragen|envoyée?s?|téléversée?s?|enviad[oa]s?|subid[oa]s?|inviat[ie])\b"
+    r"|отправля|загружа|передаю|发送|上传|送信|전송"
+)
 _FILE_SENT = re.compile(
     r"=@|@[\"'$~/<-]|\s-T\s|--upload-file|files\s*=|\bopen\(|-infile|--data-binary\s+@|formdata|\brsync\b|\bscp\b", re.I
 )

@@ -100,6 +100,9 @@ _OWN_FILES = re.compile(
 """Where an agent takes its orders from."""
 
 
+_IMAGE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico)(?:\?|$)", re.IGNORECASE)
+
+
 def _loaded(view: View) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
@@ -108,7 +111,9 @@ def _loaded(view: View) -> Iterator[Hit]:
                 continue
             if not is_spoken(one) and not _GETS.search(one.text):
                 continue
-            places = [(doubt(address, read), address) for address in one.places]
+            places = [(doubt(address, read), address) for address in one.places if not _IMAGE.search(address.path)]
+            if not places:
+                continue
             value, address = max(places, key=lambda place: place[0])
             near = [
                 other
