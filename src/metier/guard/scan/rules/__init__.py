@@ -28,6 +28,7 @@ from metier.guard.scan.rules import (
     followers,
     gathered,
     handover,
+    hoards,
     injection,
     integrity,
     lettering,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from metier.guard.scan.rule import Rule
 
 _FAMILIES = (
-    delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, fetched, sinks, disclosure,
+    delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, hoards, fetched, sinks, disclosure,
     entrusted, gathered, papers, recorded, injection, consent, concealment, covert, unseen, agentfiles, bounds,
     remote, obeyed, orders, persistence, backdoor, tunnels, spying, defences, watchdogs, supply, squatting, integrity,
     favours, trading, skimming, followers, destruction, lettering, strangers,

@@ -38,11 +38,11 @@ _SIZE = re.compile(r"\b(?:len|bool|sizeof|count)\([\w.\[\]\"']{1,80}\)|\b[\w.]{1
 """How much there is of it."""
 _SPENT = re.compile(
     r"digest|public_?key|to_?address|\.address\b|mask|redact|isinstance|typeof|\bnot\s|exists\(|is_file\(|basename"
-    r"|\.name\b",
+    r"|^(?![^\n]{0,200}\bjoin\()[^\n]{0,400}\.name\b",
     re.IGNORECASE,
 )
-"""What only looks at it."""
-_RETURNS = re.compile(r"\s*(?:return|yield)\b")
+"""What only looks at it; a name that is put behind a folder is the file again."""
+_RETURNS = re.compile(r"\s*(?:(?:else\s+)?if\b[^\n]{0,200}?\)\s*|else\s+)?(?:return|yield)\b")
 _INTO = re.compile(
     r"(?:zipfile|gzipfile|bz2file|lzmafile|tarfile\.open|tarfile|textiowrapper|csv\.writer|pickler)\(\s*(?:\w+=)?(?P<into>\w{1,60})\b"
     r"[^\n]{0,60}\)\s*as\s+(?P<by>\w{1,60})|(?P<by2>\w{1,60})\s*=\s*(?:\w{1,30}\.){0,2}(?:zipfile|gzipfile|tarfile\.open|csv\.writer)"
@@ -144,7 +144,7 @@ class _Flow:
                 names.pop(name, None)
         into: dict[str, str] = {}
         waiting: list[str] = []
-        depth = last = 0
+        depth = last = returning = 0
         for place, at in enumerate(scope.lines):
             one = self._code[at]
             here = taken.get(id(one))
@@ -163,12 +163,16 @@ class _Flow:
             ):
                 self._carry(one, source, names, waiting)
                 names.update((whole, source) for by, whole in into.items() if by in names)
-                if function is not None and given is None and _returns(one, named is not None, len(scope.lines)):
+                returns = returning > 0 or _returns(one, named is not None, len(scope.lines))
+                if function is not None and given is None and returns:
                     self._returned.setdefault(function.name, source)
             elif named is not None and names and "+=" not in one.text[: named.start("value")]:
                 # Given something else, a name carries nothing any more.
                 for name in given_by(named):
                     names.pop(name, None)
+            if returning > 0 or _RETURNS.match(one.text):
+                # What is returned goes on until its brackets are closed.
+                returning = max(0, returning + balance(one.text))
             if depth > 0:
                 depth += balance(one.text)
                 waiting = waiting if depth > 0 and place < last else []

@@ -23,7 +23,7 @@ _HEAD = re.compile(
     r"(?:(?:def|function|func|fn|sub)\s*\*?\s*(?:\([^()\n]{0,60}\)\s*)?(?P<named>[A-Za-z_][\w-]{0,60}[?!]?)\s*(?P<open>[(]?)"
     r"|(?:const|let|var)\s+(?P<arrow>\w{1,60})\s*=\s*(?:async\s*)?(?:function\b\s*\w{0,40}\s*(?P<open2>\()"
     r"|(?P<open4>\()(?=[^()\n]{0,200}\)\s*(?::[^=\n]{1,60})?=>)|(?=\w{1,60}\s*=>))"
-    r"|(?P<method>[A-Za-z_]\w{0,60})\s*(?P<open3>\()(?=[^\n;]{0,200}\{\s*$))"
+    r"|(?P<method>[A-Za-z_]\w{0,60})\s*(?P<open3>\()(?=[^\n;]{0,200}\)\s*(?::[^{}()\n]{1,60})?\{\s*$))"
 )
 _NO_METHOD = frozenset({"if", "for", "while", "switch", "catch", "return", "else", "with", "elif", "foreach", "until"})
 _MARKS = ("def ", "function", "func ", "fn ", "sub ", "=>", ") {", "){", "()", "= (", "async (")

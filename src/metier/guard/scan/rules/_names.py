@@ -21,11 +21,13 @@ NAMED = re.compile(
 )
 """A line that gives a name something."""
 _KEPT = re.compile(
-    r"\bfor\s*\(?\s*(?:const\s+|let\s+|var\s+)?[\[(]?(?P<each>\w{1,60})(?:\s*,\s*(?P<other>\w{1,60}))?[\])]?\s+(?:in"
+    r"\bfor\s*\(?\s*(?:const\s+|let\s+|var\s+)?[\[(]?(?P<each>\w{1,60})(?:\s*,\s*(?P<other>\w{1,60}))?"
+    r"(?:\s*,\s*(?P<third>\w{1,60}))?[\])]?\s+(?:in"
     r"|of)\b"
     r"|\bwith\b[^\n]{0,200}\bas\s+(?P<opened>\w{1,60})"
     r"|\b(?P<list>\w{1,60})(?:\[[^\]\n]{1,60}\])?\.(?:append|extend|push|update|add|write|writestr|unshift|concat"
     r"|set)\("
+    r"|\b(?P<slot>\w{1,60})\[[^\]\n]{1,60}\]\s*=(?![=>])"
     r"|urlretrieve\([^\n]{1,200},\s*(?P<saved>\w{1,60})\s*\)"
     r"|(?P<back>\b\w{1,60})\)?\s*=>"
     r"|\bread\s+(?:-\w+\s+(?:[\"'][^\"'\n]{0,100}[\"']\s+)?){0,4}(?P<var>\w{1,60})"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Hit, Rule
 from metier.guard.scan.rules._judging import farthest, weighed
+from metier.guard.scan.rules._programs import code_together
 from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules.shells import handed_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +67,20 @@ _OBEY_MARKS = (
     "exec", "eval", "os.system", "subprocess", "shell", "sh -c", "|", "function(", "iex", "popen(",
 )  # fmt: skip
 
+_GATE = re.compile(
+    r"\b(?:if|elif|when|unless|case)\b[^\n]{0,200}(?:hexdigest\(\)|digest\(\s*[\"'](?:hex|base64)[\"']\s*\)|\bmd5\(|\bsha1\()[^\n]{0,40}"
+    r"(?:\.startswith\(|===?\s|\.slice\(|\[:)",
+    re.IGNORECASE,
+)
+"""Only who knows a word gets further, and the script does not tell which."""
+_GATE_MARKS = ("digest(", "md5(", "sha1(")
+_WHATEVER = re.compile(
+    r"shell\s*=\s*true|os\.(?:system|popen)\(\s*(?![\"'f])|\bexecsync\(\s*(?![\"'`])|(?<![.\w])(?:exec|eval)\(\s*(?![\"'`])"
+    r"|child_process\.exec\(\s*(?![\"'`])|shell_exec\(\s*\$",
+    re.IGNORECASE,
+)
+"""A command that is whatever a name holds."""
+
 _SOCKET_MARKS = ("socket", "net.", ".connect((")
 
 _SAID = re.compile(
@@ -106,6 +122,9 @@ def _reverse_shell(view: View) -> Iterator[Hit]:
             and (said := _SAID.search(one.low)) is not None
         ):
             yield one.hit(one.text, "low" if read.about_security else weighed("high", one, said, read))
+    if read.has("stdin", "dup2", ".pipe(", "reopen(", "stdout", "0 =>", "raw_fd", "pty.spawn", "getoutputstream"):
+        for code in code_together(read):
+            yield from handed_out(code, read)
 
 
 _MARKS = (
@@ -155,6 +174,9 @@ def _obeys(view: View) -> Iterator[Hit]:
             )
             if tight and (far >= 2 or far < 0) and fed and not read.about_security:
                 yield Hit(file, obeys[0].line, obeys[0].text, "", "high" if far >= 2 else "medium")
+        gate = next((one for one in code if read.sees(one, _GATE_MARKS) and _GATE.search(one.text)), None)
+        if gate is not None and any(0 < one.line - gate.line <= 5 and _WHATEVER.search(one.text) for one in code):
+            yield Hit(file, gate.line, gate.text, "It runs what it is told by whoever knows a password.", "high")
         sockets = [one for one in code if read.sees(one, _SOCKET_MARKS) and _SOCKET.search(one.text)]
         shells = [one for one in code if _SOCKET_AND_SHELL.search(one.text)] if sockets else []
         takes = any(re.search(r"\.recv\(|on\([\"']data", one.low) for one in code) if sockets and shells else False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._flows import carried
-from metier.guard.scan.rules._judging import farthest, weighed
+from metier.guard.scan.rules._judging import doubt, farthest, weighed
 from metier.guard.scan.rules._programs import with_imports
 from metier.guard.scan.rules._reading import reading
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from metier.guard.scan.finding import Severity
     from metier.guard.scan.rule import Hit
+    from metier.guard.scan.rules._reading import Reading
     from metier.guard.scan.rules._statements import Statement
     from metier.guard.scan.view import View
 
@@ -65,6 +66,8 @@ _WHOLE = re.compile(r"\w\(\s*(?:await\s+)?[\w.\[\]\"']{1,60}\s*[,)]|\w\s+[\"']?\
 
 def _run(view: View) -> Iterator[Hit]:
     read = reading(view)
+    if read.has(*_PICKLE_MARKS):
+        yield from _thawed(read)
     if not read.has(*_FETCH_MARKS) or not read.has(*_RUN_MARKS):
         return
     for code in with_imports(read):
@@ -85,6 +88,29 @@ def _run(view: View) -> Iterator[Hit]:
                 continue  # a function that runs things is given something that only has a part of it
             severity: Severity = "high" if far >= 1 else "medium" if one.script else "low"
             yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+_PICKLE_MARKS = ("pickle", "joblib", "torch.load", "dill.")
+_THAWS = re.compile(
+    r"\b(?:c?pickle|joblib|dill|cloudpickle)\.(?:loads?|unpickler)\(|torch\.load\((?![^\n]{0,120}weights_only\s*=\s*true)"
+    r"|read_pickle\(",
+    re.IGNORECASE,
+)
+_FROZEN = re.compile(r"\.(?:pkl|pickle|joblib|dill|pt|pth)\b", re.IGNORECASE)
+"""Files that are programs: to load one runs whatever it says."""
+
+
+def _thawed(read: Reading) -> Iterator[Hit]:
+    """A script that loads what it has from a stranger as if it were data."""
+    for statements in read.files.values():
+        code = [one for one in statements if one.script and read.sees(one, _PICKLE_MARKS)]
+        loads = next((one for one in code if _THAWS.search(one.text)), None)
+        if loads is None:
+            continue
+        for one in statements:
+            frozen = any(_FROZEN.search(place.path) and doubt(place, read) >= 2 for place in one.places)
+            if frozen and not one.warned:
+                yield one.hit(one.text, weighed("high", one, None, read))
 
 
 def _among(ids: set[int]) -> Callable[[Statement], bool]:

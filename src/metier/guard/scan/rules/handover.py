@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._flows import carried
 from metier.guard.scan.rules._judging import farthest, nearby, weighed
+from metier.guard.scan.rules._loot import finds_keys, is_clipboard, is_dotenv, is_its_own, is_memory, is_prize
 from metier.guard.scan.rules._names import span
-from metier.guard.scan.rules._prizes import BRAND_KEY, ENVIRONMENT, JOINED, SESSION, STORE, WALLET_NAME
+from metier.guard.scan.rules._prizes import BRAND_KEY, STORE, WALLET_NAME
 from metier.guard.scan.rules._programs import with_imports
 from metier.guard.scan.rules._reach import into_account, reach
 from metier.guard.scan.rules._reading import reading
@@ -37,14 +38,8 @@ _MARKS = (
     "bitwarden", "storage", "sk-", "ghp_", "akia", "xox", "gnupg", "npmrc", "pypirc", ".docker", "logins.json",
     "local state", "electrum", "metamask", "exodus", "phantom", "op item", "op read", "bw get", "bw list", "pass show",
     "169.254", "metadata.google", "vaultcli", "tdata", "/proc/", "user data", "shadow", "lastpass", "solana/id",
-    "memory", "soul.md", "user.md", "sessions", "workspace",
+    "memory", "soul.md", "user.md", "sessions", "workspace", "pbpaste", "wl-paste", "xclip", "xsel", "clipboard",
 )  # fmt: skip
-_WALLET = re.compile(
-    rf"(?:process\.env\.|os\.environ(?:\.get)?[\[(]\s*[\"']|getenv\(\s*[\"']|\$\{{?|\$env:)\w{{0,30}}(?:{WALLET_NAME})\b"
-    rf"|(?:\b(?:input|prompt|getpass|ask|question|password|text)\(|\bread-host\b|\bread\s+-\w*\s)[^\n]{{0,80}}"
-    rf"(?:{WALLET_NAME.replace('_?', '[ _-]?')})\b",
-    re.IGNORECASE,
-)
 _FIELD = re.compile(
     rf"(?<![\w$])[\"']?(?:{WALLET_NAME})[\"']?\s*(?:[:=]|%3d)\s*(?!\s*(?:none|null|false|undefined)\b)|(?<=[{{,\s])"
     rf"(?:{WALLET_NAME})\s*[,}}]",
@@ -58,27 +53,6 @@ _DROPS = re.compile(
     r"|\b(?:mail|mutt|sendmail|swaks)\b[^\n]{0,120}\s[\w.+-]{2,40}@[\w-]{2,60}\.\w{2,8}"
 )
 """Where anybody leaves something for somebody in particular, without an address of the web."""
-_DOTENV = re.compile(
-    r"(?:cat|open\(|read(?:file(?:sync)?|_text|_bytes)?\(|path\(|get-content|gc|<|@|cp|tar\b[^\n]{0,80}"
-    r"|zip\b[^\n]{0,80}"
-    r"|base64)\s*[\"'(]?[^\s\"']{0,60}\.env(?:\.(?:local|production))?[\"'\s)|;]|\bfind\s[^\n]{0,80}\.env\b"
-    r"|[\"']\.env[\"']\s*\)?[\s,\]]"
-    r"|dotenv_values\("
-    r"|dotenv\.parse\(",
-    re.IGNORECASE,
-)
-_MEMORY = re.compile(
-    r"[\"'/](?:memory|soul|user)\.md[\"']|\.(?:openclaw|clawdbot|moltbot)[\"'/]+(?:agents|workspace|memory)\b"
-    r"|\.claude[\"'/]+(?:projects|history)\b|\.codex[\"'/]+sessions\b",
-    re.IGNORECASE,
-)
-"""What an agent remembers of the one it works for, and what was said to it."""
-_SHAPES = re.compile(
-    r"sk-(?:ant-|proj-)?\[|ghp_\[|gh\[pous\]_|akia\[|xox\[|aiza\[|-----begin \S{0,12} ?private key"
-    r"|\[1-9a-hj-np-z\]\{8[78]",
-    re.IGNORECASE,
-)
-"""Patterns that find keys in whatever text there is."""
 _SIGNS_IN = re.compile(r"authorization|bearer|x-api-key|api-key|auth=|\s-u\s|cookies=|--header|\s-H\s", re.IGNORECASE)
 _PAYLOAD = re.compile(
     r"\bdata=|\bjson=|\bfiles=|\bbody\b|\bparams=|--data|\s-d\b|\s-F\b|\s-T\b|--form|--upload|--json|@-|@/|@\$|-body\b"
@@ -96,7 +70,7 @@ def _handed_over(view: View) -> Iterator[Hit]:
         if any(sends_off(one, read) for one in code):
             yield from _in(code, read)
         dropped = next((one for one in code if read.sees(one, _DROP_MARKS) and _DROPS.search(one.text)), None)
-        if dropped is not None and any(read.sees(one, _MARKS) and read.holds(_is_prize, one) for one in code):
+        if dropped is not None and any(read.sees(one, _MARKS) and read.holds(is_prize, one) for one in code):
             yield dropped.hit(dropped.text, weighed("high", dropped, None, read))
     if read.has(*_SEED_MARKS):
         yield from _asked_for(read)
@@ -138,50 +112,51 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
     seen: set[int] = set()
 
     def takes(one: Statement) -> bool:
-        return read.sees(one, _MARKS) and read.holds(_is_prize, one)
+        return read.sees(one, _MARKS) and read.holds(is_prize, one)
 
-    for source, call in carried(code, takes, lambda other: sends_off(other, read), _is_its_own):
+    for source, call in carried(code, takes, lambda other: sends_off(other, read), is_its_own):
         one = call[0]
         # The line of a request that only says who one is names a secret, too.
         bare = "\n".join(other.text for other in call if not _SIGNS_IN.search(other.text))
-        if id(one) in seen or not _PAYLOAD.search(bare):
+        if id(one) in seen or not (_PAYLOAD.search(bare) or _is_anothers(source, call)):
             continue
         here = reach(call, code, read) if any(other.places for other in call) else around
         if here in (0, 1) and into_account(call, code, read):
             here = 4
         if here != 0:
             seen.add(id(one))
-            yield one.hit(one.text, weighed(_severity(source, here, read), one, None, read))
+            yield one.hit(one.text, weighed(_severity(source, here, read, at_once=source is one), one, None, read))
     for index, one in enumerate(code):
         if id(one) in seen or not sends_off(one, read):
             continue
         call = span(code, index)
         text = "\n".join(other.text for other in call)
         here = farthest(call, read, none=around)
-        if here >= 1 and (_FIELD.search(text) or _FILLED_IN.search(text)) and _PAYLOAD.search(text):
+        given = _FIELD.search(text) or _FILLED_IN.search(text) or (_PASSWORD.search(text) and _CODES.search(text))
+        if here >= 1 and given and _PAYLOAD.search(text):
             yield one.hit(one.text, weighed("high", one, None, read))
         elif here >= 1 and (keys := len(_foreign(text, call))) >= (1 if here >= 2 else 2):
             yield one.hit(one.text, weighed("high" if here >= 3 or keys >= 2 else "medium", one, None, read))
 
 
-def _is_prize(one: Statement) -> bool:
-    text = one.text
-    return (
-        is_store(one)
-        or SESSION.search(text) is not None
-        or _MEMORY.search(JOINED.sub("/", text[:1_000])) is not None
-        or ENVIRONMENT.search(text) is not None
-        or _WALLET.search(text) is not None
-        or _DOTENV.search(text) is not None
-        or _SHAPES.search(text) is not None
-    )
+_PASSWORD = re.compile(
+    r"(?<![\w$])[\"'\\]{0,2}(?:password|passwd|passwort|contraseña|senha|pwd|pass)[\"'\\]{0,2}\s*[:=]", re.IGNORECASE
+)
+_CODES = re.compile(
+    r"(?<![\w$])[\"'\\]{0,2}(?:backup|recovery|scratch|rescue)(?:[_-]?codes?)?[\"'\\]{0,2}\s*[:=]\s*[\"'\\]{0,3}[$<{\[\w]"
+    r"|(?<![\w$])[\"'\\]{0,2}totp[_-]?(?:secret|seed)[\"'\\]{0,2}\s*[:=]",
+    re.IGNORECASE,
+)
+"""What opens an account without the phone: with the password, it is the whole account."""
+_OF_A_FORGE = re.compile(r"\bgh\s+auth\s+token|gh[\"'/\s,]{1,5}hosts\.yml|\.git-credentials", re.IGNORECASE)
 
 
-def _is_its_own(source: Statement, key: str) -> bool:
-    """Whether one setting, picked by its name out of all that there are, is what a program is set up with."""
-    if is_store(source) or re.search(WALLET_NAME, key, re.IGNORECASE):
+def _is_anothers(source: Statement, call: Sequence[Statement]) -> bool:
+    """Whether the session at a forge is shown to a host that is not the forge's, be it only to say who one is."""
+    if not _OF_A_FORGE.search(source.text):
         return False
-    return ENVIRONMENT.search(source.text) is not None or _DOTENV.search(source.text) is not None
+    hosts = [place.host for one in call for place in one.places if place.kind != "local"]
+    return bool(hosts) and not any("github" in host or "gitlab" in host for host in hosts)
 
 
 def _foreign(text: str, call: list[Statement]) -> set[str]:
@@ -191,17 +166,20 @@ def _foreign(text: str, call: list[Statement]) -> set[str]:
     return {brand for brand in brands if hosts and brand not in hosts and not (brand == "gh" and "github" in hosts)}
 
 
-def _severity(source: Statement, here: int, read: Reading) -> Severity:
-    if _SHAPES.search(source.text) and read.about_security:
+def _severity(source: Statement, here: int, read: Reading, *, at_once: bool) -> Severity:
+    if finds_keys(source) and read.about_security:
         return "medium"
     if here < 0:
         # Where it goes is for the one who runs it to say.
         return "medium" if source.script else "low"
-    if here <= 2 and not is_store(source) and _MEMORY.search(JOINED.sub("/", source.text[:1_000])):
+    if here <= 2 and not is_store(source) and is_memory(source):
         # There are services that remember for an agent, each with its own host.
         return "low" if here == 1 else "medium"
-    if here == 1 and (_DOTENV.search(source.text) and not STORE.search(source.text)):
-        return "medium" if not source.script else "high"
+    if here == 1 and is_clipboard(source):
+        return "medium"
+    if here == 1 and is_dotenv(source) and not STORE.search(source.text):
+        # A file that goes off as it is, in one command, is not what a program is set up with.
+        return "high" if source.script or at_once else "medium"
     return "high"
 
 

@@ -59,6 +59,19 @@ _ROT13 = re.compile(r"codecs\.decode\(\s*[\"']([^\"'\n]{8,2000})[\"']\s*,\s*[\"'
 _PLACE = re.compile(r"(?:\w{2,6}://)?(?:[a-z0-9-]{1,60}\.){1,5}[a-z]{2,12}(?::\d{2,5})?(?:/\S{0,200})?", re.I)
 
 
+_ENCODED_NAME = re.compile(
+    r"(?:fromhex|unhexlify|b64decode|b32decode|frombase64string|atob)\(\s*b?[\"']([A-Za-z0-9+/_-]{12,400})={0,2}[\"']"
+    r"|buffer\.from\(\s*[\"']([A-Za-z0-9+/_-]{12,400})={0,2}[\"']\s*,\s*[\"'](?:hex|base64)",
+    re.I,
+)
+_SPELL_MARKS = ("rot", "fromhex", "unhexlify", "b64decode", "frombase64", "atob(", "buffer.from")
+
+
+def _is_place(plain: str) -> bool:
+    """Whether a text that was encoded is the name of a host, or an address."""
+    return _PLACE.fullmatch(plain) is not None and any(addresses(plain if "://" in plain else f"https://{plain}"))
+
+
 def _payload(view: View) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
@@ -66,7 +79,7 @@ def _payload(view: View) -> Iterator[Hit]:
             continue
         for plain in _decoded(one.text):
             if (shows := _WORTH_HIDING.search(plain)) is not None:
-                bad = _RUNS.search(plain) is not None
+                bad = _RUNS.search(plain) is not None or _tells(plain)
                 severity = weighed("critical" if bad else "high", one, None, read)
                 if (
                     not bad
@@ -82,6 +95,17 @@ def _payload(view: View) -> Iterator[Hit]:
                 break
 
 
+def _tells(plain: str) -> bool:
+    """Whether an encoded text tells somebody where to look and what to do then."""
+    return len(_PROSE.findall(plain)) >= 6 and _FOLLOWED.search(plain.lower()) is not None
+
+
+_FOLLOWED = re.compile(
+    r"\b(?:follow|obey|execute|carry out|do what|do not (?:mention|tell|show|reveal)|never (?:mention|tell|show|reveal)"
+    r"|instructions?)\b"
+)
+
+
 def _at_least(severity: Severity, one: Statement, plain: str) -> Severity:
     """The severity; what fetches something from a bare address and runs it is no example, unless it is called one."""
     if severity not in ("info", "low") or one.kind != "code" or not _RUNS.search(plain):
@@ -94,7 +118,7 @@ def _spelt(view: View) -> Iterator[Hit]:
     """A place or a command that is written as numbers, or turned letter by letter."""
     read = reading(view)
     for one in read.told("code"):
-        if one.text.count(",") < 7 and "rot" not in one.low:
+        if one.text.count(",") < 7 and not read.sees(one, _SPELL_MARKS):
             continue
         for plain in _spelt_in(one.text):
             if _PLACE.fullmatch(plain) or _WORTH_HIDING.search(plain):
@@ -112,6 +136,11 @@ def _spelt_in(text: str) -> Iterator[str]:
             yield plain
     for found in _ROT13.finditer(text) if "rot" in text else ():
         yield codecs.decode(found[1], "rot13")
+    for found in _ENCODED_NAME.finditer(text) if len(text) < 2_000 else ():
+        blob = found[1] or found[2]
+        data = bytes.fromhex(blob) if re.fullmatch(r"(?:[0-9a-fA-F]{2})+", blob) else _unbase64(blob)
+        if data.isascii() and _is_place(plain := data.decode("ascii")):
+            yield plain
 
 
 def _decoded(text: str) -> Iterator[str]:

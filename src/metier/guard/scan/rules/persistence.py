@@ -39,6 +39,11 @@ _RC = re.compile(
 )
 _KEYS = re.compile(r"authorized_keys", re.IGNORECASE)
 _PUBLIC_KEY = re.compile(r"\b(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{4,20})\s+AAAA[A-Za-z0-9+/]{4,}")
+_WHOLE_KEY = re.compile(
+    r"\bssh-ed25519\s+AAAAC3NzaC1lZDI1NTE5AAAAI(?P<ed>[A-Za-z0-9+/]{43})(?![\w+/])|\bssh-(?:rsa|dss)\s+AAAAB3NzaC1[\w+/]{200,}"
+    r"|\becdsa-sha2-\S{4,20}\s+AAAAE2VjZHNhLXNoYTIt[\w+/]{80,}"
+)
+"""A key that opens something, and not one that shows where the reader's own goes."""
 _LOADS = re.compile(
     r"\b(?:curl|wget|iwr|irm|invoke-webrequest|nc|ncat|base64|eval|python3?\s+-c|node\s+-e|bash\s+-[ci]|/dev/tcp"
     r"|requests\.get|urlopen|fetch)\b",
@@ -196,7 +201,12 @@ def _let_in(view: View) -> Iterator[Hit]:
             severity: Severity = (
                 "high" if writes and (_PUBLIC_KEY.search(near) or far >= 2 or _FETCHED_KEY.search(one.low)) else "low"
             )
-            yield one.hit(one.text, weighed(severity, one, None, read))
+            key = _WHOLE_KEY.search(near) if severity == "high" and one.kind == "code" else None
+            if key is not None and not one.warned and (key["ed"] is None or len(set(key["ed"])) >= 16):
+                # Whatever a page is about, whoever wrote it has the other half of the key.
+                yield one.hit(one.text, "high")
+            else:
+                yield one.hit(one.text, weighed(severity, one, None, read))
 
 
 RULES = (

@@ -28,7 +28,7 @@ _FEE_NAME = re.compile(
     re.IGNORECASE,
 )
 _PAYS = re.compile(
-    r"systemprogram\.transfer|send_?transaction\(|sendraw\w{3,20}\(|\.transfer\(|transfer_?checked|sendtransfer"
+    r"systemprogram\.transfer|send_?transaction\(|send_?raw_?\w{3,20}\(|\.transfer\(|transfer_?checked|sendtransfer"
     r"|\.send\(\{"
     r"|transferinstruction|send_token|\bpay\(",
     re.IGNORECASE,
@@ -85,6 +85,8 @@ def _in_script(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
     pays = any(_PAYS.search(one.text) or _MAX.search(one.text) for one in code if read.sees(one, _PAY_MARKS))
     if fixed:
         yield from _replaced(code, fixed)
+        if pays:
+            yield from _now_and_then(code, fixed)
     if not pays:
         return
     told = any(_TOLD.search(other.low) for other in read.told("prose", "row"))
@@ -119,6 +121,30 @@ def _replaced(code: Sequence[Statement], fixed: Sequence[Statement]) -> Iterator
 
 
 _BACK = re.compile(r"\s*return\s+(?P<what>[A-Za-z_]\w{0,40})(?:[\[.(][^\n]{0,80})?(?:\s+if\b[^\n]{0,120})?\s*;?\s*$")
+
+
+_AT_TIMES = re.compile(
+    r"\bif\b[^\n]{0,120}(?:%\s*\d{1,4}\s*={2,3}|\brandom\w{0,4}\b|\brandint\(|\brandrange\(|datetime|\btime\."
+    r"|new date\(|gethours)",
+    re.IGNORECASE,
+)
+"""A condition that is about no payment: every fourth one, one in ten, at night."""
+_NAME = re.compile(r"(?<![\w.\"'])[A-Z][A-Z0-9_]{2,40}\b")
+_DONE_WITH = re.compile(
+    r"\b(?:return|to|dest\w{0,10}|recipient|receiver|payee|path|route|target|address)\b", re.IGNORECASE
+)
+
+
+def _now_and_then(code: Sequence[Statement], fixed: Sequence[Statement]) -> Iterator[Hit]:
+    """An address that stands in the script takes the place of another one from time to time."""
+    for index, one in enumerate(code):
+        if "if" not in one.text or len(one.text) > 1_000 or not _AT_TIMES.search(one.text):
+            continue
+        for other in code[index : index + 3]:
+            names = {name for name in _NAME.findall(other.text[:1_000]) if not _COINS.match(name)}
+            if _DONE_WITH.search(other.text) and any(_is_fixed(name, fixed) for name in names):
+                yield other.hit(other.text, "high", "From time to time it pays another address than it was given.")
+                break
 
 
 def _in_page(statements: Sequence[Statement], read: Reading) -> Iterator[Hit]:
