@@ -76,12 +76,17 @@ _SAYS_PASSWORD = (
     "senha", "code", "pin", "mot de", "kennwort", "secret", "magic", "hasło", "şifre",
     "parola", "パスワード", "비밀번호", "암호",
 )  # fmt: skip
+_ARCHIVES = (
+    "zip", "rar", "7z", "archive", "extract", "unpack", "decompress", "archiv", "extra", "arquivo", "解压", "压缩包",
+    "архив", "распак",
+)  # fmt: skip
+"""What stands on every page that `ARCHIVE` finds something on."""
 _OPENS = ("unzip", "7z", "unrar", "bsdtar")
 
 
 def _password(view: View) -> Iterator[Hit]:
     read = reading(view)
-    if not read.has(*_SAYS_PASSWORD, *_SAYS_CODE, *_OPENS):
+    if not read.has(*_ARCHIVES) or not read.has(*_SAYS_PASSWORD, *_SAYS_CODE, *_OPENS):
         return
     for statements in read.files.values():
         for index, one in enumerate(statements):

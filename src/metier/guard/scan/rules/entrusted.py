@@ -66,7 +66,8 @@ _PASSED = re.compile(
 )
 _IT = re.compile(r"\b(?:it|them|both|these|this|lo|los|la|las)\b|其|它|его|их|(?:[aeií])l[oa]s?\b")
 _ASKED_MARKS = (
-    "phrase", "mnemonic", "word", " code", "2fa", "备用", "恢复码", "код", "código",
+    "phrase", "mnemonic", "word", "backup code", "recovery code", "rescue code", "emergency code",
+    "2fa", "备用", "恢复码", "код", "código",
     "private key", "bank", "cvv", "cvc", "card", "cookie", "frase", "clave", "contrase",
     "banca", "password", "chave", "senha",
     "clé", "mot de", "schlüssel", "kennwort", "助记词", "私钥", "密码", "银行", "фраз",
@@ -79,6 +80,8 @@ def _asked_for(view: View) -> Iterator[Hit]:
     if not read.has(*_ASKED_MARKS):
         return
     for passage in passages(read):
+        if not any(one.places for one in passage):
+            continue
         for index, one in enumerate(passage):
             if one.bad_company or not is_spoken(one) or not read.sees(one, _ASKED_MARKS):
                 continue

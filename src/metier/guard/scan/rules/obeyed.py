@@ -48,7 +48,8 @@ _WHAT = (
     r"|it says)"
 )
 _ACTED_ON = re.compile(
-    r"\b(?:execute|perform|complete|carry out|carries out|run|follow|obey|do|act on|apply|work through"
+    r"\b(?:execute|perform|complete|carry out|carries out|run|follow|obey|do(?= what| all| each| every| as )|act on"
+    r"|apply|work through"
     r"|implement)\w{0,2}\b"
     rf"[^.;\n]{{0,50}}\b{_WHAT}\b"
     rf"|\b{_WHAT}\b[^.;\n]{{0,40}}\b(?:are|is|be|must be|to be|get) (?:\w{{1,12}} )?(?:executed|performed|run|followed"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._reading import reading
+from metier.guard.scan.rules._words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,11 @@ _MARKS = (
     "esc",
     "segurid",
 )
+_DEEDS = word_set(
+    "uninstall remove delete deactivate disable unload rid off scan vet audit review check inspect look scanning "
+    "vetting checking reviewing suppress ignore discard drop findings finding overrides override overrule "
+    "overrules supersedes supersede replaces replace outranks outrank overriding"
+)
 _CHOSEN = re.compile(
     r"\b(?:if (?:the user|you|they) (?:wants?|asks?|needs?|prefers?)|to uninstall|when uninstalling|how to"
     r"|optional(?:ly)?"
@@ -70,7 +76,9 @@ def _muzzled(view: View) -> Iterator[Hit]:
     if not read.has(*_MARKS):
         return
     for one in read.told("prose", "comment", "frontmatter"):
-        if one.bad_company or one.warned or not read.sees(one, _MARKS):
+        if one.bad_company or one.warned or (one.low.isascii() and one.words.isdisjoint(_DEEDS)):
+            continue
+        if not read.sees(one, _MARKS):
             continue
         found = _REMOVED.search(one.low) or _SPARED.search(one.low) or _OVERRULED.search(one.low)
         if found is None or _CHOSEN.search(one.low):
