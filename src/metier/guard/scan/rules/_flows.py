@@ -12,7 +12,18 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rules._functions import is_called, scopes_of
-from metier.guard.scan.rules._names import MAX_SPAN, NAMED, balance, given_by, kept_in, names_in, span, used_in
+from metier.guard.scan.rules._handling import RETURNS, comes_out, is_signed, is_spent, written_into
+from metier.guard.scan.rules._names import (
+    MAX_SPAN,
+    balance,
+    given_by,
+    kept_in,
+    named_in,
+    names_in,
+    setting_in,
+    span,
+    used_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,29 +38,8 @@ _FILE = re.compile(
     r"(?:/tmp|/var/tmp|\$TMPDIR|\$\{TMPDIR\}|\$env:TEMP|%TEMP%|~/\.cache|/dev/shm)[\\/][\w.$\-{}]{1,60}"
     r"|\b[\w-]{1,40}\.(?:zip|tgz|tar\.gz|tar|b64|enc|gpg|7z)\b"
 )
-_SIGNED = re.compile(
-    r"\bsign\w{0,12}\(|from_?key\(|fromsecretkey|fromprivatekey|from_?mnemonic|from_?seed|keypair\.|\bwallet\("
-    r"|account\("
-    r"|privatekeytoaccount|mnemonictoaccount|hmac|sha(?:1|256|512)\b|md5|hashlib",
-    re.IGNORECASE,
-)
-"""What makes something of a secret that may be known."""
 _SIZE = re.compile(r"\b(?:len|bool|sizeof|count)\([\w.\[\]\"']{1,80}\)|\b[\w.]{1,80}\.(?:length|size)\b")
 """How much there is of it."""
-_SPENT = re.compile(
-    r"digest|public_?key|to_?address|\.address\b|mask|redact|isinstance|typeof|\bnot\s|exists\(|is_file\(|basename"
-    r"|^(?![^\n]{0,200}\bjoin\()[^\n]{0,400}\.name\b",
-    re.IGNORECASE,
-)
-"""What only looks at it; a name that is put behind a folder is the file again."""
-_RETURNS = re.compile(r"\s*(?:(?:else\s+)?if\b[^\n]{0,200}?\)\s*|else\s+)?(?:return|yield)\b")
-_INTO = re.compile(
-    r"(?:zipfile|gzipfile|bz2file|lzmafile|tarfile\.open|tarfile|textiowrapper|csv\.writer|pickler)\(\s*(?:\w+=)?(?P<into>\w{1,60})\b"
-    r"[^\n]{0,60}\)\s*as\s+(?P<by>\w{1,60})|(?P<by2>\w{1,60})\s*=\s*(?:\w{1,30}\.){0,2}(?:zipfile|gzipfile|tarfile\.open|csv\.writer)"
-    r"\(\s*(?P<into2>\w{1,60})\b|(?P<by3>\w{1,60})\.pipe\(\s*(?P<into3>\w{1,60})\s*\)",
-    re.IGNORECASE,
-)
-"""Something that writes into something else: what is given to the one is in the other."""
 _SAYS = re.compile(r"\b(\w{1,60})\.(?:write|end|send|sendall|sendto|emit|sendmail|send_message|request)\(")
 """What is said on a line that was opened before."""
 _HANDED_IN = re.compile(r"\$(?:[@*1-9]|\{[@*1-9])|\$args\b|\barguments\b")
@@ -142,7 +132,7 @@ class _Flow:
         if function is not None and given is None:
             for name in function.given:
                 names.pop(name, None)
-        into: dict[str, str] = {}
+        inside: dict[str, str] = {}
         waiting: list[str] = []
         depth = last = returning = 0
         for place, at in enumerate(scope.lines):
@@ -151,26 +141,26 @@ class _Flow:
             source = here or self._source(one.text, names)
             heads = function is not None and at == function.begin and len(scope.lines) > 1
             goes_on = one.text.rstrip().endswith(("(", "[", "{", ","))
-            named = NAMED.match(one.text) if not heads and (goes_on or source is not None or names) else None
-            if "(" in one.text and (writes := _INTO.search(one.text)) is not None:
+            named = named_in(one.text) if not heads and (goes_on or source is not None or names) else None
+            if (writes := written_into(one.text)) is not None:
                 by, whole = (writes[key] or writes[f"{key}2"] or writes[f"{key}3"] for key in ("by", "into"))
-                into[by] = whole
+                inside[by] = whole
             if (
                 source is not None
                 and not heads
-                and not _SIGNED.search(one.text)
-                and (here or not _SPENT.search(one.text))
+                and not is_signed(one.text)
+                and (here or not (is_spent(one.text) or self._finds_one(source, one.text)))
             ):
                 self._carry(one, source, names, waiting)
-                names.update((whole, source) for by, whole in into.items() if by in names)
-                returns = returning > 0 or _returns(one, named is not None, len(scope.lines))
+                names.update((whole, source) for by, whole in inside.items() if by in names)
+                returns = returning > 0 or comes_out(one, named is not None, len(scope.lines))
                 if function is not None and given is None and returns:
                     self._returned.setdefault(function.name, source)
             elif named is not None and names and "+=" not in one.text[: named.start("value")]:
                 # Given something else, a name carries nothing any more.
                 for name in given_by(named):
                     names.pop(name, None)
-            if returning > 0 or _RETURNS.match(one.text):
+            if returning > 0 or RETURNS.match(one.text):
                 # What is returned goes on until its brackets are closed.
                 returning = max(0, returning + balance(one.text))
             if depth > 0:
@@ -191,7 +181,7 @@ class _Flow:
         sends: list[Statement] | None = None
         if id(one) in self._ends:
             sends = []
-            if (named := NAMED.match(one.text)) is not None:
+            if (named := named_in(one.text)) is not None:
                 self._lines.update(dict.fromkeys(given_by(named), one))
         elif self._sending and (called := names_in(one.text) & self._sending.keys()):
             sends = next((self._sending[name] for name in sorted(called) if is_called(name, one.text)), None)
@@ -225,14 +215,14 @@ class _Flow:
             return next((self._files[found[0]] for found in _FILE.finditer(text) if found[0] in self._files), None)
         return None
 
+    def _finds_one(self, source: Statement, text: str) -> bool:
+        """Whether a line looks one thing up by its name that may be known, in the text that there is of all."""
+        key = setting_in(text)
+        return bool(key) and self._spares(source, key)
+
     def _picks(self, name: str, source: Statement, text: str) -> bool:
         """Whether all that a text makes use of is one thing by its name that may be known there."""
         picked = [found for found in _PICKED.finditer(text) if found["of"] == name]
         if not picked or len(picked) != len(re.findall(rf"\b{name}\b", text)):
             return False
         return all(self._spares(source, found["key"] or found["key2"] or found["key3"]) for found in picked)
-
-
-def _returns(one: Statement, named: bool, lines: int) -> bool:
-    """Whether a line of a function says what comes out of it; in a shell, what it writes does."""
-    return _RETURNS.match(one.text) is not None or lines == 1 or (one.language == "shell" and not named)

@@ -90,3 +90,11 @@ def is_its_own(source: Statement, key: str) -> bool:
     if is_store(source) or re.search(WALLET_NAME, key, re.IGNORECASE):
         return False
     return ENVIRONMENT.search(source.text) is not None or is_dotenv(source)
+
+
+def is_for(key: str, hosts: str, source: Statement) -> bool:
+    """Whether a setting, picked out of a file of settings, is named after the host that it is for."""
+    brand = key.split("_")[0].lower()
+    return (
+        ".env" in source.low and len(brand) >= 4 and brand in hosts and not re.search(WALLET_NAME, key, re.IGNORECASE)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _OPENS = re.compile(r"[(\[{]")
 _CLOSES = re.compile(r"[)\]}]")
 
 
+@lru_cache(maxsize=8_192)
 def names_in(text: str) -> frozenset[str]:
     """The names that code uses, also those that are put into its texts; not the words of the texts.
 
@@ -52,6 +54,12 @@ def names_in(text: str) -> frozenset[str]:
         inside = [one for found in _IN_STRING.finditer(text) for one in found.groups() if one]
     own = [f".{name}" for name in _OWN.findall(text)] if "self." in text or "this." in text else ()
     return frozenset((*_WORD.findall(_STRING.sub(" ", text)), *inside, *own))
+
+
+@lru_cache(maxsize=8_192)
+def named_in(text: str) -> re.Match[str] | None:
+    """A line as one that gives a name something; lines are asked for again by each rule that follows values."""
+    return NAMED.match(text)
 
 
 def given_by(named: re.Match[str]) -> list[str]:
@@ -69,9 +77,24 @@ def kept_in(text: str) -> Iterator[str]:
         yield from (name for name in found.groups() if name)
 
 
+_SETTING = re.compile(
+    r"(?:[/\"'(]\^?|\b[rb]?[\"']\^?\(?(?:export\s)?)(?P<key>[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,5})\\?s?\*?\s?=(?=[\"'/(\[\\.])"
+)
+
+
+def setting_in(text: str) -> str:
+    """The name of the setting that a line looks for in a file of settings; empty without one.
+
+    >>> setting_in("m = /^WEATHER_API_KEY=(.+)$/m.exec(text)"), setting_in("key = WEATHER_API_KEY")
+    ('WEATHER_API_KEY', '')
+    """
+    found = _SETTING.search(text) if "=" in text and len(text) < 1_000 else None
+    return found["key"] if found is not None else ""
+
+
 def used_in(text: str) -> str:
     """What a line makes use of: not the name that it gives to what comes out."""
-    named = NAMED.match(text)
+    named = named_in(text)
     return text if named is None or text[: named.start("value")].rstrip()[-2:-1] in "+|?" else named["value"]
 
 

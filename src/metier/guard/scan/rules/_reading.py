@@ -34,6 +34,8 @@ class Reading:
     """What rules found, so that the one that looks at all of it need not ask again."""
     doubts: dict[tuple[str, str, bool], int] = field(default_factory=dict)
     """How little is known of who answers at an address."""
+    programs: dict[bool, tuple[tuple[Statement, ...], ...]] = field(default_factory=dict)
+    """The code that runs together, alone and with what it imports."""
     _seen: dict[int, tuple[tuple[str, ...], frozenset[int]]] = field(default_factory=dict)
     """By the identity of the marks, which are kept so that it stays theirs; to hash them would take longer."""
     _marked: dict[str, frozenset[int]] = field(default_factory=dict)

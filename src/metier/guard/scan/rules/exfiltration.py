@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._judging import doubt, weighed
 from metier.guard.scan.rules._mercy import in_quotes
+from metier.guard.scan.rules._names import setting_in
 from metier.guard.scan.rules._prizes import ENVIRONMENT, ENVIRONMENT_MARKS, JOINED, STORE, STORE_MARKS
 from metier.guard.scan.rules._programs import code_together
 from metier.guard.scan.rules._reach import reach
@@ -77,10 +78,19 @@ def _taken(view: View) -> Iterator[Hit]:
             severity = _one(one, id(one) in sinks, value, read)
             if severity == "high" and id(one) not in sinks and _passed_over(code[max(0, index - 6) : index + 1]):
                 severity = "medium"
+            if severity == "high" and ".env" in one.low and id(one) not in sinks and _looks_up_its_own(code):
+                severity = "medium"  # what becomes of it is followed by a rule of its own
             if severity == "high" and len(code) > _BUNDLE and not one.places and not _is_of_worth(one):
                 severity = "low"
             if severity is not None:
                 yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _looks_up_its_own(code: Sequence[Statement]) -> bool:
+    """Whether settings are looked up in a file by names, each of which is that of a host that is called."""
+    keys = {key for one in code if (key := setting_in(one.text))}
+    hosts = " ".join(place.host for one in code for place in one.places)
+    return bool(keys) and all(len(brand := key.split("_")[0]) >= 4 and brand.lower() in hosts for key in keys)
 
 
 def _is_of_worth(one: Statement) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from metier.guard.scan.rule import Rule
 from metier.guard.scan.rules._flows import carried
 from metier.guard.scan.rules._judging import farthest, nearby, weighed
-from metier.guard.scan.rules._loot import finds_keys, is_clipboard, is_dotenv, is_its_own, is_memory, is_prize
+from metier.guard.scan.rules._loot import finds_keys, is_clipboard, is_dotenv, is_for, is_its_own, is_memory, is_prize
 from metier.guard.scan.rules._names import span
 from metier.guard.scan.rules._prizes import BRAND_KEY, STORE, WALLET_NAME
 from metier.guard.scan.rules._programs import with_imports
@@ -111,10 +111,15 @@ def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
     around = reach(code, code, read)
     seen: set[int] = set()
 
+    hosts = " ".join(place.host for one in code for place in one.places)
+
+    def spares(source: Statement, key: str) -> bool:
+        return is_its_own(source, key) or is_for(key, hosts, source)
+
     def takes(one: Statement) -> bool:
         return read.sees(one, _MARKS) and read.holds(is_prize, one)
 
-    for source, call in carried(code, takes, lambda other: sends_off(other, read), is_its_own):
+    for source, call in carried(code, takes, lambda other: sends_off(other, read), spares):
         one = call[0]
         # The line of a request that only says who one is names a secret, too.
         bare = "\n".join(other.text for other in call if not _SIGNS_IN.search(other.text))
