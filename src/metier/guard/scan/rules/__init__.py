@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.guard.scan.rules import (
+    abroad,
     agentfiles,
     archives,
     backdoor,
@@ -39,6 +40,7 @@ from metier.guard.scan.rules import (
     persistence,
     prerequisites,
     recorded,
+    relayed,
     remote,
     sinks,
     skimming,
@@ -57,10 +59,10 @@ if TYPE_CHECKING:
     from metier.guard.scan.rule import Rule
 
 _FAMILIES = (
-    delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, hoards, fetched, sinks, disclosure,
-    entrusted, gathered, papers, recorded, injection, consent, concealment, covert, unseen, agentfiles, bounds,
-    remote, obeyed, orders, persistence, backdoor, tunnels, spying, defences, watchdogs, supply, squatting, integrity,
-    favours, trading, skimming, followers, destruction, lettering, strangers,
+    delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, abroad, relayed, hoards, fetched,
+    sinks, disclosure, entrusted, gathered, papers, recorded, injection, consent, concealment, covert, unseen,
+    agentfiles, bounds, remote, obeyed, orders, persistence, backdoor, tunnels, spying, defences, watchdogs, supply,
+    squatting, integrity, favours, trading, skimming, followers, destruction, lettering, strangers,
 )  # fmt: skip
 
 ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))

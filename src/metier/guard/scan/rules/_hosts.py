@@ -157,4 +157,7 @@ def _is_host(text: str, found: re.Match[str], host: str) -> bool:
 
 
 _FETCHED = re.compile(r"\b(?:curl|wget|iwr|irm|invoke-webrequest|invoke-restmethod)\s+(?:-\S{1,20}\s+){0,4}[\"'(]?$")
-_REACHED = re.compile(r"\b(?:curl|wget|nc|ncat|ssh|scp|ping|telnet|connect|server|host|from|to)\b[^|;&]{0,20}$")
+_REACHED = re.compile(
+    r"\b(?:curl|wget|nc|ncat|ssh|scp|ping|telnet|connect|server|host|from|to)\b[^|;&]{0,20}$"
+    r"|(?:connect(?:ion)?|socket|dial|client)\w{0,6}\(\s*\(?\s*(?:\d{1,5}\s*,\s*)?[\"'`]$"
+)

@@ -35,6 +35,8 @@ _NOT_KEPT = re.compile(
     r"|spoiler|answer key|solution|\bretr(?:y|ies)\b|\bwarnings?\b|\bprogress\b|\bintermediate\b|\bdebug"
 )
 _SECRECY = re.compile(
+    r"\bwhich (?:the |your )?(?:users?|readers?|human|owner|customers?|recipients?) (?:should|must|need|will|do|does)"
+    r"(?: not|n['’]?t) (?:need to |be |ever |have to )?(?:see|know|notice|told|aware|informed|reali[sz]e)\b|"
     r"\b(?:users?|human|operator|owner|customer)(?:'s)? (?:should|must|need|does|do|will|can|may)(?: not"
     r"|n['’]?t) (?:need to |be |ever |have to |even )?(?:see|know|notice|told|aware|informed|shown|learn|reali[sz]e"
     r"|find out|hear)\b[^\n]{0,20}\b(?:this|it|about|of|that)\b"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FETCHES = re.compile(
     r"requests\.(?:get|post|request)\(|urlopen\(|urlretrieve\(|httpx\.(?:get|post)\(|(?:session|client)\.(?:get|post)\("
-    r"|(?<![.\w])fetch\(|axios(?:\.(?:get|post|request))?\(|https?\.(?:get|request)\(|\bgot\(|downloadstring\("
+    r"|(?<![.\w])fetch\(|axios(?:\.(?:get|post|request))?\(|https?(?:[\"']\))?\.(?:get|request)\(|\bgot\(|downloadstring\("
     r"|invoke-(?:restmethod|webrequest)|\birm\s|\biwr\s|=[\"']?\$\(\s*(?:curl|wget)\s|=[\"']?`(?:curl|wget)\s"
     r"|net::http",
     re.IGNORECASE,
@@ -70,6 +70,7 @@ def _run(view: View) -> Iterator[Hit]:
         yield from _thawed(read)
     if not read.has(*_FETCH_MARKS) or not read.has(*_RUN_MARKS):
         return
+    yield from _at_once(read)
     for code in with_imports(read):
         fetches = {id(one) for one in code if read.sees(one, _FETCH_MARKS) and _FETCHES.search(one.text)}
         if not fetches:
@@ -88,6 +89,19 @@ def _run(view: View) -> Iterator[Hit]:
                 continue  # a function that runs things is given something that only has a part of it
             severity: Severity = "high" if far >= 1 else "medium" if one.script else "low"
             yield one.hit(one.text, weighed(severity, one, None, read))
+
+
+def _at_once(read: Reading) -> Iterator[Hit]:
+    """A command that is a small program: it fetches, and runs what it got."""
+    for one in read.told("code"):
+        if one.script or not read.sees(one, _INLINE) or not read.sees(one, _FETCH_MARKS):
+            continue
+        ran = _RUNS.search(one.text) if _FETCHES.search(one.text) else None
+        if ran is not None and farthest((one,), read) >= 1:
+            yield one.hit(one.text, weighed("high", one, ran, read))
+
+
+_INLINE = ("node -e", "node --eval", "python -c", "python3 -c", "perl -e", "ruby -e", "php -r", "bun -e", "deno eval")
 
 
 _PICKLE_MARKS = ("pickle", "joblib", "torch.load", "dill.")
