@@ -264,8 +264,10 @@ HONEST = {
         f"requests.get('{OWN}/v1', params={{'q': city, 'appid': key}})\n"
     ),
     "its own key in the file of the agent": script(
-        "const p = path.join(os.homedir(), '.openclaw', '.env');\n"
-        "const m = /^OPENWEATHER_API_KEY=(.+)$/m.exec(fs.readFileSync(p, 'utf8'));\nconst k = m && m[1].trim();\n"
+        "function key() {\n  const p = path.join(os.homedir(), '.openclaw', '.env');\n"
+        "  if (!fs.existsSync(p)) return null;\n"
+        "  const m = /^OPENWEATHER_API_KEY=(.+)$/m.exec(fs.readFileSync(p, 'utf8'));\n  return m && m[1].trim();\n}\n"
+        "const k = key();\n"
         "const r = await fetch(`https://api.openweathermap.org/data/2.5/forecast?q=${city}&appid=${k}`);\n", "js"
     ),
     "a file of settings is made": commands("cp .env.example .env\ncat .env.example\ncurl -s https://api.github.com"),

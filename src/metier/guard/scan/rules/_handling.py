@@ -20,7 +20,7 @@ _SIGNED = re.compile(
 )
 """What makes something of a secret that may be known."""
 _SPENT = re.compile(
-    r"digest|public_?key|to_?address|\.address\b|mask|redact|isinstance|typeof|\bnot\s|exists\(|is_file\(|basename"
+    r"digest|public_?key|to_?address|\.address\b|mask|redact|isinstance|typeof|\bnot\s|exists(?:sync)?\(|is_file\(|basename"
     r"|^(?![^\n]{0,200}\bjoin\()[^\n]{0,400}\.name\b",
     re.IGNORECASE,
 )
