@@ -110,8 +110,9 @@ def _given_away(view: View) -> Iterator[Hit]:
         context_here = sense.CONTEXT.within(one.low, own) or _WHOLE.search(one.low) is not None
         places = [place for other in near for place in (*other.places, *mailboxes(other.text))]
         value = max((doubt(address, read) for address in places), default=-1)
-        pretext = _PRETEXT.search(one.low) is not None and (secret_here or _WHOLE.search(one.low) is not None)
-        if value < 0 and pretext:
+        whole = _WHOLE.search(one.low) is not None
+        pretext = _PRETEXT.search(one.low) is not None and (secret_here or whole)
+        if value < 0 and pretext and whole:
             value = _in_command(one, read)
         copied = _COPIED.search(one.low) is not None and value > 0 and any(mailboxes(one.text))
         if copied and re.search(r"\b(?:every|each|all|always|any)\b", one.low):
