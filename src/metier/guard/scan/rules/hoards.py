@@ -51,10 +51,11 @@ _READ_MARKS = (
     "file_get",
 )
 _STAYS = re.compile(
-    r"(?:100 ?%|\b(?:fully|entirely|completely|purely|all|everything|runs?|works?|processed|processing|analysis|happens"
-    r"|stays?))[^\n.]{0,40}\b(?:local(?:ly)?|offline|on (?:your|the|this|their) (?:own )?(?:machine|device|computer))\b"
+    r"(?:100 ?%|\b(?:fully|entirely|completely|purely|everything|works|all (?:analysis|processing|work|data|files)))"
+    r"[^\n.]{0,30}\b(?:local(?:ly)?|offline|on (?:your|the|this|their) (?:own )?(?:machine|device|computer))\b"
     r"|\bnothing\b[^\n.]{0,30}\b(?:leaves|is sent|is uploaded)\b"
-    r"|\b(?:never|not|no)\b[^\n.]{0,30}\b(?:leaves? (?:your|the|this)|uploaded|sent (?:anywhere|out))"
+    r"|\b(?:never|not|no)\b[^\n.]{0,30}\b(?:leaves? (?:your|the|this) (?:own )?(?:machine|device|computer|laptop|disk)"
+    r"|uploaded|sent (?:anywhere|out))"
     r"|完全?本地|本地(?:运行|处理)|离线(?:运行|处理)|(?:полностью|только) локально|(?:100 ?%|totalmente) local"
 )
 """A promise that what is worked on stays where it is."""
@@ -72,6 +73,7 @@ _UNSEEN = re.compile(r"(?:>|&>)\s*/dev/null(?:\s+2>&1)?\s*&(?!&|>)|\bnohup\b[^\n
 _ONE_BY_ONE = re.compile(
     r"\bfor\s+\w{1,20}\s+in\b[^\n]{0,200};\s*do\b|\bxargs\b|\bfind\b[^\n]{0,200}-exec\b|\bwhile\s+read\b"
 )
+_MAX_LINES = 2_000
 _HOME = re.compile(
     r"(?:~|\$home|\$\{home\}|%userprofile%)[/\\](?:documents|downloads|desktop|pictures)\b"
     r"|\b(?:documents|downloads|desktop) (?:and|or|folders?)\b",
@@ -87,10 +89,22 @@ def _sent_off(view: View) -> Iterator[Hit]:
         return
     stays: bool | None = None
     for code in with_imports(read):
-        if code[0].script and any(sends_off(one, read) for one in code):
+        if code[0].script and not _is_bundle(code) and any(sends_off(one, read) for one in code):
             if stays is None:
-                stays = any(_STAYS.search(one.low) for one in read.told("prose", "frontmatter", "row"))
+                stays = _promised(read)
             yield from _in(code, stays, read)
+
+
+def _promised(read: Reading) -> bool:
+    """Whether the page itself says that what is worked on stays where it is."""
+    page = read.view.instructions
+    said = read.files.get(page.path, ()) if page is not None else ()
+    return any(one.kind != "code" and _STAYS.search(one.low) is not None for one in said)
+
+
+def _is_bundle(code: Sequence[Statement]) -> bool:
+    """Whether a script was put together by a program, so that one short name stands for many things."""
+    return len(code) > _MAX_LINES or any(len(one.text) > _MAX_LINES for one in code)
 
 
 def _in(code: Sequence[Statement], stays: bool, read: Reading) -> Iterator[Hit]:
