@@ -10,10 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
+from metier.guard.protected_names import PROTECTED
 from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from metier.guard.decision import Outcome
 
 Rules: TypeAlias = str | Sequence[str]
@@ -68,7 +71,7 @@ class Policy:
     list is nobody."""
     paths: Sequence[str] = ()
     """Folders and files that a skill gets if it asks for them by `allowed-paths`: `/data` to read, `/project:rw` to
-    write too."""
+    write too. A protected name of a workspace, such as `.git:rw`, lets tools and commands write there as well."""
     secrets: Mapping[str, Sequence[str]] = field(default_factory=lambda: _NOTHING)
     """Skill, by name or digest, to the names of the secrets that its scripts get if it asks for them."""
     require: Sequence[str] = ()
@@ -121,7 +124,8 @@ class Policy:
             if not _is_granted_path(path):
                 raise InvalidArgument(
                     f"{shown(path)!r} cannot be granted by a policy.",
-                    hint="Write an absolute path, as it is, and `:rw` behind it if it may be written.",
+                    hint="Write an absolute path, as it is, and `:rw` behind it if it may be written; or a protected "
+                    "name of a workspace with it, such as `.git:rw`.",
                 )
         for need in self.require:
             if need not in _NEEDS:
@@ -154,10 +158,20 @@ def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:
     return (path[:-3], "ro") if path.endswith(":ro") else (path, "")
 
 
+def granted_names(paths: Iterable[str]) -> frozenset[str]:
+    """The protected names among the paths that a policy grants, which may be written in every workspace.
+
+    >>> sorted(granted_names(["/data", ".git:rw", "AGENTS.md:rw"]))
+    ['.git', 'AGENTS.md']
+    """
+    modes = map(split_mode, paths)
+    return frozenset(path for path, mode in modes if mode == "rw" and path in PROTECTED)
+
+
 def _is_granted_path(text: str) -> bool:
-    """Whether a policy can grant it: an absolute path, and never the whole machine."""
+    """Whether a policy can grant it: an absolute path, never the whole machine, or a protected name to write."""
     path, _ = split_mode(text)
-    return (
+    return bool(granted_names([text])) or (
         os.path.isabs(path)
         and path.isprintable()
         and ".." not in re.split(r"[/\\]", path)
