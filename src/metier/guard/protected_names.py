@@ -9,7 +9,6 @@ before they run.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import unicodedata
@@ -95,10 +94,11 @@ def protecting(path: str, grants: Collection[str] = ()) -> str | None:
 
     >>> protecting("docs/notes.md"), protecting("sub/.git/hooks/pre-commit"), protecting(".github/workflows/ci.yml")
     (None, '.git', '.github/workflows')
-    >>> protecting(".git/index", grants=[".git"]), protecting(".git/config", grants=[".git"])
-    (None, '.git/config')
+    >>> [protecting(path, grants=[".git"]) for path in (".git/index", ".git/config", ".git")]
+    [None, '.git/config', '.git']
     """
-    parts = tuple(normal_name(part) for part in re.split(r"[/\\]" if os.name == "nt" else "/", path))
+    # A backslash separates too: a folder may be shared with a system where it does.
+    parts = tuple(normal_name(part) for part in re.split(r"[/\\]", path))
     for at, part in enumerate(parts):
         for name_parts, name in _BY_FIRST.get(part, ()):
             if parts[at : at + len(name_parts)] != name_parts:
@@ -106,11 +106,12 @@ def protecting(path: str, grants: Collection[str] = ()) -> str | None:
             if name not in grants:
                 return name
             if name in REPOSITORY:
+                inner = next(iter(parts[at + 1 :]), None)
+                # As a file it would say that the repository is elsewhere, where nothing is closed.
+                if inner is None:
+                    return name
                 # A submodule's repository lies in that of the whole, under a name of its own.
-                closed = next((inner for inner in parts[at + 1 : at + 2] if inner in _CLOSED), None)
-                if closed is not None:
-                    return f"{name}/{closed}"
-                return None
+                return f"{name}/{inner}" if inner in _CLOSED else None
     return _repository_mark(path)
 
 

@@ -7,13 +7,17 @@ are not searched: their code runs as part of the work in any case.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from metier.guard.protected_names import (
     CLOSED_IN_REPOSITORY,
@@ -26,12 +30,15 @@ from metier.guard.protected_names import (
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 MOST_FOLDERS = 20_000
 """How many folders of a workspace are searched."""
 _NOT_SEARCHED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
+_OF_REPOSITORIES = frozenset((*REPOSITORY_MARKS, *CLOSED_IN_REPOSITORY))
+_MOST_LINKS = 40
+_MOST_SHARED = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,9 @@ class Survey:
     """The files and folders that must not be written, with links resolved; none of them inside another."""
     links: Mapping[str, str] = field(default_factory=lambda: _NO_LINKS)
     """The protected names that are links, and where each leads."""
+    targets: frozenset[str] = frozenset()
+    """Every link on the way from a protected name to where it leads, and what it leads to or git's settings name, be it
+    there or not: whoever makes it makes what is started."""
     is_cut: bool = False
     """Whether the folder has more folders than are searched."""
 
@@ -78,8 +88,10 @@ def survey(folder: str, grants: Collection[str] = ()) -> Survey:
     return found.survey(is_cut=searched > MOST_FOLDERS)
 
 
-def closing(root: str, path: str, grants: Collection[str] = ()) -> str | None:
+def closing(root: str, path: str, grants: Collection[str] = (), *, is_link: bool = False) -> str | None:
     """What closes a path, which is absolute and free of links, to every way of writing in a workspace; None if nothing.
+
+    With `is_link`, a link is to be put there, by which what lies below would lead elsewhere.
 
     >>> import tempfile
     >>> folder = os.path.realpath(tempfile.mkdtemp())
@@ -87,12 +99,59 @@ def closing(root: str, path: str, grants: Collection[str] = ()) -> str | None:
     ('.envrc', None)
     """
     root = os.path.realpath(root)
-    if not is_inside(path, root):
+    if path == root or not is_inside(path, root):
         return None
-    name = protecting(os.path.relpath(path, root), grants)
+    relative = os.path.relpath(path, root)
+    name = protecting(relative, grants)
     if name is not None:
         return name
-    return next((os.path.relpath(one, root) for one in survey(root, grants).closed if is_inside(path, one)), None)
+    found = survey(root, grants)
+    for one in (*found.closed, *found.targets):
+        if is_inside(path, one) or (is_link and is_inside(one, path)):
+            return os.path.relpath(one, root)
+    return _repository_above(root, relative, grants) or _shared_file(root, path, found.closed)
+
+
+def _repository_above(root: str, relative: str, grants: Collection[str]) -> str | None:
+    """The repository of any name that a path lies in or would complete, also where no survey looks."""
+    folder = root
+    for part in relative.split(os.sep):
+        listing = _listings.of(folder)
+        if listing is None:
+            return None
+        if listing.is_repository and folder != root:
+            return os.path.relpath(folder, root)
+        if listing.has_head and not listing.is_repository and normal_name(part) in _OF_REPOSITORIES:
+            return os.path.relpath(os.path.join(folder, "HEAD"), root)
+        folder = os.path.join(folder, part)
+        if normal_name(part) in REPOSITORY and part in grants:
+            return None
+    return None
+
+
+def _shared_file(root: str, path: str, closed: Collection[str]) -> str | None:
+    """The protected file that a path is another name of, by a hard link."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+        return None
+    for file in islice(_files_in(closed), _MOST_SHARED):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.lstat(file), status):
+                return os.path.relpath(file, root)
+    return None
+
+
+def _files_in(paths: Collection[str]) -> Iterator[str]:
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+        for folder, folders, files in os.walk(path):
+            # Nothing is started from the objects of a repository, which many share by such links.
+            folders[:] = [name for name in folders if name not in ("objects", "refs", "logs")]
+            yield from (os.path.join(folder, name) for name in files)
 
 
 class _Entry(NamedTuple):
@@ -109,42 +168,42 @@ class _Listing(NamedTuple):
     entries: tuple[_Entry, ...]
     """The entries whose names are protected names, or parts of one."""
     is_repository: bool
+    has_head: bool
 
 
-class _Listings:
-    """Listings of folders, each kept until the folder changes: most of a workspace is the same at the next look."""
+_T = TypeVar("_T")
+
+
+class _Cached(Generic[_T]):
+    """What is read of files and folders, kept until they change: most of a workspace is the same at the next look."""
 
     _MOST = 2 * MOST_FOLDERS
     _FRESH = 50_000_000
-    """Nanoseconds in which a folder may change again without the kernel's clock showing it."""
+    """Nanoseconds in which something may change again without the kernel's clock showing it."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[str], _T], absent: _T, *, follows: bool) -> None:
+        self._read, self._absent, self._follows = read, absent, follows
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[tuple[int, int, int], _Listing]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[tuple[int, int, int], _T]] = OrderedDict()
 
-    def of(self, path: str) -> _Listing | None:
-        """What a folder holds; None where it cannot be listed, or is none."""
-        import time
-
+    def of(self, path: str) -> _T:
+        """What a path holds, or what stands for nothing where it cannot be read."""
         try:
-            status = os.stat(path, follow_symlinks=False)
+            status = os.stat(path, follow_symlinks=self._follows)
             # Not the time of its last change, which anybody can set.
             key = (status.st_dev, status.st_ino, status.st_ctime_ns)
             kept = self._kept.get(path)
             if kept is not None and kept[0] == key:
                 return kept[1]
-            listing = _listed(path)
+            found = self._read(path)
         except (OSError, ValueError):
-            return None
+            return self._absent
         if time.time_ns() - status.st_ctime_ns > self._FRESH:
             with self._lock:
-                self._kept[path] = (key, listing)
+                self._kept[path] = (key, found)
                 while len(self._kept) > self._MOST:
                     self._kept.popitem(last=False)
-        return listing
-
-
-_listings = _Listings()
+        return found
 
 
 def _listed(path: str) -> _Listing:
@@ -159,12 +218,17 @@ def _listed(path: str) -> _Listing:
             normal = normal_name(entry.name)
             if is_folder:
                 folders.append((entry.name, normal))
-            if entry.name in REPOSITORY_MARKS:
+            if entry.name in _OF_REPOSITORIES:
                 marks.add(entry.name)
             if names_beginning(normal) or normal in seconds:
                 kind = "link" if entry.is_symlink() else "folder" if is_folder else "file"
                 entries.append(_Entry(entry.name, normal, kind))
-    return _Listing(tuple(folders), tuple(entries), len(marks) == len(REPOSITORY_MARKS))
+    # The rest of a repository may be where `commondir` says.
+    is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
+    return _Listing(tuple(folders), tuple(entries), is_repository, "HEAD" in marks)
+
+
+_listings: _Cached[_Listing | None] = _Cached(_listed, None, follows=False)
 
 
 class _Finding:
@@ -175,6 +239,7 @@ class _Finding:
         self._names: set[str] = set()
         self._closed: dict[str, None] = {}
         self._links: dict[str, str] = {}
+        self._targets: set[str] = set()
 
     def take(self, folder: str, parent: str, listing: _Listing) -> set[str]:
         """Add what a folder holds; the names of its entries that need no more search."""
@@ -182,28 +247,34 @@ class _Finding:
         if listing.is_repository:
             hits |= self._repository(folder, is_top=folder == self._root)
         for entry in listing.entries:
-            name = _matching(parent, entry)
+            name = _matching(parent, entry, self._grants)
             if name is None:
                 continue
             path = os.path.join(folder, entry.name)
-            if name in self._grants:
-                if name in REPOSITORY and entry.kind == "folder":
-                    hits.add(entry.name)
-                    self._granted_repository(path)
+            is_granted = name in self._grants
+            if is_granted and name in REPOSITORY and entry.kind == "folder":
+                self._granted_repository(path)
+            elif not is_granted or name in REPOSITORY:
+                # Also one that is granted: a file or link in the place of a repository says where that is.
+                self._add(path, entry.kind)
+                if name in REPOSITORY:
+                    self._settings(path, folder)
+            else:
                 continue
             hits.add(entry.name)
-            self._add(path, entry.kind)
-            if name in REPOSITORY:
-                self._settings(path, os.path.dirname(path))
         return hits
 
     def survey(self, *, is_cut: bool) -> Survey:
         outermost: list[str] = []
-        for path in sorted(self._closed):
+        for path in sorted(self._closed, key=lambda path: path.split(os.sep)):
             if not outermost or not is_inside(path, outermost[-1]):
                 outermost.append(path)
         return Survey(
-            names=frozenset(self._names), closed=tuple(outermost), links=MappingProxyType(self._links), is_cut=is_cut
+            names=frozenset(self._names),
+            closed=tuple(outermost),
+            links=MappingProxyType(self._links),
+            targets=frozenset(self._targets),
+            is_cut=is_cut,
         )
 
     def _add(self, path: str, kind: str) -> None:
@@ -217,12 +288,16 @@ class _Finding:
             self._links[path] = os.readlink(path)
         except OSError:
             return
-        self._close(os.path.realpath(path))
+        for step in _way_of(path):
+            self._close(step)
 
-    def _close(self, real: str) -> None:
+    def _close(self, path: str) -> None:
         # A link to the workspace itself closes nothing, or all would be.
-        if real != self._root and is_inside(real, self._root) and os.path.lexists(real):
-            self._closed[real] = None
+        if path == self._root or not is_inside(path, self._root):
+            return
+        self._targets.add(path)
+        if os.path.lexists(path) and not os.path.islink(path):
+            self._closed[path] = None
 
     def _repository(self, folder: str, *, is_top: bool) -> set[str]:
         """A repository that goes by any name; in a workspace that is one, only what git starts something from."""
@@ -247,12 +322,20 @@ class _Finding:
                 self._links[path] = os.readlink(path)
 
     def _settings(self, repository: str, work_tree: str) -> None:
-        for path in _started_from(repository, work_tree):
-            if not is_inside(path, repository):
+        """Close what git starts something from, or takes settings from, in a repository or by its settings."""
+        folders = _git_folders(repository)
+        for folder in folders:
+            if not is_inside(folder, repository):
+                self._close(folder)
+        files = [os.path.join(folder, name) for folder in folders for name in ("config", "config.worktree")]
+        everywhere = _started_from(_settings_for_all(), work_tree, is_for_all=True)
+        for path in chain(_started_from(files, work_tree), everywhere):
+            # A folder that the repository itself is in would be all of the work.
+            if not is_inside(repository, path):
                 self._close(path)
 
 
-_EMPTY = _Listing((), (), False)
+_EMPTY = _Listing((), (), False, False)
 STAND_INS: Mapping[str, bytes | None] = MappingProxyType(
     {
         **dict.fromkeys((
@@ -270,15 +353,11 @@ STAND_INS_IN_REPOSITORY: Mapping[str, bytes | None] = MappingProxyType(
 _STAND_IN_FOLDERS = frozenset(map(normal_name, (*STAND_INS, *STAND_INS_IN_REPOSITORY)))
 
 
-def _matching(parent: str, entry: _Entry) -> str | None:
-    """The protected name that an entry of a folder is or, as a link, leads into."""
-    for parts, name in names_beginning(entry.normal):
-        if len(parts) == 1 or entry.kind == "link":
-            return name
-    for parts, name in names_beginning(parent):
-        if len(parts) == 2 and parts[1] == entry.normal:
-            return name
-    return None
+def _matching(parent: str, entry: _Entry, grants: Collection[str]) -> str | None:
+    """The protected name that an entry of a folder is or, as a link, leads into; of several one that is not granted."""
+    found = [name for parts, name in names_beginning(entry.normal) if len(parts) == 1 or entry.kind == "link"]
+    found += [name for parts, name in names_beginning(parent) if len(parts) == 2 and parts[1] == entry.normal]
+    return next((name for name in found if name not in grants), found[0] if found else None)
 
 
 def _has_entries(path: str) -> bool:
@@ -294,6 +373,31 @@ def _links_below(folder: str) -> Iterator[str]:
         yield from (os.path.join(path, name) for name in (*folders, *files) if os.path.islink(os.path.join(path, name)))
 
 
+def _way_of(link: str) -> Iterator[str]:
+    """Every link on the way to where one leads, itself included, and where it leads, be that there or not."""
+    at, waiting, links = os.path.dirname(link), [os.path.basename(link)], 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            at = os.path.dirname(at)
+        if part in ("", ".", ".."):
+            continue
+        path = os.path.join(at, part)
+        try:
+            target = os.readlink(path)
+        except (OSError, ValueError):
+            at = path
+            continue
+        yield path
+        links += 1
+        if links > _MOST_LINKS:
+            return
+        if os.path.isabs(target):
+            at, target = os.path.splitdrive(target)[0] + os.sep, os.path.splitdrive(target)[1]
+        waiting.extend(reversed(target.replace(os.sep, "/").split("/")))
+    yield at
+
+
 _STARTS = re.compile(
     r"(?:hookspath|fsmonitor|editor|pager|sshcommand|askpass|program|command|cmd|helper|textconv|clean|smudge|process"
     r"|driver|path|attributesfile|gitproxy|alternaterefscommand|uploadpack|receivepack)\Z",
@@ -304,39 +408,74 @@ _MOST_SETTINGS = 256 * 1024
 _MOST_INCLUDED = 16
 
 
-def _started_from(repository: str, work_tree: str) -> Iterator[str]:
-    """The paths that the settings of a repository name as something to start, or to take settings from."""
-    waiting = [os.path.join(repository, name) for name in ("config", "config.worktree")]
+_FOR_ALL = ("hookspath", "fsmonitor", "path")
+"""What is looked for in the settings of a user and a machine, most of which name programs that are elsewhere."""
+
+
+_NAME_PATHS = ("hookspath", "path", "attributesfile")
+
+
+def _git_folders(repository: str) -> tuple[str, ...]:
+    """The folders of a repository: itself or, for a file `.git`, what that names, and the one that it shares."""
+    folder = repository
+    if not os.path.isdir(repository):
+        text = _text_of(repository).partition("\n")[0]
+        if not text.startswith("gitdir:"):
+            return ()
+        folder = os.path.realpath(os.path.join(os.path.dirname(repository), text[7:].strip()))
+    common = _text_of(os.path.join(folder, "commondir")).partition("\n")[0].strip()
+    return (folder, os.path.realpath(os.path.join(folder, common))) if common else (folder,)
+
+
+def _settings_for_all() -> list[str]:
+    home = os.path.expanduser("~")
+    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    return ["/etc/gitconfig", os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")]
+
+
+def _started_from(files: list[str], work_tree: str, *, is_for_all: bool = False) -> Iterator[str]:
+    """The paths that settings of git name as something to start, or to take settings from; also some not there yet."""
+    waiting = list(files)
     seen: set[str] = set()
     while waiting and len(seen) < _MOST_INCLUDED:
-        file = os.path.realpath(waiting.pop())
+        file = waiting.pop()
         if file in seen:
             continue
         seen.add(file)
-        for key, value in _settings_in(file):
-            is_alias = value.startswith("!")
-            if not is_alias and not _STARTS(key):
+        for key, words in _settings.of(file):
+            if is_for_all and key not in _FOR_ALL:
                 continue
-            for word in value.lstrip("!").replace('"', " ").replace("'", " ").split()[:32]:
+            for word in words:
                 for base in (work_tree, os.path.dirname(file)):
                     path = os.path.realpath(os.path.join(base, os.path.expanduser(word)))
-                    if os.path.lexists(path):
+                    # A word such as `test` in `!npm test` is no folder, although there may be one.
+                    if key in _NAME_PATHS or "/" in word or os.path.isfile(path):
                         yield path
-                        if key.lower() == "path" and os.path.isfile(path):
-                            waiting.append(path)
+                    if key == "path" and os.path.isfile(path):
+                        waiting.append(path)
 
 
-def _settings_in(file: str) -> Iterator[tuple[str, str]]:
+def _starting(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The settings in a file of git's that name something to start or to read: the key of each, and its words."""
+    found = []
+    for line in _text_of(file).splitlines():
+        matched = _SETTING.match(line)
+        if matched and (matched[2].lstrip('"').startswith("!") or _STARTS(matched[1])):
+            words = matched[2].strip().strip('"').lstrip("!").replace('"', " ").replace("'", " ").split()[:32]
+            found.append((matched[1].lower(), tuple(words)))
+    return tuple(found)
+
+
+_settings: _Cached[tuple[tuple[str, tuple[str, ...]], ...]] = _Cached(_starting, (), follows=True)
+
+
+def _text_of(file: str) -> str:
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
-        return
+        return ""
     with os.fdopen(descriptor, "rb") as opened:
         try:
-            text = opened.read(_MOST_SETTINGS).decode("utf-8", "surrogateescape")
+            return opened.read(_MOST_SETTINGS).decode("utf-8", "surrogateescape")
         except OSError:
-            return
-    for line in text.splitlines():
-        matched = _SETTING.match(line)
-        if matched:
-            yield matched[1], matched[2].strip().strip('"')
+            return ""

@@ -1,0 +1,129 @@
+"""What closes a path in a workspace: names, links, repositories of any name, and what git's settings name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from metier.guard.protected_places import closing, survey
+
+
+def repository(folder: Path, config: str = "") -> Path:
+    """A repository as git makes it, without git."""
+    for name in ("objects", "refs", "hooks"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text(config)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    return Path(os.path.realpath(tmp_path / "work"))
+
+
+def closes(root: Path, path: str, *grants: str, is_link: bool = False) -> str | None:
+    return closing(str(root), str(root / path), grants, is_link=is_link)
+
+
+@pytest.mark.covers("SEC-1", "SEC-3")
+def test_what_a_protected_link_leads_to_is_closed_before_it_is_there(root: Path) -> None:
+    (root / ".envrc").symlink_to("env/envrc")
+    assert closes(root, "env/envrc") == "env/envrc"
+    assert closes(root, "env/other") is None
+
+
+@pytest.mark.covers("SEC-1", "SEC-3")
+def test_a_link_on_the_way_from_a_protected_link_is_closed(root: Path) -> None:
+    (root / "real").mkdir()
+    (root / "middle").symlink_to("real")
+    (root / ".husky").symlink_to("middle")
+    assert closes(root, "middle", is_link=True) == "middle"
+    assert closes(root, "real/pre-commit") == "real"
+
+
+@pytest.mark.covers("SEC-1", "SEC-3")
+def test_a_folder_on_the_way_is_closed_to_links_alone(root: Path) -> None:
+    (root / ".envrc").symlink_to("env/envrc")
+    assert closes(root, "env", is_link=True) == "env/envrc"
+    assert closes(root, "env/readme") is None
+
+
+@pytest.mark.covers("SEC-1", "SEC-4")
+def test_hooks_that_settings_name_are_closed_before_they_are_there(root: Path) -> None:
+    repository(root / ".git", "[core]\n\thooksPath = tools/hooks\n")
+    assert closes(root, "tools/hooks/pre-commit") == "tools/hooks"
+    assert closes(root, "tools/build.py") is None
+
+
+@pytest.mark.covers("SEC-1", "SEC-4")
+def test_settings_of_a_work_tree_whose_repository_is_elsewhere_count(root: Path) -> None:
+    main = repository(root.parent / "main" / ".git", "[core]\n\thooksPath = team\n")
+    tree = main / "worktrees" / "work"
+    tree.mkdir(parents=True)
+    (tree / "commondir").write_text("../..\n")
+    (root / ".git").write_text(f"gitdir: {tree}\n")
+    assert closes(root, "team/pre-commit") == "team"
+
+
+@pytest.mark.covers("SEC-1", "SEC-4")
+def test_hooks_that_the_users_settings_name_are_closed(root: Path) -> None:
+    repository(root / ".git")
+    (root.parent / "home" / ".gitconfig").write_text("[core]\n\thooksPath = team-hooks\n")
+    assert closes(root, "team-hooks/pre-commit") == "team-hooks"
+
+
+@pytest.mark.covers("SEC-1", "SEC-4")
+def test_nobody_completes_a_repository_that_has_its_head(root: Path) -> None:
+    (root / "fixture").mkdir()
+    (root / "fixture" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert closes(root, "fixture/objects/x") == "fixture/HEAD"
+    assert closes(root, "fixture/config") == "fixture/HEAD"
+    assert closes(root, "fixture/commondir") == "fixture/HEAD"
+    assert closes(root, "fixture/notes.md") is None
+
+
+@pytest.mark.covers("SEC-1", "SEC-4")
+def test_a_repository_among_installed_packages_is_closed(root: Path) -> None:
+    repository(root / "node_modules" / "package" / "store")
+    assert closes(root, "node_modules/package/store/config") == "node_modules/package/store"
+    assert closes(root, "node_modules/package/index.js") is None
+
+
+@pytest.mark.covers("SEC-1")
+def test_another_name_of_a_protected_file_by_a_hard_link_is_closed(root: Path) -> None:
+    git = repository(root / ".git")
+    os.link(git / "config", root / "notes.txt")
+    assert closes(root, "notes.txt") == ".git/config"
+
+
+@pytest.mark.covers("SEC-1")
+def test_a_word_of_an_alias_does_not_close_a_folder_of_that_name(root: Path) -> None:
+    repository(root / ".git", "[alias]\n\tt = !npm test\n\tb = !sh build.sh\n")
+    (root / "test").mkdir()
+    (root / "build.sh").write_text("true\n")
+    assert closes(root, "test/a.py") is None
+    assert closes(root, "build.sh") == "build.sh"
+
+
+@pytest.mark.covers("SEC-1")
+def test_a_granted_repository_cannot_be_moved_elsewhere(root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "sub" / ".git").write_text("gitdir: ../elsewhere\n")
+    assert closes(root, "sub/.git", ".git") == ".git"
+    assert str(root / "sub" / ".git") in survey(str(root), [".git"]).closed
+
+
+@pytest.mark.covers("SEC-1")
+@pytest.mark.parametrize("name", ["hooks/x", "config", "config.worktree", "commondir", "gitdir", "info/x", "modules/x"])
+def test_a_granted_repository_keeps_what_git_starts_something_from(root: Path, name: str) -> None:
+    repository(root / ".git")
+    assert closes(root, f".git/{name}", ".git") == f".git/{name.partition('/')[0]}"
+    assert closes(root, ".git/index", ".git") is None
+    assert closes(root, ".git/refs/heads/main", ".git") is None
