@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 from dataclasses import dataclass, replace
@@ -117,7 +118,7 @@ def _virtual() -> tuple[Capabilities, list[str]]:
     from metier.run import VirtualRunner
 
     capabilities = VirtualRunner().capabilities()
-    return capabilities, [] if capabilities.isolates_files else ["pip install 'metier[shell]'"]
+    return capabilities, ["pip install 'metier[shell]'"] if importlib.util.find_spec("bashkit") is None else []
 
 
 def _plain() -> tuple[Capabilities, list[str]]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
 from metier.run.environment import base_environment
+from metier.run.interpreters import programs_behind
 from metier.run.job import CANNOT_START, Job, Limits, Outcome, Place
 from metier.run.plain import PlainRunner
 from metier.run.protected import PROTECTED, protected_in
@@ -293,7 +294,7 @@ def _programs(program: str) -> tuple[str, ...]:
     """What a program, and the Python of this process, is installed in; only itself where that cannot be told."""
     home = os.path.realpath(os.path.expanduser("~"))
     found: dict[str, None] = dict.fromkeys((sys.prefix, sys.base_prefix))
-    for path in (program, os.path.realpath(program)):
+    for path in programs_behind(program):
         prefix, folder = os.path.split(os.path.dirname(path))
         is_shared = _is_inside(home, prefix) or prefix == os.path.join(home, ".local")
         is_installed = folder == "bin" and os.path.isdir(os.path.join(prefix, "lib"))

@@ -141,9 +141,7 @@ class ShellRunner:
 
     def capabilities(self) -> Capabilities:
         """What it enforces."""
-        from metier.run.virtual import VirtualRunner
-
-        return VirtualRunner().capabilities()
+        return self._shell.capabilities()
 
     def run_blocking(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metier.run.virtual import VirtualShell, caging, starting
+from metier.run.virtual import VirtualRunner, VirtualShell, caging, starting
 from metier.run.virtual.connection import Connection
 
 if TYPE_CHECKING:
@@ -110,3 +110,15 @@ def test_crash_and_memory_are_told_apart_outside_of_a_cage_too(
     with VirtualShell() as shell:
         outcome = shell.execute(hostile(name))
         assert (outcome.killed_by, outcome.exit_code) == (name, code)
+
+
+@pytest.mark.covers("ENV-2")
+def test_a_runner_whose_worker_does_not_start_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "own_python", lambda: "/no/such/python")
+    with VirtualRunner() as runner, VirtualShell() as shell:
+        for able in (runner.capabilities(), shell.capabilities()):
+            assert not able.isolates_files
+            assert "start" in able.how, "it says why"
+        monkeypatch.undo()
+        assert runner.capabilities().isolates_files, "a machine that is mended is asked again"
+        assert shell.capabilities().isolates_files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import sys
 from typing import Any
 
 from metier.run.native.launcher import package_folder, python
@@ -36,18 +37,13 @@ def command(asked: dict[str, Any]) -> list[str]:
     for path in (*settings(), "/etc/passwd", "/etc/group"):
         words += ["--ro-bind-try", path, path]
     interpreter = python()
+    # By their real paths, as the interpreter is named by its own.
+    needed = (sys.base_prefix, sys.base_exec_prefix, interpreter[0])
     # The package alone: what else lies in its folder is nothing to the job.
     package = os.path.join(package_folder(), "metier")
-    for root in dict.fromkeys((package, *(os.path.realpath(path) for path in _parts_of(interpreter[0])))):
+    for root in dict.fromkeys((package, *map(os.path.realpath, needed))):
         words += ["--ro-bind-try", root, root]
     for source, at, is_writable in (*((*pair, False) for pair in asked["system"]), *asked["places"]):
         words += ["--bind" if is_writable else "--ro-bind", source, at]
     words += ["--remount-ro", "/", "--chdir", "/", "--"]
     return [*words, *interpreter, "-c", _CODE, package_folder()]
-
-
-def _parts_of(interpreter: str) -> tuple[str, ...]:
-    """What the interpreter needs that makes the rest of the cage."""
-    import sys
-
-    return (sys.prefix, sys.base_prefix, sys.exec_prefix, interpreter)

@@ -7,16 +7,15 @@ import contextlib
 import errno
 import marshal
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IsolationMissing
+from metier.run.interpreters import own_python
 
 if TYPE_CHECKING:
     from metier.run.native.request import Base
@@ -150,7 +149,7 @@ if hasattr(os, "register_at_fork"):
 
 def python() -> list[str]:
     """A Python that takes nothing from its surroundings: no variables, no site packages, no bytecode to write."""
-    return [sys.executable or shutil.which("python3") or "python3", "-I", "-S", "-B", "-X", "utf8"]
+    return [own_python(), "-I", "-S", "-B", "-X", "utf8"]
 
 
 def package_folder() -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
 from metier.run.choosing import WHAT_TO_DO
 from metier.run.environment import search_path
+from metier.run.interpreters import environment_python, own_python, programs_behind
 from metier.run.job import Place
 from metier.run.protected import protected_in, set_aside
 
@@ -214,7 +215,7 @@ def _steps(place: Place, path: str) -> list[Place]:
 def _own_roots() -> tuple[str, ...]:
     """What this very process runs from: whoever can write there is no longer in a cage."""
     package = str(Path(__file__).absolute().parents[2])
-    programs = (sys.executable, os.path.realpath(sys.executable)) if sys.executable else ()
+    programs = (environment_python(), own_python())
     paths = (sys.prefix, sys.exec_prefix, sys.base_prefix, package, *map(os.path.dirname, programs))
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths))
 
@@ -274,23 +275,16 @@ def _roots_of(program: str, path: str) -> tuple[tuple[str, str], ...]:
     """
     found: dict[str, None] = {}
     wanted = [shutil.which(name, path=path) for name in (program, "python3", "node")]
-    for name in (*wanted, sys.executable):
+    for name in (*wanted, environment_python(), own_python()):
         if not name or not os.path.isabs(name):
             continue
-        for step in _chain(name):
+        for step in programs_behind(name):
             root = _prefix(step)
-            if root is not None and not any(_is_inside(root, system) for system in (*_SYSTEM, *found)):
-                found[root] = None
+            # A folder that is a link is shown under its own name too, as other links lead through it.
+            for path in dict.fromkeys((root, os.path.realpath(root))) if root is not None else ():
+                if not any(_is_inside(path, system) for system in (*_SYSTEM, *found)):
+                    found[path] = None
     return tuple((os.path.realpath(root), root) for root in found)
-
-
-def _chain(path: str) -> list[str]:
-    """A program, and each program that it is a link to."""
-    steps = [path]
-    while os.path.islink(steps[-1]) and len(steps) < 16:
-        steps.append(os.path.normpath(os.path.join(os.path.dirname(steps[-1]), os.readlink(steps[-1]))))
-    steps.append(os.path.realpath(path))
-    return steps
 
 
 def _prefix(program: str) -> str | None:
@@ -303,5 +297,5 @@ def _prefix(program: str) -> str | None:
     is_shared = folder in (*_NO_PREFIX, os.path.join(home, ".local")) or _is_inside(home, folder)
     is_installed = os.path.isdir(os.path.join(folder, "lib")) or os.path.exists(os.path.join(folder, "pyvenv.cfg"))
     if bin_folder == "bin" and is_installed and not is_shared:
-        return os.path.realpath(folder) if os.path.islink(folder) else folder
+        return folder
     return program if os.path.exists(program) else None

@@ -50,6 +50,7 @@ class Connection:
         self.worker = worker or start_worker()
         self._channel = Channel(self.worker.channel)
         self._gone: WorkerLost | None = None
+        self._has_answered = False
         # A process that was forked from this one has the line too, but it is not its to use or to end.
         self._owner = os.getpid()
         self._end = weakref.finalize(self, _abandon, self.worker, self._owner)
@@ -97,6 +98,7 @@ class Connection:
             # Nobody knows what the worker would say next, and to whom.
             self._lose(WorkerLost(137, "cancel", "it was interrupted"))
             raise
+        self._has_answered = True
         if "error" in reply:
             raise Refused(str(reply["error"])[:40], str(reply.get("detail", ""))[:500])
         return reply, answer
@@ -143,6 +145,9 @@ class Connection:
         death = self.worker.wait()
         if why is None:
             said = "it ran out of memory" if death.killed_by == "memory" else "it crashed"
+            if not self._has_answered:
+                # No script has been in it yet, so that nobody else had a hand in what it wrote.
+                said = f"it does not start ({death.stderr or said})"
             why = WorkerLost(death.exit_code, death.killed_by, said)
         self._gone = why
         return why

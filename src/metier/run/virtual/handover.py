@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import tempfile
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import job_environment
-from metier.run.interpreters import command_for
+from metier.run.interpreters import command_for, environment_python, own_python, programs_behind
 from metier.run.job import Job, Limits, Place
 from metier.run.removing import remove_tree
 from metier.run.virtual.checking import checked_mode, checked_text
@@ -233,8 +232,7 @@ def _shown(records: Sequence[Record], program: str, skills: Collection[str]) -> 
     tops = {path.split("/")[1] for path, kind, _ in records if kind != "d" or path.count("/") == 1}
     empty = {"home", "root"} - {path.split("/")[1] for path, kind, _ in records if kind != "d"}
     files = {path[1:] for path, kind, _ in records if kind != "d" and path.count("/") == 1}
-    named = (program, sys.executable, sys.prefix, sys.base_prefix)
-    needed = [*named, *map(os.path.realpath, named)]
+    needed = (*programs_behind(program), *programs_behind(environment_python()), own_python())
     hiding = {name for name in tops if any(is_inside(path, f"/{name}") for path in needed)}
     return frozenset(tops - empty - files - hiding - _SYSTEM - {path.split("/")[1] for path in skills})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.run.job import CANNOT_START, Outcome
 from metier.run.protected import PROTECTED
-from metier.run.runner import Capabilities
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.checking import checked_text
 from metier.run.virtual.connection import Connection, Refused, WorkerLost
@@ -20,14 +18,14 @@ from metier.run.virtual.handover import SkillFiles, checked_records, checked_req
 from metier.run.virtual.known import KnownFolders
 from metier.run.virtual.outcomes import RUNNER, Running
 from metier.run.virtual.plan import planned, script_of
-from metier.run.virtual.starting import worker_folders
+from metier.run.virtual.starting import CAPABILITIES, unavailable
 from metier.run.waiting import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier.run.job import Job, OutputLine
-    from metier.run.runner import Runner
+    from metier.run.runner import Capabilities, Runner
     from metier.run.virtual.channel import Head
     from metier.run.virtual.disk import Record
     from metier.run.virtual.plan import Plan
@@ -62,6 +60,7 @@ class VirtualRunner:
         self._idle: list[_Warm] = []
         self._known = KnownFolders()
         self._is_closed = False
+        self._is_proven = False
 
     @property
     def name(self) -> str:
@@ -69,23 +68,16 @@ class VirtualRunner:
         return RUNNER
 
     def capabilities(self) -> Capabilities:
-        """Nothing of this machine is there for a job to reach; what it hands over is kept as its runner keeps it."""
-        try:
-            worker_folders()
-        except MetierError as error:
-            return Capabilities(how=f"{error} {error.hint}")
-        return Capabilities(
-            isolates_files=True,
-            hides_files=True,
-            isolates_network=True,
-            isolates_processes=True,
-            kills_descendants=True,
-            limits_memory=sys.platform == "linux",
-            limits_processes=True,
-            limits_disk=True,
-            filters_calls=True,
-            how="a bash interpreter over files in memory, in a process of its own",
-        )
+        """Nothing of this machine is there for a job to reach; what it hands over is kept as its runner keeps it.
+
+        That is claimed once a worker has answered, which then waits for the first job.
+        """
+        if not self._is_proven:
+            try:
+                self._asked({"op": "analyze"}, [b":"])
+            except (MetierError, WorkerLost, Refused) as error:
+                return unavailable(error)
+        return CAPABILITIES
 
     def runs(self, job: Job) -> bool:
         """Whether a job needs nothing but what is here: a shell, and commands that the shell has.
@@ -175,6 +167,7 @@ class VirtualRunner:
         except BaseException:
             warm.connection.close()
             raise
+        self._is_proven = True
         self._keep(warm)
         return answer
 

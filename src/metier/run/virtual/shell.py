@@ -20,13 +20,13 @@ from metier.run.virtual.limits import MOST_SECONDS, ShellEntry, ShellLimits, She
 from metier.run.virtual.outcomes import Running
 from metier.run.virtual.paths import is_inside, normal
 from metier.run.virtual.refusals import refusal_of, refused
-from metier.run.virtual.starting import worker_folders
+from metier.run.virtual.starting import CAPABILITIES, unavailable, worker_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metier.run.job import Outcome, OutputLine
-    from metier.run.runner import Runner
+    from metier.run.runner import Capabilities, Runner
     from metier.run.virtual.channel import Head
     from metier.run.virtual.connection import Connection
 
@@ -93,6 +93,17 @@ class VirtualShell:
         """Where it stands now."""
         reply = self._ask({"op": "folder"})[0]
         return self._believed(lambda: checked_text(reply.get("path"), 8_192))
+
+    def capabilities(self) -> Capabilities:
+        """What holds for its commands; nothing, and why, where its worker does not start."""
+        connection = self._keeper.connection
+        if connection is None or not connection.is_alive:
+            try:
+                with self._entered():
+                    self._keeper.connected()
+            except (MetierError, Refused, WorkerLost) as error:
+                return unavailable(error)
+        return CAPABILITIES
 
     def mount(self, name: str, source: str | os.PathLike[str] | Mapping[str, bytes]) -> str:
         """Have a skill, from a folder of this machine or from files in memory; where it is mounted.

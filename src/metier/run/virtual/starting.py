@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from metier.errors import ShellUnavailable
+from metier.errors import MetierError, ShellUnavailable
+from metier.run.interpreters import own_python
+from metier.run.runner import Capabilities
 from metier.run.virtual.caging import start_in_cage
 
 if TYPE_CHECKING:
@@ -27,6 +29,19 @@ MEMORY_BYTES = 768 * 1024 * 1024
 """What a worker may use: a large stack, its files, and what commands hold while they run."""
 OPEN_FILES = 256
 """Each interpreter and each folder that is kept has a few."""
+CAPABILITIES = Capabilities(
+    isolates_files=True,
+    hides_files=True,
+    isolates_network=True,
+    isolates_processes=True,
+    kills_descendants=True,
+    limits_memory=sys.platform == "linux",
+    limits_processes=True,
+    limits_disk=True,
+    filters_calls=True,
+    how="a bash interpreter over files in memory, in a process of its own",
+)
+"""What holds for a job in a worker that works."""
 _PATIENCE = 1.0
 """Seconds that one has to end by itself after it hung up."""
 _IMPORTED = """
@@ -42,6 +57,7 @@ main()
 """The packages are named one by one, as the folders that they are in may not be there to be searched."""
 _OUT_OF_MEMORY = b"memory allocation of"
 """How the interpreter begins to say that it got no more memory, which ends it."""
+_MOST_SAID = 300
 
 
 class Death(NamedTuple):
@@ -49,6 +65,8 @@ class Death(NamedTuple):
 
     exit_code: int
     killed_by: KilledBy
+    stderr: str = ""
+    """The end of what it wrote about it."""
 
 
 class Worker(Protocol):
@@ -78,7 +96,7 @@ def worker_command() -> tuple[str, ...]:
     """The command that is a worker: it reads from its two packages and from nowhere else."""
     ours, theirs = worker_folders()
     packages = {"metier": os.path.join(ours, "metier"), "bashkit": os.path.join(theirs, "bashkit")}
-    return (sys.executable, "-I", "-S", "-c", f"packages = {packages!r}\n{_IMPORTED}")
+    return (own_python(), "-I", "-S", "-c", f"packages = {packages!r}\n{_IMPORTED}")
 
 
 def worker_folders() -> tuple[str, str]:
@@ -91,6 +109,12 @@ def worker_folders() -> tuple[str, str]:
             package="bashkit",
         )
     return str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])
+
+
+def unavailable(error: Exception) -> Capabilities:
+    """What a virtual shell that does not work enforces: nothing, and why."""
+    why = f"{error} {error.hint}".strip() if isinstance(error, MetierError) else f"Its worker is gone: {error}."
+    return Capabilities(how=why)
 
 
 class CagedWorker:
@@ -151,9 +175,10 @@ class PlainWorker:
 
 
 def _death(code: int, said: bytes, *, is_memory: bool) -> Death:
+    text = said.decode(errors="replace").strip()[-_MOST_SAID:]
     if is_memory or _OUT_OF_MEMORY in said or b"MemoryError" in said:
-        return Death(137, "memory")
-    return Death(128 - code if code < 0 else 139, "crash")
+        return Death(137, "memory", text)
+    return Death(128 - code if code < 0 else 139, "crash", text)
 
 
 def _started(command: tuple[str, ...], theirs: socket.socket) -> subprocess.Popen[bytes]:
