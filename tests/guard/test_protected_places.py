@@ -55,6 +55,18 @@ def test_a_folder_on_the_way_is_closed_to_links_alone(root: Path) -> None:
     assert closes(root, "env/readme") is None
 
 
+@pytest.mark.covers("SEC-1", "SEC-3")
+@pytest.mark.parametrize("name", [".git/hooks", ".vscode", ".claude/skills", ".github/workflows", "bare/hooks"])
+def test_what_a_link_inside_a_protected_folder_leads_to_is_closed(root: Path, name: str) -> None:
+    repository(root / "bare")
+    (root / "bare" / "hooks").rmdir()
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).symlink_to(os.path.relpath(root / "elsewhere", (root / name).parent))
+    assert closes(root, "elsewhere/x") == "elsewhere"
+    (root / "elsewhere").mkdir()
+    assert closes(root, "elsewhere/x") == "elsewhere"
+
+
 @pytest.mark.covers("SEC-1", "SEC-4")
 def test_hooks_that_settings_name_are_closed_before_they_are_there(root: Path) -> None:
     repository(root / ".git", "[core]\n\thooksPath = tools/hooks\n")

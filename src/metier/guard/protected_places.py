@@ -37,6 +37,8 @@ MOST_FOLDERS = 20_000
 _NOT_SEARCHED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
 _OF_REPOSITORIES = frozenset((*REPOSITORY_MARKS, *CLOSED_IN_REPOSITORY))
+_NOTHING_STARTS = frozenset({"objects", "refs", "logs"})
+"""Folders of a repository that nothing is started from, with thousands of files that several may share."""
 _MOST_LINKS = 40
 _MOST_SHARED = 50_000
 
@@ -149,8 +151,7 @@ def _files_in(paths: Collection[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
         for folder, folders, files in os.walk(path):
-            # Nothing is started from the objects of a repository, which many share by such links.
-            folders[:] = [name for name in folders if name not in ("objects", "refs", "logs")]
+            folders[:] = [name for name in folders if name not in _NOTHING_STARTS]
             yield from (os.path.join(folder, name) for name in files)
 
 
@@ -167,8 +168,9 @@ class _Listing(NamedTuple):
     folders: tuple[tuple[str, str], ...]
     entries: tuple[_Entry, ...]
     """The entries whose names are protected names, or parts of one."""
-    is_repository: bool
-    has_head: bool
+    links: tuple[str, ...] = ()
+    is_repository: bool = False
+    has_head: bool = False
 
 
 _T = TypeVar("_T")
@@ -209,6 +211,7 @@ class _Cached(Generic[_T]):
 def _listed(path: str) -> _Listing:
     folders: list[tuple[str, str]] = []
     entries: list[_Entry] = []
+    links: list[str] = []
     parent = normal_name(os.path.basename(path))
     seconds = {parts[1] for parts, _ in names_beginning(parent) if len(parts) == 2}
     marks = set()
@@ -216,6 +219,8 @@ def _listed(path: str) -> _Listing:
         for entry in listing:
             is_folder = entry.is_dir(follow_symlinks=False)
             normal = normal_name(entry.name)
+            if entry.is_symlink():
+                links.append(entry.name)
             if is_folder:
                 folders.append((entry.name, normal))
             if entry.name in _OF_REPOSITORIES:
@@ -225,7 +230,7 @@ def _listed(path: str) -> _Listing:
                 entries.append(_Entry(entry.name, normal, kind))
     # The rest of a repository may be where `commondir` says.
     is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
-    return _Listing(tuple(folders), tuple(entries), is_repository, "HEAD" in marks)
+    return _Listing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)
 
 
 _listings: _Cached[_Listing | None] = _Cached(_listed, None, follows=False)
@@ -283,6 +288,8 @@ class _Finding:
         self._names.add(path)
         if kind != "link":
             self._closed[path] = None
+            if kind == "folder":
+                self._close_links(path)
             return
         try:
             self._links[path] = os.readlink(path)
@@ -290,6 +297,12 @@ class _Finding:
             return
         for step in _way_of(path):
             self._close(step)
+
+    def _close_links(self, folder: str) -> None:
+        """Close what the links in a protected folder lead to."""
+        for link in _links_below(folder):
+            for step in _way_of(link):
+                self._close(step)
 
     def _close(self, path: str) -> None:
         # A link to the workspace itself closes nothing, or all would be.
@@ -305,6 +318,7 @@ class _Finding:
         if not is_top:
             self._names.add(os.path.join(folder, "HEAD"))
             self._closed[folder] = None
+            self._close_links(folder)
             return {name for name, _ in (_listings.of(folder) or _EMPTY).folders}
         self._granted_repository(folder)
         return set(CLOSED_IN_REPOSITORY)
@@ -335,7 +349,7 @@ class _Finding:
                 self._close(path)
 
 
-_EMPTY = _Listing((), (), False, False)
+_EMPTY = _Listing((), ())
 STAND_INS: Mapping[str, bytes | None] = MappingProxyType(
     {
         **dict.fromkeys((
@@ -369,8 +383,17 @@ def _has_entries(path: str) -> bool:
 
 
 def _links_below(folder: str) -> Iterator[str]:
-    for path, folders, files in os.walk(folder):
-        yield from (os.path.join(path, name) for name in (*folders, *files) if os.path.islink(os.path.join(path, name)))
+    waiting, searched = [folder], 0
+    while waiting and searched < MOST_FOLDERS:
+        path = waiting.pop()
+        searched += 1
+        listing = _listings.of(path) or _EMPTY
+        yield from (os.path.join(path, name) for name in listing.links)
+        waiting.extend(
+            os.path.join(path, name)
+            for name, _ in listing.folders
+            if name not in _NOT_SEARCHED and name not in _NOTHING_STARTS
+        )
 
 
 def _way_of(link: str) -> Iterator[str]:
