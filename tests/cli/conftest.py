@@ -41,7 +41,7 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody types what a test calls: of what people decide, a script decides nothing once there are people."""
-    monkeypatch.setattr("metier.cli.identity._is_at_terminal", lambda: True)
+    monkeypatch.setattr("metier.cli.identity.is_at_terminal", lambda: True)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -12,6 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from metier.cli.person import Person
+from metier.guard.question import PROGRAM, TERMINAL
 
 pty = pytest.importorskip("pty")
 
@@ -145,3 +149,16 @@ def test_ctrl_c_at_a_question_ends_a_task(start: Start, tmp_path: Path) -> None:
     terminal.type(INTERRUPT)
     assert terminal.ended() == 130
     assert trail(tmp_path) == {("load", "cancelled"), ("call", "cancelled")}
+
+
+@pytest.mark.covers("SEC-17")
+@pytest.mark.parametrize(("is_typed", "source"), [(True, TERMINAL), (False, PROGRAM)])
+def test_an_answer_is_a_persons_where_what_the_command_reads_is_typed(
+    monkeypatch: pytest.MonkeyPatch, is_typed: bool, source: str
+) -> None:
+    class Input(io.StringIO):
+        def isatty(self) -> bool:
+            return is_typed
+
+    monkeypatch.setattr("sys.stdin", Input())
+    assert Person().source == source

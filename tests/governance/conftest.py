@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from metier import Guard, Library, Policy, Session
-from metier.guard import MemoryLog
+from metier.guard import Action, Decision, MemoryLog
+from metier.guard.question import TERMINAL
 from metier.library import Place
 from metier.source import FolderSource
 from metier.store import Scope, Store
@@ -86,6 +87,18 @@ def scope() -> Any:
         yield store.of()
 
 
+class Typed:
+    """A person at a terminal of ours, who answers every question by what a function says, or by yes."""
+
+    source = TERMINAL
+
+    def __init__(self, answer: Callable[..., bool] = lambda *_: True) -> None:
+        self._answer = answer
+
+    def __call__(self, action: Action, decision: Decision) -> bool:
+        return self._answer(action, decision)
+
+
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
-__all__ = ["Begin", "Put", "Scope"]
+__all__ = ["Begin", "Put", "Scope", "Typed"]

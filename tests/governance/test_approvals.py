@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.governance.conftest import Typed
 
 from metier import Guard, Library, Policy, Session
 from metier.errors import IntegrityFailed, Refused, StoreUnavailable
@@ -164,16 +165,16 @@ def test_nobody_approves_of_their_own_request_where_policy_says_so(
         questions.append(asked)
         return True
 
-    assert refused(begin(approve=yes), "peek").code == "approval-needed"
+    assert refused(begin(approve=Typed(yes)), "peek").code == "approval-needed"
     assert questions == []  # whoever asks is not asked
     approve(scope)
-    begin(approve=yes).load("peek")
+    begin(approve=Typed(yes)).load("peek")
 
 
 @pytest.mark.covers("A-10")
-def test_a_yes_at_the_question_is_an_approval_that_lasts(put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_yes_that_is_typed_at_the_question_is_an_approval_that_lasts(put: Put, begin: Begin, scope: Scope) -> None:
     put("plugin", "peek", **SCRIPT)
-    begin(approve=lambda *_: True).load("peek")
+    begin(approve=Typed()).load("peek")
     (given,) = scope.approvals.all()
     assert (given.decided_by, given.decision) == ("ada", "approved")
     begin().load("peek")
@@ -189,7 +190,7 @@ def test_a_no_at_the_question_leaves_the_request_for_others(put: Put, begin: Beg
 def test_two_have_to_agree_where_policy_wants_two(put: Put, begin: Begin, enterprise: Write, scope: Scope) -> None:
     enterprise(f"{ALL}  approval: {{quorum: 2}}\n")
     put("project", "peek", **SCRIPT)
-    session = begin(approve=lambda *_: True)
+    session = begin(approve=Typed())
     assert refused(session, "peek").code == "approval-needed"
     approve(scope)
     session.load("peek")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.governance.conftest import Begin, Put
+from tests.governance.conftest import Begin, Put, Typed
 
 from metier import Policy
 from metier.errors import Refused
@@ -60,7 +60,7 @@ def test_bash_runs_no_script_of_a_skill_whose_scripts_may_not_run(
 ) -> None:
     enterprise(NO_SCRIPTS)
     folder = put("plugin", "peek", **SCRIPT)
-    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=lambda *_: True)
+    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load("peek")
     command = commands(folder, session.workspace)[number]
     result = session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": command})
@@ -73,7 +73,7 @@ def test_bash_runs_no_script_of_a_skill_whose_scripts_may_not_run(
 def test_other_commands_still_run(put: Put, begin: Begin, enterprise: Write) -> None:
     enterprise(NO_SCRIPTS)
     put("plugin", "peek", **SCRIPT)
-    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=lambda *_: True)
+    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load("peek")
     result = session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "echo fine"})
     assert (result.success, result.result) == (True, "fine")
@@ -83,7 +83,7 @@ def test_execute_is_a_run_of_the_skill_that_it_names(put: Put, begin: Begin, ent
     enterprise(NO_SCRIPTS)
     folder = put("plugin", "peek", **SCRIPT)
     other = put("personal", "mine", **SCRIPT)
-    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=lambda *_: True)
+    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load(["peek", "mine"])
     assert anyio.run(lambda: session.execute(f"bash {other}/scripts/x.sh > /dev/null; echo done")).stdout == "done\n"
     assert (log.records[-1].type, log.records[-1].skill) == ("script.run", "mine")
@@ -102,7 +102,7 @@ def test_who_agrees_to_a_command_agrees_to_one_skill_alone(put: Put, begin: Begi
         asked.append(action.skill.name if action.skill else "")
         return True
 
-    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=approve)
+    session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed(approve))
     session.load(["one", "two"])
     assert anyio.run(session.execute, f"bash {folders[0]}/scripts/x.sh").stdout == "it ran\n"
     with pytest.raises(Refused, match="rule R1"):
@@ -116,7 +116,7 @@ def test_a_sandbox_does_not_show_commands_a_skill_whose_scripts_may_not_run(
     enterprise(NO_SCRIPTS)
     peek, mine = put("plugin", "peek", **SCRIPT), put("personal", "mine", **SCRIPT)
     runner = Recorder()
-    session = begin(runner=runner, approve=lambda *_: True)
+    session = begin(runner=runner, approve=Typed())
     session.load(["peek", "mine"])
     # Whatever it comes to, no word of it names the skill.
     anyio.run(session.execute, "cd /*/*/sk*ls/pl*/pe*; bash sc*/*")
@@ -146,7 +146,7 @@ def test_the_virtual_shell_and_what_it_hands_over_run_no_such_script_either(
 ) -> None:
     enterprise(NO_SCRIPTS)
     put("plugin", "peek", **{"scripts/x.py": "print('it ran')\n"})
-    session = begin(Policy(unsandboxed="allow"), approve=lambda *_: True)
+    session = begin(Policy(unsandboxed="allow"), approve=Typed())
     session.load("peek")
     mount = session.mount_path(session.one("peek"))
     with pytest.raises(Refused, match="rule R1"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.governance.conftest import Typed
 
 from metier import Guard, Library, Session
 from metier.errors import MetierError, Refused, SkillChanged
@@ -59,7 +60,7 @@ def test_content_that_was_swapped_while_somebody_was_asked_is_not_loaded(
         swap(folder)
         return True
 
-    session = begin(approve=agree)
+    session = begin(approve=Typed(agree))
     with pytest.raises(SkillChanged):
         session.load("peek")
     assert session.active == ()
@@ -208,7 +209,7 @@ def test_whoever_is_asked_agrees_for_a_tenant_without_people_only_as_one_of_the_
 ) -> None:
     scope.people.add(Person(name="ada" if knows_ada else "grace", roles=frozenset({"admin"})))
     put("plugin", "peek", **SCRIPT)
-    guard = Guard(audit=MemoryLog(), approve=lambda action, decision: True)
+    guard = Guard(audit=MemoryLog(), approve=Typed())
     session = library().as_caller(tenant="acme").session(guard=guard, user="ada")
     with contextlib.suppress(MetierError):
         session.load("peek")

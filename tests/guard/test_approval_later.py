@@ -13,6 +13,7 @@ from metier import Library, Place, Policy
 from metier.dialect import Kit
 from metier.errors import Refused
 from metier.guard import Action, Answers, Decision, Guard, MemoryLog, Question, Subject, asking
+from metier.guard.question import TERMINAL
 from metier.source import MemorySource
 
 ASK = Policy(ask="Bash")
@@ -63,7 +64,7 @@ def test_a_question_about_content_says_which_and_that_a_yes_is_kept_until_it_cha
     action = Action(point="load", skill=Subject(name="a", digest=digest))
     once = Decision(outcome="ask", reason="Why.")
     kept = replace(once, needs_grant=True)
-    lasting, passing = Question.about(action, kept), Question.about(action, once)
+    lasting, passing = Question.about(action, kept, source=TERMINAL), Question.about(action, once, source=TERMINAL)
     assert (lasting.lasts, passing.lasts) == (True, False)
     assert f"is kept until it changes: {digest}." in lasting.text
     assert "kept" not in passing.text

@@ -226,7 +226,7 @@ def untrusted(skills: Path) -> Library:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_whoever_approves_of_content_is_told_of_which_and_that_it_is_kept(
+def test_a_question_about_content_says_which_that_a_yes_counts_once_and_how_an_approval_is_made(
     serve: Callable[..., SkillServer], skills: Path, mode: str
 ) -> None:
     forms: list[Any] = []
@@ -241,9 +241,10 @@ def test_whoever_approves_of_content_is_told_of_which_and_that_it_is_kept(
     library = Library([Place(layer="plugin", source=FolderSource(skills))], cache=False)
     talk(serve(library=library), use, mode, elicitation_callback=answer)
     (form,) = forms
-    assert f"is kept until it changes: {library.digest(library.get('forms'))}" in form.message
+    digest = library.digest(library.get("forms"))
+    assert f"A yes counts this one time; `metier approve grant {digest}` at a terminal" in form.message
     assert "scripts" in form.message and "all of it new here" in form.message
-    assert "until it changes" in form.requested_schema["properties"]["approve"]["description"]
+    assert "this one time" in form.requested_schema["properties"]["approve"]["description"]
 
 
 def test_a_rule_about_rivals_counts_for_what_is_read_as_a_resource(

@@ -60,7 +60,7 @@ def test_a_person_loads_what_models_may_not(serve: Callable[..., SkillServer], l
 
     assert not talk(serve(), use, mode).is_error
     assert [(record.event, record.by, record.skill) for record in log.records if record.skill] == [
-        ("load", "user", "deploy"),
+        ("load", "client", "deploy"),
         ("unload", "model", "deploy"),
     ]
 
@@ -86,7 +86,7 @@ def test_a_prompt_makes_room_for_its_skill(
         for name in names:
             assert f"Do {name}." in await said(client, name)
         unloaded = [(record.skill, record.by) for record in log.records if record.event == "unload"]
-        assert unloaded == [("skill-0", "user")]
+        assert unloaded == [("skill-0", "client")]
 
     talk(serve(), use, mode)
 

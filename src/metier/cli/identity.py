@@ -128,7 +128,7 @@ def _require_terminal(store: Store | None) -> None:
 
     Where nobody was added to the store, and no administrator's policy is in force, scripts of its owner may decide too.
     """
-    if _is_at_terminal():
+    if is_at_terminal():
         return
     if (store is not None and store.has_people) or Governance.default().insists_on_records:
         raise NotPermitted(
@@ -137,7 +137,7 @@ def _require_terminal(store: Store | None) -> None:
         )
 
 
-def _is_at_terminal() -> bool:
+def is_at_terminal() -> bool:
     """Whether what this command reads is typed. That there is a terminal is not enough: what a model starts has it."""
     try:
         return sys.stdin.isatty()

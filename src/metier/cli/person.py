@@ -8,9 +8,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING, TextIO
 
+from metier.cli.identity import is_at_terminal
 from metier.cli.output import Style
 from metier.cli.screen import harmless
 from metier.guard import Question
+from metier.guard.question import PROGRAM, TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,16 +29,25 @@ class Person:
     def __init__(self) -> None:
         self._asking = threading.Lock()
 
+    @property
+    def source(self) -> str:
+        """A terminal where this command reads from one, as for commands that decide; else no more than a program.
+
+        Whatever a model starts can open the terminal of its user, and whoever answers there did not start this.
+        """
+        return TERMINAL if is_at_terminal() else PROGRAM
+
     def __call__(self, action: Action, decision: Decision) -> bool:
         """Whether it may happen. Called from a worker thread."""
         style = Style(sys.stderr)
-        question = harmless(Question.about(action, decision).text)
+        asked = Question.about(action, decision, source=self.source)
+        question = harmless(asked.text)
         with self._asking, _terminal() as terminal:
             if terminal is None:
                 print(f"{style.warn('not asked')}: {question} Nobody is at a terminal here.", file=sys.stderr)
                 return False
             _forget_what_was_typed(terminal)
-            lasts = "Approve of this content, until it changes?" if decision.needs_grant else "Allow it this time?"
+            lasts = "Approve of this content, until it changes?" if asked.lasts else "Allow it this time?"
             print(f"{style.warn('?')} {question}\n  {lasts} [y/N] ", end="", file=sys.stderr, flush=True)
             try:
                 return _line(terminal).strip().lower() in ("y", "yes")

@@ -102,8 +102,13 @@ class Case:
 
     @property
     def trigger(self) -> str:
-        """Who made it happen: `model`, `user`, `host`, or `nested` inside of another skill."""
-        return "nested" if self.action.nested else self.action.by
+        """Who made it happen: `model`, `user`, `host`, or `nested` inside of another skill.
+
+        What a client asks for in the name of a person is under the rules for people.
+        """
+        if self.action.nested:
+            return "nested"
+        return "user" if self.action.by == "client" else self.action.by
 
     @once
     def location(self) -> str:

@@ -189,7 +189,7 @@ def run_settings(case: Case) -> Iterator[Verdict]:
         settings.append((setting, f"{_RUNS[action.point]} would be run."))
         if not action.isolated:
             settings.append(("unsandboxed", "It would run with nothing between it and this machine."))
-    if action.point in ("load", "run") and subject is not None and not subject.trusted and action.by == "model":
+    if action.point in ("load", "run") and subject is not None and not subject.trusted and action.by in _UNVOUCHED:
         settings.append(("untrusted", f"Skill {subject.name!r} comes from a place that nobody vouches for."))
     if action.point == "read" and action.command:
         settings.append(("script_reads", f"{action.path} is a script: run it instead of reading it."))
@@ -207,6 +207,8 @@ def run_settings(case: Case) -> Iterator[Verdict]:
             )
 
 
+_UNVOUCHED = ("model", "client")
+"""Who agrees to nothing by asking for it: a model, and a client's program that says it speaks for a person."""
 _RUNS = {"run": "A script", "hook": "A hook", "inject": "A command inside instructions"}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.guard.audit.records import governance_record
 from metier.guard.examining import Snapshot
+from metier.guard.question import TERMINAL
 from metier.guard.revising import keep_revision
 from metier.store import Person, Request
 
@@ -43,6 +44,9 @@ def settled(
     request = _request(scope, case, subject)
     if not decision.is_allowed:
         return replace(decision, request=request.id, hint=_hint(request))
+    if decision.answered_by != TERMINAL:
+        # The word of a program is for this one time. The request stays, for who wants an approval that lasts.
+        return replace(decision, request=request.id)
     from metier.guard.approvals.approving import grant
 
     given = grant(scope, case.effective, person_of(scope, case.actor), request.id, reason="Agreed to when asked.")
@@ -69,7 +73,37 @@ def _hint(request: Request) -> str:
     return f"Ask the user to have request {request.id} approved: `metier approve show {request.id}`."
 
 
-def may_grant(governance: Governance, case: Case) -> bool:
+_NO_PERSON = "The yes of a program does not settle it: a person has to, at a terminal."
+
+
+def against_answer(governance: Governance, case: Case, decision: Decision, source: str) -> str | None:
+    """Why no answer from a source may settle a decision that asks; None where one may.
+
+    An approval of content takes somebody whom policy lets give it. A program's yes is none: it is no voice of a quorum,
+    and where it is settled who decides, it settles neither an approval, nor trust, nor what an administrator's policy
+    asks about.
+    """
+    if decision.needs_grant and not _may_grant(governance, case):
+        return ""
+    if source == TERMINAL:
+        return None
+    if decision.needs_grant and case.effective.approval.quorum > 1:
+        return _NO_PERSON
+    if not governance.names_deciders:
+        return None
+    is_trust = case.subject is not None and not case.subject.trusted
+    is_theirs = decision.needs_grant or is_trust or _asks_as_administrator(governance, case)
+    return _NO_PERSON if is_theirs else None
+
+
+def _asks_as_administrator(governance: Governance, case: Case) -> bool:
+    return any(
+        one.outcome == "ask" and one.origin is not None and one.origin.layer == "enterprise"
+        for one in governance.considered(case.action, case.actor)
+    )
+
+
+def _may_grant(governance: Governance, case: Case) -> bool:
     """Whether policy lets whoever acts approve of a content themselves."""
     from metier.guard.approvals.approving import may_decide, requester
 

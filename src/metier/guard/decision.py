@@ -94,8 +94,8 @@ class Action:
     arguments: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     ceilings: tuple[Ceiling, ...] = ()
     """What the active skills declare for tool calls; a call must be inside each of them."""
-    by: Literal["model", "user", "host"] = "model"
-    """Who asked for it: a model, a person, or the program around both."""
+    by: Literal["model", "user", "host", "client"] = "model"
+    """Who asked for it: a model, a person, the program around both, or a client's program that speaks for a person."""
     nested: bool = False
     """Whether it was asked for inside of another skill's activation."""
     rivals: frozenset[str] = frozenset()
@@ -142,6 +142,8 @@ class Decision:
     """Whether policy approves of the content by itself, which is recorded as an approval."""
     request: str = ""
     """The request for an approval that waits for an answer."""
+    answered_by: str = ""
+    """Where the yes came from that allowed it: `terminal`, `client:NAME over elicitation`, `program`; "" for none."""
 
     @property
     def is_allowed(self) -> bool:

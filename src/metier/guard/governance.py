@@ -372,11 +372,25 @@ class Governance:
 
     # --- what follows -------------------------------------------------------------------------------------------------
 
-    def may_grant(self, action: Action, actor: Actor) -> bool:
-        """Whether policy lets whoever acts approve of a content themselves."""
-        from metier.guard.consequences import may_grant
+    @property
+    def names_deciders(self) -> bool:
+        """Whether it is settled who decides: people were added to the store, or an administrator's policy is in force.
 
-        return may_grant(self, self.case(action, actor))
+        From then on deciding is for those people, and what a program says in their place is at most a request.
+        """
+        if self.insists_on_records:
+            return True
+        try:
+            store = self._store()
+        except StoreUnavailable:
+            return True  # nobody can tell
+        return store is not None and store.has_people
+
+    def against_answer(self, action: Action, actor: Actor, decision: Decision, source: str) -> str | None:
+        """Why no answer from a source may settle a decision that asks, which then waits; None where one may."""
+        from metier.guard.consequences import against_answer
+
+        return against_answer(self, self.case(action, actor), decision, source)
 
     def settled(
         self,

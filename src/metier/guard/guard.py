@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from metier._log import logger
@@ -15,7 +16,7 @@ from metier.guard.decision import Actor, Decision
 from metier.guard.lookalikes import readings
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.program import Policy
-from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile
+from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
 from metier.guard.tool_rules.calls import Calls
 from metier.guard.verdict import STRICTNESS
 from metier.guard.waiting import in_own_thread
@@ -207,7 +208,7 @@ class Guard:
                 code="not-for-models",
                 hint=f"Ask the user to type /{subject.name}.",
             )
-        if action.by == "user" and not subject.for_people:
+        if action.by in ("user", "client") and not subject.for_people:
             return Decision(
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is for models to load, not for people to invoke.",
@@ -215,7 +216,7 @@ class Guard:
                 code="not-for-people",
                 hint="Describe the task, and the agent loads it when it fits.",
             )
-        if action.by == "model" and not subject.trusted:
+        if action.by in ("model", "client") and not subject.trusted:
             return self._untrusted(subject)
         return _ALLOWED
 
@@ -268,8 +269,8 @@ class Guard:
 
     def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
         """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
-        first = decision = self._decided(action, actor)
-        approve = self._who_to_ask(first, action, actor)
+        approve, first = self._who_to_ask(self._decided(action, actor), action, actor)
+        decision = first
         if approve is not None:
             with self._asking(action, actor, active):
                 decision = asked_blocking(approve, action, first)
@@ -283,10 +284,11 @@ class Guard:
     ) -> Passage:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
         if self._keeping.is_behind:
-            first = decision = await self.in_thread(self._decided, action, actor)
+            first = await self.in_thread(self._decided, action, actor)
         else:
-            first = decision = self._decided(action, actor)
-        approve = self._who_to_ask(first, action, actor) if asks else None
+            first = self._decided(action, actor)
+        approve, first = self._who_to_ask(first, action, actor) if asks else (None, first)
+        decision = first
         if approve is not None:
             with self._asking(action, actor, active):
                 decision = await asked(approve, action, first)
@@ -299,8 +301,7 @@ class Guard:
 
     def settle(self, action: Action, actor: Actor = _NOBODY) -> Decision:
         """Decide, and ask where policy says to and there is somebody to ask; records nothing."""
-        decision = self.decide(action, actor)
-        approve = self._who_to_ask(decision, action, actor)
+        approve, decision = self._who_to_ask(self.decide(action, actor), action, actor)
         return decision if approve is None else asked_blocking(approve, action, decision)
 
     @property
@@ -334,14 +335,16 @@ class Guard:
                 hint="It did not happen; tell the user.",
             )
 
-    def _who_to_ask(self, decision: Decision, action: Action, actor: Actor) -> Approve | None:
-        if decision.outcome != "ask":
-            return None
-        approve = self.approve or asked_meanwhile()
-        if approve is not None and decision.needs_grant and not self._governance.may_grant(action, actor):
-            # Whoever sits here is not whom policy lets decide: the request waits for somebody else.
-            return None
-        return approve
+    def _who_to_ask(self, decision: Decision, action: Action, actor: Actor) -> tuple[Approve | None, Decision]:
+        """Whoever may answer, if anybody here may, and the decision, which says why nobody does."""
+        approve = (self.approve or asked_meanwhile()) if decision.outcome == "ask" else None
+        if approve is None:
+            return None, decision
+        why = self._governance.against_answer(action, actor, decision, source_of(approve))
+        if why is None:
+            return approve, decision
+        # Whoever would answer is not whom policy lets decide: what has to be asked waits for somebody else.
+        return None, replace(decision, reason=f"{decision.reason} {why}".strip())
 
     @contextlib.contextmanager
     def _asking(self, action: Action, actor: Actor, active: tuple[str, ...]) -> Iterator[None]:

@@ -121,6 +121,7 @@ class Passage:
                 command=_shortened(self.hide(action.command)) if action.command else "",
                 arguments=_arguments(action) if action.point == "call" else "",
                 by=action.by,
+                answered_by=decision.answered_by,
                 agent=actor.agent,
                 task=actor.task,
                 tenant=actor.tenant,

@@ -1,6 +1,8 @@
 """Asking somebody: a callback of the program, which may be async, and must say True or False.
 
 Where nobody can be asked while a call is made, `Answers` keeps the questions, and the call is made again with answers.
+Every answer has a source. Only a line that was typed at a terminal of ours is the answer of a person; whatever else
+says yes is a program, which may have asked nobody, and its yes counts once, for the action that it was asked about.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ log = logger("metier.guard")
 
 Approve: TypeAlias = Callable[["Action", "Decision"], "bool | Awaitable[bool]"]
 
+TERMINAL = "terminal"
+"""The source of answers that were typed at a terminal: a person's, which may become approvals that are kept."""
+PROGRAM = "program"
+"""The source of the answers of callbacks and of whoever resumes a run, which say nothing else about themselves."""
+
 _asking: ContextVar[Approve | None] = ContextVar("metier_asking", default=None)
 MAX_QUESTION = 8_000
 """Characters of what would happen; a call with more than that is refused where it would have to be asked."""
@@ -54,15 +61,16 @@ class Question:
     text: str
     """What would happen, and why it is asked, for a person."""
     lasts: bool = False
-    """Whether a yes approves of a content, and is kept until that changes; else it is for this one time."""
+    """Whether a yes is kept as an approval of a content, until that changes; else it is for this one time."""
     request: str = ""
     """The request for an approval that waits meanwhile; an approver may answer that, wherever they are."""
 
     @classmethod
-    def about(cls, action: Action, decision: Decision) -> Question:
+    def about(cls, action: Action, decision: Decision, *, source: str = PROGRAM) -> Question:
         """The question whether an action may happen; raises `TooLong` where it cannot be shown whole.
 
-        Nothing in it is cut or redacted: whoever agrees must have seen what they agree to.
+        Nothing in it is cut or redacted: whoever agrees must have seen what they agree to. `source` is where the answer
+        will come from, which says whether a yes would be kept.
         """
         subject = action.skill
         about = [action.point, action.tool, action.path, action.command, decision.rule, _written(action.arguments)]
@@ -73,9 +81,16 @@ class Question:
             raise TooLong
         # Long enough for every character to be shown by its escape.
         text = f"{shown(told, 12 * MAX_QUESTION)} {shown(decision.reason, MAX_QUESTION)}"
+        lasts = decision.needs_grant and source == TERMINAL
         if decision.needs_grant and subject is not None:
-            text = f"{text} A yes approves of this content and is kept until it changes: {shown(subject.digest)}."
-        return cls(id=id_, text=text, lasts=decision.needs_grant)
+            digest = shown(subject.digest)
+            text += (
+                f" A yes approves of this content and is kept until it changes: {digest}."
+                if lasts
+                else f" A yes counts this one time; `metier approve grant {digest}` at a terminal approves of this content "
+                "until it changes."
+            )
+        return cls(id=id_, text=text, lasts=lasts)
 
 
 class Answers:
@@ -93,8 +108,10 @@ class Answers:
     'allow'
     """
 
-    def __init__(self, given: Mapping[str, bool] | None = None) -> None:
+    def __init__(self, given: Mapping[str, bool] | None = None, *, source: str = PROGRAM) -> None:
         self._given = dict(given or {})
+        self.source = source
+        """Whose word the answers are, for the record."""
         self.open: list[Question] = []
         """What has no answer yet."""
         self.waiting: list[Question] = []
@@ -102,7 +119,7 @@ class Answers:
 
     def __call__(self, action: Action, decision: Decision) -> bool:
         """The answer that was given; raises `AnswerPending` where there is none."""
-        question = Question.about(action, decision)
+        question = Question.about(action, decision, source=self.source)
         answer = self._given.get(question.id)
         if answer is None:
             if all(one.id != question.id for one in self.open):
@@ -113,7 +130,7 @@ class Answers:
     def wait_for(self, action: Action, decision: Decision, request: str) -> None:
         """Note the request for an approval that would settle a question, whoever was asked that."""
         try:
-            question = replace(Question.about(action, decision), request=request)
+            question = replace(Question.about(action, decision, source=self.source), request=request)
         except TooLong:
             return
         for noted in (self.open, self.waiting):
@@ -181,7 +198,7 @@ async def asked(approve: Approve, action: Action, decision: Decision) -> Decisio
             answer = await in_own_thread(approve, action, decision)
         if inspect.isawaitable(answer):
             answer = await _in_task(answer)
-        found = _answered(decision, answer)
+        found = _answered(decision, answer, source_of(approve))
     except Exception as error:
         found = _failed(decision, error)
     # A yes that comes once whoever asked was cancelled counts for nothing.
@@ -197,12 +214,21 @@ def asked_blocking(approve: Approve, action: Action, decision: Decision) -> Deci
         answer = approve(action, decision)
         if inspect.isawaitable(answer):
             answer = _awaited(answer)
-        found = _answered(decision, answer)
+        found = _answered(decision, answer, source_of(approve))
     except Exception as error:
         found = _failed(decision, error)
     with contextlib.suppress(RuntimeError):  # in a thread that is no event loop's, nobody can have been cancelled
         anyio.from_thread.check_cancelled()
     return found
+
+
+def source_of(approve: Approve) -> str:
+    """Where the answers of a callback come from: its `source`, or a program that says nothing about itself.
+
+    This keeps apart what one program does; a program that lies about it could write to the store as well.
+    """
+    source = getattr(approve, "source", PROGRAM)
+    return source if isinstance(source, str) and source else PROGRAM
 
 
 def _is_async(approve: Approve) -> bool:
@@ -263,9 +289,11 @@ def _leave(answer: Awaitable[Any]) -> None:
         answer.close()
 
 
-def _answered(decision: Decision, answer: object) -> Decision:
+def _answered(decision: Decision, answer: object, source: str) -> Decision:
     if answer is True:
-        return Decision(outcome="allow", reason="Somebody was asked and agreed.", rule=decision.rule)
+        whose = "" if source == TERMINAL else f" The yes is the word of a program ({shown(source)}) and counts once."
+        reason = f"Somebody was asked and agreed.{whose}"
+        return Decision(outcome="allow", reason=reason, rule=decision.rule, answered_by=source)
     if answer is False:
         return _no(decision, "Somebody was asked and did not agree.", "approval-denied")
     return _no(decision, f"The answer was {shown(repr(answer), 40)}, neither True nor False.", "approval-failed")

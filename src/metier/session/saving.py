@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 MAX_SKILLS = 1_000
 MAX_DELIVERED = 100_000
-BY: tuple[By, ...] = ("model", "user", "host")
+BY: tuple[By, ...] = ("model", "user", "host", "client")
 
 _is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 

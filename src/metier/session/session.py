@@ -213,8 +213,13 @@ class Session(Use):
 
     # --- invoking -----------------------------------------------------------------------------------------------
 
-    def invoke(self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False) -> Invocation | None:
+    def invoke(
+        self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False, by: By = "user"
+    ) -> Invocation | None:
         """What a person asks for by `/name arguments`; None when the text is no such thing.
+
+        Whoever types a name agrees by that to a skill that nobody vouches for. Where a program says that somebody did,
+        it is `by="client"`, and is asked about.
 
         The skill is loaded beside those that are active, with `make_room` as by `load`. One whose `insert` is
         `user-message` is not loaded: it is the text of a message that the user need not type.
@@ -227,10 +232,10 @@ class Session(Use):
         entry = self.find(name)
         if entry.skill.insert == "user-message":
             digest = self.library.digest(entry)
-            with self.passing(self.load_action(entry, digest, "user")):
-                message = Loading(self, "user", arguments).render(entry, digest)
+            with self.passing(self.load_action(entry, digest, by)):
+                message = Loading(self, by, arguments).render(entry, digest)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
-        receipt = self.load([self.handle(entry)], "add", args=arguments, by="user", make_room=make_room)
+        receipt = self.load([self.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
         content = self.content(entry.name, words=words)
         return Invocation(name=entry.name, arguments=arguments, text=content, receipt=receipt)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logger("metier.session")
 
-By: TypeAlias = Literal["model", "user", "host"]
+By: TypeAlias = Literal["model", "user", "host", "client"]
 Delivery: TypeAlias = Literal["result", "instructions"]
 
 MAX_ACTIVE = 8

@@ -26,7 +26,7 @@ _FIELDS = {
 }
 """The columns that are a field of the record."""
 COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
-_ACTORS = {"model": "agent", "user": "user", "host": "host"}
+_ACTORS = {"model": "agent", "user": "user", "host": "host", "client": "host"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,8 +71,11 @@ class AuditRecord:
     arguments: str = ""
     """The arguments of a tool call as JSON, secrets redacted, shortened."""
     by: str = ""
+    answered_by: str = ""
+    """Where the yes came from that allowed it: `terminal`, `client:NAME over elicitation` or `program`."""
     trigger: str = ""
-    """What set it off: `user`, `model`, `nested` (another skill) or `host` (the program around them)."""
+    """What set it off: `user`, `model`, `nested` (another skill), `host` (the program around them) or `client` (a
+    client's program, which says that it speaks for a user)."""
     environment: str = ""
     agent: str | None = None
     task: str | None = None

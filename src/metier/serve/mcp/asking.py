@@ -1,4 +1,7 @@
-"""Approval by the person at the client: the question goes there, and the action happens after a yes.
+"""Questions to the client: it asks the person in front of it, or says that it did, and the action happens after a yes.
+
+A yes is the word of the client's program: it counts once, for the request that it was asked about, is recorded as the
+client's, and is no approval. The guard says where it does not even count for that.
 
 A client of the handshake protocols is asked while its request waits. A client of 2026-07-28 is sent the question in
 place of a result and makes the request again with an answer. In both, the action is decided about anew when the answer
@@ -14,7 +17,7 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -24,6 +27,7 @@ from metier._log import logger
 from metier.errors import MetierError
 from metier.guard.question import Answers
 from metier.serve.mcp.lines import is_modern
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -37,8 +41,18 @@ log = logger("metier.serve")
 
 T = TypeVar("T")
 
-_ONCE = {"title": "Allow it", "description": "Whether this may happen now."}
-_LASTING = {"title": "Approve of it", "description": "Whether this content is approved of, until it changes."}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "approve": {
+            "type": "boolean",
+            "title": "Allow it",
+            "description": "Whether this may happen now, this one time.",
+        }
+    },
+    "required": ["approve"],
+}
+_MAX_NAME = 80
 MAX_ROUNDS = 8
 """How often one request may ask; a call that has more to ask is refused."""
 MAX_ANSWERED = 100_000
@@ -77,7 +91,7 @@ class Questions:
         about: object,
         attempt: Callable[[Answers | None], Awaitable[T]],
     ) -> T | InputRequiredResult:
-        """Do what a request asks for, with the approval of the person at the client where it needs that.
+        """Do what a request asks for, with the client's yes where that has to be asked about.
 
         `about` is what the request is for: an answer to a question of another request does not count. `attempt` must
         change nothing while it has open questions. Where the client cannot ask anybody, it is told the refusal.
@@ -87,7 +101,7 @@ class Questions:
         whole = [ctx.method, about]
         given = self._answers(request, whole)
         for _ in range(MAX_ROUNDS):
-            answers = Answers(given)
+            answers = Answers(given, source=_source(ctx))
             try:
                 made = await attempt(answers)
             except MetierError:
@@ -147,6 +161,12 @@ class Questions:
         return hmac.new(self._seal, body, hashlib.sha256).hexdigest()
 
 
+def _source(ctx: Context) -> str:
+    """Whose word an answer is: the client by the name that it gives itself, and the way that it was asked."""
+    client = ctx.session.client_params
+    return f"client:{shown(client.client_info.name, _MAX_NAME) if client is not None else ''} over elicitation"
+
+
 def _can_ask(ctx: Context) -> bool:
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
@@ -158,7 +178,7 @@ def _can_ask(ctx: Context) -> bool:
 async def _answer(ctx: Context, question: Question) -> bool:
     try:
         with anyio.move_on_after(SECONDS):
-            return _is_yes(await ctx.session.elicit_form(_message(question), _schema(question), ctx.request_id))
+            return _is_yes(await ctx.session.elicit_form(_message(question), _SCHEMA, ctx.request_id))
         return False
     except (MCPError, ValueError) as error:
         log.warning("asking the client failed: %s", type(error).__name__)
@@ -166,22 +186,15 @@ async def _answer(ctx: Context, question: Question) -> bool:
 
 
 def _is_yes(response: object) -> bool:
-    """Whatever is not a plain yes is a no."""
-    return (
-        isinstance(response, ElicitResult)
-        and response.action == "accept"
-        and response.content is not None
-        and response.content.get("approve") is True
-    )
+    """Whatever is not a plain yes, to what was asked and to nothing else, is a no."""
+    if not isinstance(response, ElicitResult) or response.action != "accept":
+        return False
+    content = response.content or {}
+    return set(content) == {"approve"} and content["approve"] is True
 
 
 def _form(question: Question) -> ElicitRequestFormParams:
-    return ElicitRequestFormParams(message=_message(question), requested_schema=_schema(question))
-
-
-def _schema(question: Question) -> dict[str, Any]:
-    asked = {"type": "boolean", **(_LASTING if question.lasts else _ONCE)}
-    return {"type": "object", "properties": {"approve": asked}, "required": ["approve"]}
+    return ElicitRequestFormParams(message=_message(question), requested_schema=_SCHEMA)
 
 
 def _message(question: Question) -> str:

@@ -89,6 +89,7 @@ class Prompts:
                 f"/{name} {_line(entry, arguments)}",
                 words=self._conversations.dialect.words,
                 make_room=True,
+                by="client",
             )
             assert made is not None
             text = f"{made.text}\n\n{naming(key)}" if key and session.active else made.text
