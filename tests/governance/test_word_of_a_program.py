@@ -21,7 +21,7 @@ from metier.store import Person, Scope
 from metier.testing import ScriptedModel
 
 Write = Callable[[str], Path]
-Govern = Callable[[str], None]
+Govern = Callable[..., None]
 
 SCRIPT = {"scripts/x.py": "print('hello')\n"}
 GOVERNED = ("people", "enterprise")

@@ -87,8 +87,8 @@ class Question:
             text += (
                 f" A yes approves of this content and is kept until it changes: {digest}."
                 if lasts
-                else f" A yes counts this one time; `metier approve grant {digest}` at a terminal approves of this content "
-                "until it changes."
+                else f" A yes counts this one time; `metier approve grant {digest}` at a terminal approves of this "
+                "content until it changes."
             )
         return cls(id=id_, text=text, lasts=lasts)
 
