@@ -213,3 +213,30 @@ def test_a_person_at_a_terminal_gets_a_prompt_and_events(command: list[str], ski
     assert child.wait(timeout=60) == 0, "what went wrong was said; leaving is fine"
     assert b"2 skills. `help` shows what you can do." in received
     assert b"metier> " in received and b"loaded greet" in received and b"skill-not-found" in received
+
+
+@pytest.mark.covers("SEC-11")
+@pytest.mark.parametrize("said", ["hooks: allow, unsandboxed: allow", "unchecked: allow", "hooks: deny", ""])
+def test_a_policy_file_means_the_same_to_every_command(
+    said: str, metier: Call, skills: Path, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(skills / "tea", description="Makes green tea.", body="Boil water.", more="hooks:\n  pre: 'false'\n")
+    (skills / "tea" / "scripts").mkdir()
+    (skills / "tea" / "scripts" / "x.sh").write_text("echo ran\n")
+    (tmp_path / "policy.yaml").write_text(f"run: {{{said}}}\n")
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
+    monkeypatch.chdir(tmp_path)
+    told = [
+        "\n".join(map(str, metier("--skills", skills, "session", "--workspace", tmp_path, given="load tea"))),
+        "\n".join(map(str, metier("ask", "Make green tea.", "--model", "test", "--skills", skills))),
+        "\n".join(map(str, metier("--skills", skills, "run", "tea", "scripts/x.sh", "--workspace", tmp_path))),
+        "\n".join(map(str, metier("--skills", skills, "shell", "--skill", "tea", "-c", "echo ran"))),
+    ]
+    for index, text in enumerate(told):
+        if said == "unchecked: allow":
+            assert "check" not in text.replace("without its check: ", ""), text
+        elif said.startswith("hooks: allow") and index < 3:
+            assert "its pre hook failed" in text or "exit code 1" in text, text
+        else:
+            assert "is not used without its check `false`" in text, text
+            assert "run: {hooks: allow}" in text or index == 1, text  # an agent's person is told of it in one line

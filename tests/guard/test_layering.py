@@ -72,6 +72,7 @@ CASES = {
         f"run.{name}": ("ask", "allow", "deny")
         for name in ("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script-reads")
     },
+    "run.unchecked": ("deny", "allow", "deny"),
     "run.network": ("restricted", "host", "none"),
     "run.hosts": ('["*.acme.com"]', '["evil.test"]', '["api.acme.com"]'),
     "run.paths": ('["/data"]', '["/data:rw", "/other"]', "[]"),

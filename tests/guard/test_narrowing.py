@@ -22,7 +22,7 @@ def narrow(policy: Policy | None, *texts: tuple[str, str]) -> Policy:
 
 def test_without_files_a_policy_stays_as_it_is() -> None:
     policy = Policy(hooks="allow", network="host", paths=["/data"], limits={"seconds": 5})
-    assert narrow(policy) == replace(policy, hosts=())
+    assert narrow(policy) == replace(policy, hosts=(), unchecked="deny", injection="deny")
 
 
 @pytest.mark.each(
@@ -87,6 +87,20 @@ def test_a_program_that_leaves_the_network_open_gets_what_files_grant() -> None:
     assert narrow(own, ("enterprise", "hosts: [a.test]")).network == "restricted"
     assert narrow(own, ("project", "network: host")).network == "none"
     assert narrow(own).network == "none"
+
+
+@pytest.mark.covers("SEC-11")
+@pytest.mark.parametrize("name", ["hooks", "unchecked", "injection"])
+def test_a_program_that_leaves_something_open_gets_what_files_grant(name: str) -> None:
+    own = Policy(deny="WebFetch")
+    for policy in (None, own):
+        assert getattr(narrow(policy, ("personal", f"{name}: allow")), name) == "allow", "the same for both"
+        assert getattr(narrow(policy, ("enterprise", f"{name}: allow"), ("project", f"{name}: deny")), name) == "deny"
+        assert getattr(narrow(policy, ("enterprise", f"{name}: deny"), ("personal", f"{name}: allow")), name) == "deny"
+        assert getattr(narrow(policy, ("project", f"{name}: allow")), name) == "deny", "a project grants nothing"
+        assert getattr(narrow(policy), name) == "deny"
+    closed: dict[str, Any] = {name: "deny"}
+    assert getattr(narrow(replace(own, **closed), ("personal", f"{name}: allow")), name) == "deny"
 
 
 def test_a_project_cannot_raise_a_limit_above_what_holds_without_it() -> None:

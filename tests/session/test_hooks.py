@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from metier import FunctionTool, Policy, Session, ToolResult
-from metier.errors import ActivationFailed, InvalidArgument, MetierError
-from metier.guard import MemoryLog
+from metier import Event, FunctionTool, Guard, Policy, Session, ToolResult
+from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused
+from metier.guard import Action, Decision, MemoryLog
 from metier.run import PlainRunner
 
 Begin = Callable[..., Session]
@@ -196,15 +198,115 @@ def test_a_load_that_fails_late_runs_post_for_every_pre(place: Place) -> None:
         (Policy(hooks="ask", unsandboxed="allow"), "Hooks run only after somebody agreed"),
     ],
 )
-def test_without_the_policys_word_no_hook_runs(place: Place, log: MemoryLog, policy: Policy, reason: str) -> None:
-    place.skill("a", AROUND, pre="", post="")
-    session = place.session(policy, skills=["a"], runner=PlainRunner())
-    assert [one.name for one in session.active] == ["a"], "hooks are for the host to allow; the skill works without"
+def test_where_policy_lets_skills_do_without_no_hook_runs(
+    place: Place, log: MemoryLog, caplog: pytest.LogCaptureFixture, policy: Policy, reason: str
+) -> None:
+    place.skill("a", AROUND, pre="exit 3", post="")
+    session = place.session(replace(policy, unchecked="allow"), skills=["a"], runner=PlainRunner())
+    assert [one.name for one in session.active] == ["a"]
+    assert "loading a without its check" in caplog.text
+    assert reason in caplog.text
     session.close()
     assert place.trace == []
     hooks = [one for one in log.records if one.event == "hook"]
     assert [(one.tool, one.success) for one in hooks] == [("pre", False), ("post", False)]
     assert all(one.decision != "allow" and reason in one.reason for one in hooks)
+
+
+@pytest.mark.covers("SEC-11")
+@pytest.mark.parametrize(
+    ("policy", "code", "reason"),
+    [
+        (Policy(), "hooks-denied", "Hooks are not allowed here"),
+        (Policy(hooks="deny", unchecked="deny", unsandboxed="allow"), "hooks-denied", "Hooks are not allowed here"),
+        (Policy(hooks="allow"), "isolation-missing", "nothing between it and this machine"),
+        (Policy(hooks="ask", unsandboxed="allow"), "approval-needed", "Hooks run only after somebody agreed"),
+    ],
+)
+def test_a_skill_is_not_used_without_its_check(
+    place: Place, log: MemoryLog, policy: Policy, code: str, reason: str
+) -> None:
+    place.skill("a", AROUND, pre="exit 3", post="")
+    place.skill("b", "  post: hooks/post.sh\n", post="")
+    session = place.session(policy, runner=PlainRunner())
+    told: list[Event] = []
+    session.listen(told.append)
+    for use in (
+        lambda: session.load("a"),
+        lambda: session.load(["b", "a"]),
+        lambda: session.activate("a"),
+        lambda: session.invoke("/a"),
+        lambda: place.session(policy, runner=PlainRunner(), skills=["a"]),
+        lambda: place.session(policy, runner=PlainRunner(), bound=["a"]),
+    ):
+        with pytest.raises(Refused, match=re.escape("is not used without its check `hooks/pre.sh`")) as caught:
+            use()
+        assert (caught.value.code, reason in str(caught.value)) == (code, True)
+        assert "run: {hooks: allow}" in caught.value.hint
+        assert "run: {unchecked: allow}" in caught.value.hint
+    assert (session.active, place.trace) == ((), [])
+    assert {(one.kind, one.skill) for one in told} >= {("refused", "a")}, "the person sees it"
+    assert any(one.code == code and reason in one.message for one in told)
+    assert not [one for one in log.records if (one.event, one.skill, one.tool) == ("hook", "a", "post")], "nor ended"
+    assert {one.success for one in log.records if one.event == "load" and one.skill == "a"} == {False}
+
+
+@pytest.mark.covers("SEC-11")
+@pytest.mark.parametrize(
+    "hooks", ["  post: hooks/x.sh\n", on_tools("PreToolUse", "x"), on_tools("PostToolUse", "x"), "  Stop: []\n"]
+)
+def test_hooks_that_are_no_check_of_the_skill_are_left_out(place: Place, hooks: str) -> None:
+    place.skill("a", hooks, x="exit 3")
+    session = place.session(Policy(), skills=["a"])
+    assert [one.name for one in session.active] == ["a"]
+    assert "It declares hooks, which are not run here." in session.content("a")
+    assert call(session).success
+    session.close()
+    assert place.trace == []
+
+
+@pytest.mark.covers("SEC-11")
+def test_a_message_of_the_users_is_not_made_without_its_check(place: Place) -> None:
+    place.skill("a", "  pre: hooks/pre.sh\n  post: hooks/post.sh\ninsert: user-message\n", pre="exit 3", post="")
+    with pytest.raises(Refused, match="not used without its check"):
+        place.session(Policy()).invoke("/a")
+    with pytest.raises(ActivationFailed, match="exit code 3"):
+        place.session().invoke("/a")
+    assert place.trace == ["a pre", "a post"]
+
+
+@pytest.mark.covers("SEC-11")
+def test_a_saved_session_brings_no_skill_back_without_its_check(place: Place) -> None:
+    place.skill("a", AROUND, pre='test ! -e "$WORKSPACE/closed"', post="")
+    place.skill("b", "  Stop: []\n")
+    state = place.session(skills=["a", "b"]).save()
+
+    def resumed(policy: Policy) -> list[str]:
+        guard = Guard(policy, audit=MemoryLog())
+        session = Session.resume(
+            place.session().library, state, guard=guard, runner=PlainRunner(), workspace=place.folder / "workspace"
+        )
+        return [one.name for one in session.active]
+
+    assert resumed(Policy()) == ["b"]
+    assert resumed(Policy(unchecked="allow")) == ["a", "b"]
+    assert resumed(HOOKS) == ["a", "b"]
+    (place.folder / "workspace" / "closed").touch()
+    assert resumed(HOOKS) == ["b"], "what says that a check was made may come from anywhere"
+
+
+@pytest.mark.covers("SEC-11")
+def test_a_person_who_says_no_to_a_check_says_no_to_the_skill(place: Place) -> None:
+    place.skill("a", AROUND, pre="", post="")
+    asked: list[str] = []
+
+    def approve(action: Action, decision: Decision) -> bool:
+        asked.append(action.tool)
+        return False
+
+    with pytest.raises(Refused, match="not used without its check"):
+        place.session(Policy(hooks="ask", unsandboxed="allow"), approve=approve).load("a")
+    assert (asked, place.trace) == (["pre"], [])
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,9 @@ def run(options: argparse.Namespace) -> int:
     library = library_of(options)
     policy = Policy(
         unsandboxed="allow" if options.unsandboxed else "deny",
-        hooks="allow" if options.hooks else "deny",
-        injection="allow" if options.injection else "deny",
+        # Where nobody says anything, the policy files do.
+        hooks="allow" if options.hooks else None,
+        injection="allow" if options.injection else None,
     )
     session = library.session(
         guard=Guard(policy, approve=at_terminal()),

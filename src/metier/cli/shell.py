@@ -19,9 +19,10 @@ from metier.cli.person import at_terminal
 from metier.cli.screen import Screen, harmless
 from metier.cli.shapes import error_shape, outcome_shape
 from metier.cli.unfinished import awaited
-from metier.errors import InvalidArgument, MetierError, PackageTooLarge, SkillChanged
-from metier.guard import Action, Actor, Guard
+from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
+from metier.guard import Action, Actor, Decision, Guard
 from metier.session.active import subject_of
+from metier.session.hooks import require_checked
 
 if TYPE_CHECKING:
     import argparse
@@ -108,6 +109,11 @@ def _mount(shell: VirtualShell, library: Library, names: list[str] | None) -> tu
     return mounted, len(entries) - mounted
 
 
+_NO_HOOKS = Decision(
+    outcome="deny", reason="No hook runs for skills that are mounted in a shell.", rule="hooks", code="hooks-denied"
+)
+
+
 class _Gate:
     """What policy, approvals and quarantines say to a skill that is mounted, which is to load it."""
 
@@ -122,13 +128,24 @@ class _Gate:
 
     def lets(self, entry: Entry) -> bool:
         """Whether a skill that nobody named may be mounted: nobody is asked about it."""
+        try:
+            self._require_checked(entry)
+        except Refused:
+            return False
         return self._guard.decide(self._wanted(entry), self._actor).is_allowed
+
+    def _require_checked(self, entry: Entry) -> None:
+        """Raise for a skill with a check: no hook runs for what is only mounted."""
+        hooks = entry.skill.hooks
+        if hooks is not None and hooks.pre:
+            require_checked(entry.name, hooks.pre, _NO_HOOKS, self._guard.policy)
 
     def admitted(self, entry: Entry, most: int) -> dict[str, bytes]:
         """The files of a skill that somebody named; raises `Refused` where it may not be used."""
         wanted = self._wanted(entry)
         with self._guard.enter(wanted, self._actor) as passage:
             passage.require()
+            self._require_checked(entry)
             files = _files(entry, most)
             if self._wanted(entry).skill != wanted.skill:
                 raise SkillChanged(f"Skill {entry.name!r} was changed this very moment.", hint="Try again.")

@@ -191,9 +191,9 @@ class Governance:
         if kept is not None and kept[0] is effective and kept[1] is policy:
             return kept[2]
         if not effective.files:
-            from metier.guard.policy.program import Policy
+            from metier.guard.policy.program import Policy, closed
 
-            found = policy or Policy()
+            found = closed(policy or Policy())
             found = found if found.network is not None else replace(found, network="none")
         elif effective.mode == "enforce":
             found = effective.narrow(policy)

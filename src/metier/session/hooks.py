@@ -1,7 +1,8 @@
 """Hooks: commands that a skill asks to have run around its use and around tool calls. Policy decides whether they are.
 
 A command names a file of the skill, or a program, with arguments; no shell takes it apart. A hook that runs before
-something and fails keeps it from happening; one that runs after something is run whatever happened.
+something and fails keeps it from happening; one that runs after something is run whatever happened. A skill whose hook
+`pre`, its check, may not run is not used, unless policy says that skills may be used without theirs.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import json
 import re
 import shlex
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
-from metier.errors import ActivationFailed, MetierError
-from metier.guard import Action, canonical_tool, refused
+from metier.errors import ActivationFailed, MetierError, Refused
+from metier.guard import Action, Decision, canonical_tool, refused
 from metier.run import Job, Limits, job_environment, skill_variables
 from metier.session.cage import close_with
 from metier.session.durations import milliseconds
@@ -24,7 +26,7 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metier.guard import Actor, Passage
+    from metier.guard import Actor, Passage, Policy
     from metier.run import Outcome
     from metier.session.active import ActiveSkill
     from metier.session.state import State
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 log = logger("metier.session")
 
 HOOK_SECONDS = 30.0
+_HOW_TO_CHECK = (
+    "In a policy file, `run: {hooks: allow}` lets checks run; `run: {unchecked: allow}` lets skills be used without."
+)
 _SIMPLE = re.compile(r"[\w\-*| ]*")
 _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
 
@@ -50,7 +55,15 @@ class HookRunner:
         hooks = active.skill.hooks
         if hooks is None or not hooks.pre:
             return
-        failure = self._run(active, hooks.pre, "pre", actor, {})
+        try:
+            failure = self._run(active, hooks.pre, "pre", actor, {})
+        except Refused as error:
+            decision = error.context["decision"]
+            if error.code == "approval-pending" or not isinstance(decision, Decision):
+                raise
+            require_checked(active.name, hooks.pre, decision, self._session.guard.policy)
+            log.warning("loading %s without its check: %s", active.name, decision.reason)
+            return
         if failure is not None:
             raise ActivationFailed(
                 f"Skill {active.name!r} cannot be activated: its pre hook failed. {failure}",
@@ -63,7 +76,7 @@ class HookRunner:
         hooks = active.skill.hooks
         if hooks is None or not hooks.post:
             return
-        failure = self._run(active, hooks.post, "post", actor, {})
+        failure = self._run_if_allowed(active, hooks.post, "post", actor, {})
         if failure is not None:
             log.warning("the post hook of %s failed: %s", active.name, failure)
 
@@ -105,14 +118,33 @@ class HookRunner:
         self, active: ActiveSkill, hook: Hook, event: str, actor: Actor, told: Mapping[str, Any]
     ) -> str | None:
         if not hook.once:
-            return self._run(active, hook.command, event, actor, told, hook)
+            return self._run_if_allowed(active, hook.command, event, actor, told, hook)
         key = (active.digest, event, hook.command)
         # One at a time, and done only when it went well: a second call must not slip past a hook that is against it.
         with self._doing_once:
-            failure = None if key in self._done else self._run(active, hook.command, event, actor, told, hook)
+            if key in self._done:
+                return None
+            failure = self._run_if_allowed(active, hook.command, event, actor, told, hook)
             if failure is None:
                 self._done.add(key)
             return failure
+
+    def _run_if_allowed(
+        self,
+        active: ActiveSkill,
+        command: str,
+        event: str,
+        actor: Actor,
+        told: Mapping[str, Any],
+        hook: Hook | None = None,
+    ) -> str | None:
+        """`_run`; one that policy does not let run is left out."""
+        try:
+            return self._run(active, command, event, actor, told, hook)
+        except Refused as error:
+            if error.code == "approval-pending":
+                raise
+            return None
 
     def _run(
         self,
@@ -123,7 +155,7 @@ class HookRunner:
         told: Mapping[str, Any],
         hook: Hook | None = None,
     ) -> str | None:
-        """Run one hook; None when it went well, else why not. One that policy does not let run is left out."""
+        """Run one hook; None when it went well, else why not. Raises `Refused` for one that policy does not let run."""
         action = Action(
             point="hook",
             skill=active.subject,
@@ -135,9 +167,7 @@ class HookRunner:
         passage = self._session.guard.enter(action, actor)
         if not passage.decision.is_allowed:
             passage.close()
-            if passage.decision.code == "approval-pending":
-                raise refused(passage.decision)
-            return None
+            raise refused(passage.decision)
         try:
             outcome = self._carry_out(active, command, passage, action, told, hook)
         except MetierError as error:
@@ -186,6 +216,21 @@ class HookRunner:
             caged = session.cage.for_skill(job, active, root, isolated=action.isolated)
             caged.announce(passage)
             return caged.run_blocking()
+
+
+def require_checked(name: str, command: str, decision: Decision, policy: Policy) -> None:
+    """Raise `Refused` for a skill whose check does not run, unless policy lets skills be used without theirs."""
+    if policy.unchecked == "allow":
+        return
+    raise refused(
+        replace(
+            decision,
+            outcome="deny",
+            reason=f"Skill {name!r} is not used without its check `{shown(command)}`, which does not run here. "
+            f"{decision.reason}",
+            hint=f"{decision.hint} {_HOW_TO_CHECK}".strip(),
+        )
+    )
 
 
 def tool_hooks(active: ActiveSkill, event: str) -> tuple[HookGroup, ...]:

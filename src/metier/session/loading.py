@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier._log import logger
-from metier.errors import ActivationFailed, InvalidArgument, SkillChanged
+from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
 from metier.guard import Action, Ceiling, Decision, Passage, Subject, failure_code, parse_rules, refused
 from metier.guard.tool_rules.rules import unknown_tools
 from metier.run import job_environment, skill_variables
@@ -118,6 +118,7 @@ class Loading:
         active, document = self._begun(entry, digest)
         values = named_values(document.skill.arguments, split_arguments(self._arguments))
         try:
+            self._check(active)
             rendered = render(
                 self._injected(document, active),
                 document.skill.arguments,
@@ -125,6 +126,7 @@ class Loading:
                 variables=self._variables(active.root) | {"ARGUMENTS": self._arguments},
             )
         finally:
+            self._tidy_up()
             self._session.copies.forget(active.digest)
         return rendered.text
 
@@ -186,9 +188,15 @@ class Loading:
         return found
 
     def again(self, entry: Entry, digest: str) -> ActiveSkill:
-        """A skill that was loaded before, in a session that goes on: it has been prepared, and its hooks have run."""
+        """A skill that was loaded before, in a session that goes on. Its check is made again, as whatever says that it
+        was made may come from anywhere."""
         active, document = self._begun(entry, digest)
-        return self._with_body(active, document)
+        try:
+            self._check(active)
+            return self._with_body(active, document)
+        except BaseException:
+            self._tidy_up()
+            raise
 
     def _prepared(self, entry: Entry, digest: str) -> ActiveSkill:
         session = self._session
@@ -197,10 +205,21 @@ class Loading:
             same = (one.digest, one.arguments) == (active.digest, self._arguments)
             if same and is_same(one.entry, entry) and not one.is_stale:
                 return one
-        if document.skill.hooks is not None and not any(is_same_load(one, active) for one in session.active):
-            self._hooked.append(active)
-            session.hook_runner.before_load(active, session.actor)
+        if not any(is_same_load(one, active) for one in session.active):
+            self._check(active)
         return self._with_body(active, document)
+
+    def _check(self, active: ActiveSkill) -> None:
+        """Run the check of a skill that has one; raises where it fails, or does not run."""
+        if active.skill.hooks is None:
+            return
+        self._hooked.append(active)
+        try:
+            self._session.hook_runner.before_load(active, self._session.actor)
+        except Refused:
+            # What never began has nothing to tidy up.
+            self._hooked.remove(active)
+            raise
 
     def _begun(self, entry: Entry, decided: str) -> tuple[ActiveSkill, Document]:
         session = self._session
@@ -312,14 +331,17 @@ class Loading:
             workspace=session.workspace, skill_dir=root, session_id=session.id, user=session.actor.user
         )
 
+    def _tidy_up(self) -> None:
+        """Run `post` for each skill whose `pre` began something, where it is not used after all, or no longer."""
+        for active in self._hooked:
+            self._session.hook_runner.after_unload(active, self._session.actor)
+            self._session.copies.forget(active.digest)
+
     def _abandon(self, error: BaseException) -> None:
         session = self._session
         code = failure_code(error)
         try:
-            for active in self._hooked:
-                # Whatever `pre` began, `post` may have to tidy up.
-                session.hook_runner.after_unload(active, session.actor)
-                session.copies.forget(active.digest)
+            self._tidy_up()
         finally:
             for subject in dict.fromkeys(self._wanted.values()):
                 if subject.name not in self._entered:

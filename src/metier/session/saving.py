@@ -125,6 +125,7 @@ def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> Acti
             one = Loading(session, by, item["arguments"]).again(entry, digest)
         except MetierError as error:
             passage.close(success=False, code=error.code)
+            session.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))
             return None
     return replace(one, is_stale=one.digest != item["digest"])
 

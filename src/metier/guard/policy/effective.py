@@ -82,6 +82,7 @@ class RunSettings:
     scripts: Outcome | None = None
     unsandboxed: Outcome | None = None
     hooks: Outcome | None = None
+    unchecked: Literal["allow", "deny"] | None = None
     injection: Outcome | None = None
     script_reads: Outcome | None = None
     network: Literal["none", "restricted", "host"] | None = None
@@ -208,8 +209,8 @@ class Effective:
     def narrow(self, policy: Policy | None) -> Policy:
         """A program's policy, tightened by the files; without one, what the strongest file grants.
 
-        A program that has a policy of its own decides what it grants, and files narrow that. Where it leaves `network`
-        open, files grant that too.
+        A program that has a policy of its own decides what it grants, and files narrow that. What it leaves open, such
+        as `network` and `hooks`, the strongest file grants too.
         """
         from metier.guard.policy.narrowing import narrowed
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.policy.program import Policy
+from metier.guard.policy.program import LEFT_OPEN, Policy, closed
 from metier.guard.policy.schema import KEYS
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from metier.guard.policy.effective import RunSettings
 
-_OUTCOMES = ("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads")
+_OUTCOMES = ("untrusted", "scripts", "unsandboxed", "hooks", "unchecked", "injection", "script_reads")
 _USUAL_LIMITS: Mapping[str, float] = MappingProxyType(
     {
         "output_bytes": 256 * 1024,
@@ -30,7 +30,7 @@ _USUAL_LIMITS: Mapping[str, float] = MappingProxyType(
 
 def narrowed(policy: Policy | None, most: RunSettings, granted: RunSettings) -> Policy:
     """A policy within the most that files allow; without one, what the strongest file grants."""
-    base = policy if policy is not None else _of_files(granted)
+    base = _of_files(granted) if policy is None else _with_grants(policy, granted)
     changes: dict[str, Any] = {}
     for name in _OUTCOMES:
         own, file = getattr(base, name), getattr(most, name)
@@ -53,7 +53,12 @@ def narrowed(policy: Policy | None, most: RunSettings, granted: RunSettings) -> 
 
 def _of_files(granted: RunSettings) -> Policy:
     said = {name: getattr(granted, name) for name in (*_OUTCOMES, "paths", "secrets", "advisory", "require", "limits")}
-    return replace(Policy(), **{name: value for name, value in said.items() if value is not None})
+    return closed(replace(Policy(), **{name: value for name, value in said.items() if value is not None}))
+
+
+def _with_grants(policy: Policy, granted: RunSettings) -> Policy:
+    """A program's policy with what files grant of that which it leaves to them."""
+    return closed(replace(policy, **{name: getattr(granted, name) for name in LEFT_OPEN if not getattr(policy, name)}))
 
 
 def _tightened(name: str, own: Any, file: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 Rules: TypeAlias = str | Sequence[str]
 """Tool rules as a person writes them: `"Read, Bash(git:*)"`, or a list of such."""
 
+LEFT_OPEN = ("hooks", "unchecked", "injection")
+"""What a program may leave to the policy files, by the names of the fields."""
 _OUTCOMES = ("allow", "ask", "deny")
+_CHOICES = {
+    "unchecked": ("allow", "deny"),
+    **dict.fromkeys(("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"), _OUTCOMES),
+}
 _LAYERS = ("enterprise", "personal", "project", "plugin")
 _NETWORKS = ("none", "restricted", "host")
 _NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
@@ -55,9 +61,12 @@ class Policy:
     """Running a script of a skill."""
     unsandboxed: Outcome = "deny"
     """Running anything in a runner that isolates nothing."""
-    hooks: Outcome = "deny"
-    """Running the hooks that a skill declares."""
-    injection: Outcome = "deny"
+    hooks: Outcome | None = None
+    """Running the hooks that a skill declares. None leaves it to the policy files, and where they say nothing, it is
+    denied; so do the next two."""
+    unchecked: Literal["allow", "deny"] | None = None
+    """Using a skill without the check that it declares, its hook `pre`, where that may not run."""
+    injection: Outcome | None = None
     """Running the commands that a skill's instructions inject their output from."""
     script_reads: Outcome = "deny"
     """Reading a script instead of running it: it costs context and gains nothing."""
@@ -82,12 +91,10 @@ class Policy:
     in place of the defaults the rest."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.type == "Outcome" and value not in _OUTCOMES:
-                raise InvalidArgument(
-                    f"{item.name} is {value!r} in a policy.", hint=f"It is one of {', '.join(_OUTCOMES)}."
-                )
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in known and not (value is None and name in LEFT_OPEN):
+                raise InvalidArgument(f"{name} is {value!r} in a policy.", hint=f"It is one of {', '.join(known)}.")
         for name in ("blocked", "advisory", "hosts", "paths", "require"):
             if isinstance(getattr(self, name), str) or not _is_texts(getattr(self, name)):
                 raise InvalidArgument(f"{name} is a list of texts in a policy.", hint=f'Write {name}=["..."].')
@@ -145,6 +152,20 @@ class Policy:
                     f"{shown(str(name))!r} is no limit in a policy, or its value is none.",
                     hint=f"Give numbers above 0 for {', '.join(_LIMITS)}; all but the seconds are whole.",
                 )
+
+
+def closed(policy: Policy) -> Policy:
+    """A policy in which everything is denied that it left open.
+
+    >>> closed(Policy(hooks="allow")).hooks, closed(Policy()).hooks
+    ('allow', 'deny')
+    """
+    return replace(
+        policy,
+        hooks=policy.hooks or "deny",
+        unchecked=policy.unchecked or "deny",
+        injection=policy.injection or "deny",
+    )
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:

@@ -146,6 +146,12 @@ _ALL_KEYS = (
     Key("run.scripts", _OUTCOME, None, "Running a script of a skill."),
     Key("run.unsandboxed", _OUTCOME, None, "Running anything in a runner that isolates nothing."),
     Key("run.hooks", _OUTCOME, None, "Running the hooks that a skill declares."),
+    Key(
+        "run.unchecked",
+        Choice("allow", "deny"),
+        None,
+        "Using a skill without the check that it declares, its hook `pre`, where that may not run.",
+    ),
     Key("run.injection", _OUTCOME, None, "Running the commands that a skill's instructions inject their output from."),
     Key("run.script-reads", _OUTCOME, None, "Reading a script instead of running it."),
     Key("run.network", Choice("host", "restricted", "none"), None, "The most that anything reaches."),
