@@ -14,6 +14,7 @@ from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
 from metier.guard.shell.scanner import Unreadable, Word
 from metier.guard.shell.script import Command
 from metier.guard.shell.starting import Unclear
+from metier.guard.shell.tasks import task_problem
 from metier.guard.shell.wrappers import what_starts
 from metier.guard.tool_rules.matching import Match, forbids, listed, permits, shown
 from metier.guard.tool_rules.patterns import word_patterns
@@ -242,7 +243,8 @@ class _Ceiling:
 
     def _permit_command(self, command: Command, place: _Place, depth: int, piped: _Fit | None = None) -> Rule:
         given = [piped] if piped else []
-        rule = self._permit_words(command.words, command.text, place, depth, given)
+        is_looped = bool(command.variants)
+        rule = self._permit_words(command.words, command.text, place, depth, given, is_looped=is_looped)
         for words in command.variants:
             self._permit_words(words, command.text, place, depth, given, listed_by=rule)
         return rule
@@ -255,10 +257,13 @@ class _Ceiling:
         depth: int,
         given: Sequence[_Fit] = (),
         listed_by: Rule | None = None,
+        *,
+        is_looped: bool = False,
     ) -> Rule:
         """The rule that allows a simple command with all that it starts.
 
-        `given` are patterns that it fits beside those of the rules.
+        `given` are patterns that it fits beside those of the rules. The words of a loop are held against the tasks that
+        rules name with its values put in, and not before.
         """
         if depth > MAX_WRAPPING:
             raise _Refused(f"Too many commands start each other: `{shown(text)}`.")
@@ -278,10 +283,13 @@ class _Ceiling:
         def spelling(index: int) -> list[_Fit]:
             return [(rule, pattern.after(index)) for rule, pattern in fitting if pattern.spells_out(words, index)]
 
+        if not is_looped:
+            self._permit_task(
+                words, fitting or [(rule, parts[0]) for rule, parts in self._about if rule is listed_by], place
+            )
         started = what_starts(words)
         for problem in started.problems:
-            is_whole = problem.is_own_matter and any(pattern.size == 1 for _, pattern in fitting)
-            if not is_whole and not spelling(problem.at):
+            if not spelling(problem.at):
                 raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(problem.reason)}.")
         for at in started.places:
             paths = possible_paths(words[at], place.folders or (self._home,))
@@ -303,6 +311,33 @@ class _Ceiling:
             elif not spelled:
                 self._permit_script(inner.script, around, depth + 1)
         return fitting[0][0] if fitting or listed_by is None else listed_by
+
+    def _permit_task(self, words: tuple[Word, ...], fitting: Sequence[_Fit], place: _Place) -> None:
+        """Refuse what leads out of the tasks that all fitting rules name."""
+        found = ("", "")
+        for rule, pattern in fitting:
+            reason = task_problem(
+                words,
+                pattern,
+                is_inside=lambda path: self._leads_inside(path, place),
+                is_workspace=place.is_workspace,
+            )
+            if not reason:
+                return
+            found = (rule.text, reason)
+        if found[1]:
+            raise _Refused(
+                f"{shown(found[0])} names a task, and {shown(found[1], 200)}. A rule that spells it out would allow "
+                f"it, and so would one for the whole program: Bash({shown(words[0].text)}:*)."
+            )
+
+    def _leads_inside(self, path: str, place: _Place) -> bool:
+        """Whether a path, with what a test runner puts behind it, leads into the workspace."""
+        path = path.partition("::")[0]
+        if "://" in path or path.startswith(("@", "~")):
+            return False
+        real, home = _real(os.path.join(place.folder or self._home, path)), _real(self._home)
+        return real == home or real.startswith(home.rstrip("/") + "/")
 
     def _permit_file(self, redirection: Redirection, place: _Place, *, is_option: bool = False) -> None:
         target = redirection.target

@@ -74,26 +74,6 @@ _CMAKE = frozenset({
     "remove_directory", "rename", "rm", "touch",
 })  # fmt: skip
 """What `cmake -E` does itself."""
-_MAKE = ("-C", "-E", "-I", "-f", "--directory", "--eval", "--file", "--include-dir", "--makefile")
-_MAKES = frozenset({"gmake", "make"})
-_OWN_MATTER: dict[str, tuple[str, ...]] = {
-    "cargo": ("-C", "--config"),
-    "cmake": ("-C", "-P"),
-    "gmake": _MAKE,
-    "go": ("-C", "-exec", "-modfile", "-overlay", "-toolexec", "-vettool", "-w"),
-    "kubectl": ("--kubeconfig",),
-    "make": _MAKE,
-    "npm": ("-C", "--globalconfig", "--node-options", "--prefix", "--script-shell", "--shell", "--userconfig"),
-    "pnpm": ("-C", "--config", "--dir", "--script-shell"),
-    "yarn": ("--cwd", "--script-shell"),
-}
-"""Options that make build tools do something else than the task that they are told to do."""
-_ENDS = frozenset({"npm", "pnpm"})
-"""Programs that hand all that follows `--` to what they run."""
-_MAKE_VALUE = re.compile(
-    r"(?!(\w*(SHELL|MAKE|FLAGS|CMD|COMMAND|EXEC)|CC|CXX|LD|AR|AS|CPP|RM)=)[A-Za-z_]\w*=[\w.,:@%+-]*"
-)
-"""Values that are given to a make file and are no programs, as far as names tell."""
 _UNIQ_VALUED = re.compile(r"-[A-Za-z]*[fsw]|--(skip-[a-z]+|check-chars)")
 _WRITING = frozenset({"iconv", "shuf", "sort", "tree"})
 """Programs of which `-o` names a file to write."""
@@ -123,9 +103,8 @@ def read_options(words: Sequence[Word]) -> Started:
         return Started(problems=tuple(_socat_problems(words)))
     if _COMPILER.fullmatch(name):
         return Started(problems=tuple(_compiler_problems(words)))
-    if name in _OWN_MATTER:
-        more = _cmake_problems(words) if name == "cmake" else ()
-        return Started(problems=(*_own_problems(words), *more))
+    if name == "cmake":
+        return Started(problems=tuple(_cmake_problems(words)))
     if name == "uniq":
         return _read_uniq(words)
     if name not in _STARTING and name not in _WRITING:
@@ -147,33 +126,6 @@ def _cmake_problems(words: Sequence[Word]) -> Iterator[Problem]:
         verb = words[i + 1].text if i + 1 < len(words) else ""
         if word.text.startswith("-E") and (word.text != "-E" or verb not in _CMAKE):
             yield _problem(words, min(i + 1, len(words) - 1))
-
-
-def _own_problems(words: Sequence[Word]) -> Iterator[Problem]:
-    name = words[0].text
-    for i, word in enumerate(words[1:], 1):
-        if word.text == "--" and name in _ENDS and not words[i - 1].text.startswith("-"):
-            return
-        for beginning in beginnings(word):
-            is_loose = is_unsure(beginning, word) and beginning.startswith((UNKNOWN, "-"))
-            is_value = name in _MAKES and "=" in beginning and not beginning.startswith("-")
-            if is_loose or _is_own_option(name, beginning) or (is_value and not _MAKE_VALUE.fullmatch(beginning)):
-                yield _problem(words, i)._replace(is_own_matter=True)
-
-
-def _is_own_option(program: str, text: str) -> bool:
-    """Whether a word is one of the options: shortened, with one hyphen or two, or as a letter with its value."""
-    if not text.startswith("-") or not (given := text.lstrip("-").partition("=")[0]):
-        return False
-    for option in _OWN_MATTER[program]:
-        name = option.lstrip("-")
-        if len(name) == 1:
-            is_there = name in given if program in _MAKES else given[0] == name
-            if is_there and not text.startswith("--"):
-                return True
-        elif given == name or (len(given) > 1 and name.startswith(given) and program != "go"):
-            return True
-    return False
 
 
 def _read_uniq(words: Sequence[Word]) -> Started:

@@ -89,7 +89,7 @@ class Parts:
         if words[0].text.startswith("git-"):
             words = (Word("git"), Word(words[0].text.removeprefix("git-")), *words[1:])
         started = what_starts(words)
-        if problem := next((each for each in started.problems if not each.is_setting and not each.is_own_matter), None):
+        if problem := next((each for each in started.problems if not each.is_setting), None):
             raise Unclear(problem.reason, problem.at)
         if words[0].text == "git":
             # `git -C x push` is a `git push`.

@@ -29,8 +29,6 @@ class Problem(NamedTuple):
     at: int
     is_setting: bool = False
     """Whether it changes the shell or its variables, and starts nothing itself."""
-    is_own_matter: bool = False
-    """Whether it is what the program is for: a pattern that names nothing but the program allows it too."""
 
 
 class Inner(NamedTuple):

@@ -25,6 +25,7 @@ from metier.guard.shell.find import ANYTHING, read_fd, read_find
 from metier.guard.shell.git import read_git
 from metier.guard.shell.options import read_options
 from metier.guard.shell.places import FOLDER_BUILTINS, may_be_own
+from metier.guard.shell.python import is_python, read_python
 from metier.guard.shell.scanner import Word
 from metier.guard.shell.starting import Inner, Problem, Started, Unclear
 
@@ -203,6 +204,8 @@ def _started(name: str, words: Sequence[Word]) -> Started:
         return Started(tuple(_READERS[name](words)))
     if name in _SHELLS:
         return Started(tuple(_shell(words)))
+    if is_python(name):
+        return Started(tuple(read_python(words)))
     if name in _SHAPES:
         return Started(tuple(_inner_words(words, _after_options(words, _SHAPES[name]))))
     if problems := tuple(builtin_problems(words)):

@@ -31,8 +31,32 @@ class WordPattern(NamedTuple):
     """Each the pieces between the stars of one way to be like it."""
     wild: tuple[tuple[int, int], ...] = ()
     """Which of its words have a `*` beside other characters (`scripts/*`), and how many folders each goes up."""
-    size: int = 0
-    """How many words it has, with those that have a `*`."""
+    words: tuple[str, ...] = ()
+    """All its words, with those that have a `*`; what stands for more of them at the end is not among them."""
+    is_open: bool = False
+    """Whether more words may follow its own."""
+
+    @property
+    def is_whole_program(self) -> bool:
+        """Whether it names a program and nothing that the program is to do."""
+        return len(self.words) == 1
+
+    def named(self, words: Sequence[Word]) -> int:
+        """How many of the words it names one by one, from the first on."""
+        count = 0
+        for own, word in zip(self.words, words, strict=False):
+            is_last = count == len(self.words) - 1
+            if own == "*" or not (glob_matches(own, word.text) or (is_last and word.text.startswith(f"{own}:"))):
+                break
+            count += 1
+        return count
+
+    def closing(self, words: Sequence[Word]) -> int:
+        """Where the words begin that it spells out at the end, behind its last `*`."""
+        if self.is_open or len(self.literal) == len(self.words):
+            return len(words)
+        plain = next(i for i, own in enumerate(reversed(self.words)) if "*" in own)
+        return len(words) - plain
 
     def matches(self, words: Sequence[Word]) -> bool:
         """Whether the words are certainly like it."""
@@ -49,7 +73,7 @@ class WordPattern(NamedTuple):
         first, most = self.wild[0][0], max(steps for _, steps in self.wild)
         # Behind a second star nobody knows which word stands for which.
         after = words[first : first + 1] if len(self.wild) == 1 else words[first:]
-        return any(word.free or word.braces or _steps_up(word.text) > most for word in after)
+        return any(word.free or word.braces or steps_up(word.text) > most for word in after)
 
     def may_match(self, words: Sequence[Word]) -> bool:
         """Whether the words can be like it, whatever their unknown parts turn out to be."""
@@ -69,7 +93,7 @@ class WordPattern(NamedTuple):
 
     def after(self, index: int) -> WordPattern:
         """What it says of the words from an index on, as far as it spells them out."""
-        return WordPattern(self.literal[index:], (), size=max(0, self.size - index))
+        return self._replace(literal=self.literal[index:], forms=(), wild=(), words=self.words[index:])
 
 
 @lru_cache(maxsize=1024)
@@ -112,11 +136,11 @@ def _word_pattern(pattern: str) -> WordPattern:
     wild = next((i for i, word in enumerate(words) if "*" in word), len(words))
     forms = [joined, *(f"{joined}{tail}*" for tail in tails)]
     pieces = tuple(tuple(form.split("*")) for form in forms)
-    starred = tuple((i, _steps_up(word)) for i, word in enumerate(words) if "*" in word and word != "*")
-    return WordPattern(tuple(words[:wild]), pieces, starred, len(words))
+    starred = tuple((i, steps_up(word)) for i, word in enumerate(words) if "*" in word and word != "*")
+    return WordPattern(tuple(words[:wild]), pieces, starred, tuple(words), bool(tails))
 
 
-def _steps_up(word: str) -> int:
+def steps_up(word: str) -> int:
     """How often a path goes up; what is found by a pattern that begins with a point may go up too."""
     return sum(_UP.fullmatch(part) is not None for part in re.split("[/=]", word))
 

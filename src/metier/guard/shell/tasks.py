@@ -1,0 +1,211 @@
+"""Rules that name a task (`npm run test`, `cargo test`): whether what a command says beside it stays inside the task.
+
+The words of a command are read as its program reads them, option by option. Whatever the rule spells out is covered;
+anything else must be in the row of the task, see `task_options`. A rule that names nothing but a program (`npm`) is
+about all that the program can do, and programs without a row are read by `options` and `git` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier.guard.shell.python import is_python, python_target
+from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.shell.starting import beginnings
+from metier.guard.shell.task_options import PASSED, ROWS, Row, options_of, parsed, program_of
+from metier.guard.shell.wrappers import program_name
+from metier.guard.tool_rules.patterns import steps_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from metier.guard.shell.scanner import Word
+    from metier.guard.tool_rules.patterns import WordPattern
+
+_NUMBER = re.compile(r"[0-9][\w.%]*")
+_PLAIN = re.compile(r"[\w,+-]*")
+_PASSED = Row()
+
+
+def task_problem(
+    words: Sequence[Word], pattern: WordPattern, *, is_inside: Callable[[str], bool], is_workspace: bool
+) -> str:
+    """Why a command that fits a pattern is not the task that the pattern names; nothing when it is.
+
+    `is_inside` says whether a path leads into the workspace, and `is_workspace` whether the command runs there.
+    """
+    if pattern.is_whole_program:
+        return ""
+    reading = _Reading(words, pattern, is_inside)
+    reason = reading.problem(0)
+    if not reason and reading.is_local and not is_workspace:
+        return f"what `{reading.key}` does is another matter in another folder"
+    return reason
+
+
+class _Value(NamedTuple):
+    """The value of an option that is in a row."""
+
+    kind: str
+    text: str | None = None
+    """The value, where it is a part of the word."""
+
+
+class _Reading:
+    """The words of one command, held against one pattern."""
+
+    def __init__(self, words: Sequence[Word], pattern: WordPattern, is_inside: Callable[[str], bool]) -> None:
+        self.is_local = False
+        self.key = ""
+        self._words = words
+        self._is_inside = is_inside
+        self._named = pattern.named(words)
+        self._spelled = min(self._named, len(pattern.literal))
+        self._closing = pattern.closing(words)
+        self._has_task = any(own != "*" and not own.startswith("-") for own in pattern.words[max(self._named, 1) :])
+        self._row = _PASSED
+        self._options: Mapping[str, str] = {}
+        self._settled: set[str] = set()
+        """The first letters of options whose values the rule spells out; they must not be given again."""
+
+    def problem(self, start: int, program: str = "") -> str:
+        """Why the words from the program at `start` on are not covered."""
+        words = self._words
+        self.key = program_of(program_name(program or words[start].text))
+        if is_python(self.key):
+            target = python_target(words[start:])
+            is_named = target is not None and start + target.at < self._named
+            return self.problem(start + target.at, target.name) if target is not None and is_named else ""
+        if self.key not in ROWS:
+            return ""
+        self._enter(self.key)
+        are_tasks, are_words, i = True, False, start + 1
+        while i < len(words):
+            text = words[i].text
+            is_spelled = i < self._spelled or i >= self._closing
+            if not is_spelled and self._may_be_option(words[i]):
+                return f"`{_shown(words[i])}` is not known before it runs, and may lead out of the task"
+            if text == "--" and not are_words:
+                behind, are_tasks = self._row.behind, False
+                if behind == "any":
+                    return ""
+                if behind == "words":
+                    are_words = True
+                elif behind in PASSED:
+                    self._pass_on(behind)
+                elif behind != "program" and not is_spelled:
+                    return f"no rule for `{self.key}` covers what stands behind `--`"
+            elif text.startswith("-") and not are_words:
+                count = self._option_words(i, is_spelled=is_spelled)
+                if not count:
+                    return f"the option `{_shown(words[i])}` is not among those that are known to stay inside the task"
+                i += count - 1
+            elif are_tasks and f"{self.key} {text}" in ROWS:
+                self._has_task |= i < self._named
+                self._enter(f"{self.key} {text}")
+            elif self._row.rest == "program":
+                return self.problem(i) if i < self._named else ""
+            else:
+                are_tasks = False
+                self._has_task |= i < self._named
+                if i >= self._named and not is_spelled and (reason := self._word_problem(words[i])):
+                    return reason
+                if self._row.rest == "any":
+                    return ""
+                if self._row.rest:
+                    self._pass_on(self._row.rest)
+            i += 1
+        return ""
+
+    def _enter(self, key: str) -> None:
+        self.key, self._row, self._options = key, ROWS[key], options_of(key)
+        self.is_local = self._row.is_local
+
+    def _pass_on(self, name: str) -> None:
+        """Go on with the options of the program that the task starts."""
+        self._row, self._options = _PASSED, parsed(PASSED[name])
+
+    def _may_be_option(self, word: Word) -> bool:
+        """Whether a word that is not known may become an option, or any other word where one is looked at."""
+        if word.is_known:
+            return False
+        if word.braces and (".." in word.braces or self._row.words in ("none", "tasks")):
+            return True
+        if word.free and not word.braces and self._row.words != "any":
+            return True
+        starts = beginnings(word) if self._row.words == "any" else [word.text, *beginnings(word)]
+        return any(
+            start.startswith(UNKNOWN) or (start.startswith("-") and UNKNOWN in start.partition("=")[0])
+            for start in starts
+        )
+
+    def _option_words(self, at: int, *, is_spelled: bool) -> int:
+        """How many words an option and its value are; none when it is not covered."""
+        following = self._words[at + 1] if at + 1 < len(self._words) else None
+        has_next = following is not None and following.is_known and not following.text.startswith("-")
+        value = self._value(self._words[at].text)
+        letter = self._words[at].text.lstrip("-")[:1].lower()
+        if is_spelled:
+            self._settled.add(letter)
+        elif value is not None and value.kind.startswith("=") and letter in self._settled:
+            return 0
+        if value is not None and value.text is None and value.kind.startswith("="):
+            is_value = has_next and following is not None and self._fits(following.text, value.kind[1:])
+            return 1 + is_value if is_value or not has_next or is_spelled else 0
+        if value is not None and (value.text is None or self._fits(value.text, value.kind.lstrip("=?"))):
+            return 1
+        if not is_spelled:
+            return 0
+        # What the rule spells out without our knowing it may take the next word.
+        is_its_value = has_next and "=" not in self._words[at].text and following is not None
+        is_its_value = is_its_value and at + 1 <= self._spelled and f"{self.key} {following.text}" not in ROWS
+        return 1 + is_its_value
+
+    def _value(self, text: str) -> _Value | None:
+        """The value of an option, as the row has it; None where the row has no such option."""
+        options = self._options
+        if self._row.style == "flags" and text.startswith("--"):
+            text = text[1:]
+        name, equals, rest = text.partition("=")
+        if name in options:
+            kind = options[name].replace("+", "")
+            if not equals:
+                return _Value(kind)
+            return _Value(kind, rest) if kind or rest in ("false", "true") else None
+        if text.startswith("--") or text == "-":
+            return None
+        if self._row.style != "letters":
+            kind = options.get(text[:2], "")
+            return _Value(kind.replace("+", ""), text[2:]) if "+" in kind else None
+        for at in range(1, len(text)):
+            kind = options.get(f"-{text[at]}", None)
+            if kind is None:
+                return None
+            if kind:
+                return _Value(kind, text[at + 1 :] or None)
+        return _Value("")
+
+    def _fits(self, text: str, kind: str) -> bool:
+        if kind.startswith("#"):
+            return _NUMBER.fullmatch(text) is not None
+        if kind == "~":
+            return _PLAIN.fullmatch(text) is not None
+        return self._is_inside(text) if kind == "/" else True
+
+    def _word_problem(self, word: Word) -> str:
+        """Why a word that is no option leads out of the task."""
+        policy = self._row.words
+        if policy == "any":
+            return ""
+        if policy in ("none", "tasks"):
+            if policy == "none" or self._has_task or "=" in word.text:
+                return f"`{_shown(word)}` is another task, or changes what the task does"
+            return ""
+        # What is found by a pattern may go up too.
+        is_inside = self._is_inside(word.text) if word.is_known else not steps_up(word.text) and word.text[0] != "/"
+        return "" if is_inside else f"`{_shown(word)}` leads out of the workspace"
+
+
+def _shown(word: Word) -> str:
+    return word.text.replace(UNKNOWN, "*")
