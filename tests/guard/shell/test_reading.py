@@ -56,6 +56,42 @@ def test_a_word_loses_its_quotes(text: str, word: str) -> None:
     assert found.text == word and found.is_known
 
 
+@pytest.mark.covers("ENV-4")
+@pytest.mark.each(
+    ("command", "words"),
+    [
+        ("git status\\\n --short", [["git", "status", "--short"]]),
+        ("git status \\\n --short", [["git", "status", "--short"]]),
+        ("git status\\\n\\\n --short", [["git", "status", "--short"]]),
+        ("gi\\\nt sta\\\ntus", [["git", "status"]]),
+        ("git\\\n log", [["git", "log"]]),
+        ("git log\\\n", [["git", "log"]]),
+        ("git log \\\n", [["git", "log"]]),
+        ("git log 'a\\\nb'", [["git", "log", "a\\\nb"]]),
+        ('git log "a\\\nb"', [["git", "log", "ab"]]),
+        ("git log \"a\"\\\n 'b'", [["git", "log", "a", "b"]]),
+        ("git log a\\\\\ngit status", [["git", "log", "a\\"], ["git", "status"]]),
+        ("git log \\\n# x", [["git", "log"]]),
+        ("git log\\\n# x", [["git", "log#", "x"]]),
+        ("git log # x \\\ngit status", [["git", "log"], ["git", "status"]]),
+        ("git log\\\n&& git status", [["git", "log"], ["git", "status"]]),
+        ("git log 2\\\n>/dev/null", [["git", "log"]]),
+        ("git commit -F -\\\n <<'EOF'\na\\\nb\nEOF", [["git", "commit", "-F", "-"]]),
+    ],
+)
+def test_a_line_that_goes_on_is_one_line(command: str, words: list[list[str]]) -> None:
+    script = read_shell(command)
+    assert not script.refusal
+    assert [[word.text for word in part.words] for part in script.commands] == words
+
+
+@pytest.mark.covers("ENV-4")
+@pytest.mark.each("command", ["git log \\\r\n -1", "git log \\", "git log &\\\n& git status", "git log $\\\n(curl x)"])
+def test_a_line_that_shells_join_differently_is_refused(command: str) -> None:
+    with pytest.raises(Unreadable):
+        read_shell(command)
+
+
 @pytest.mark.each("text", ["$x", '"$x"', "*", "a?", "[a]", "{a,b}", "{1..3}", "~", "a=~/b", "$'x'", "$1", '"$@"'])
 def test_a_word_may_be_unknown_before_it_runs(text: str) -> None:
     assert not read_shell(f"x {text}").commands[0].words[1].is_known

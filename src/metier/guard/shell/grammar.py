@@ -70,6 +70,11 @@ class Grammar:
         """Which words, operators and names were found where."""
         return self._scanner.marks
 
+    @property
+    def joins(self) -> list[int]:
+        """Where a line goes on in the next one."""
+        return self._scanner.joins
+
     def script(self) -> Script:
         """Read all of it."""
         self._advance()

@@ -83,6 +83,9 @@ def _read(command: str, depth: int) -> Script:
         raise Unreadable(odd)
     grammar = Grammar(command, is_inner=depth > 0)
     script = grammar.script()
+    if not script.refusal and grammar.joins:
+        # Both readers get the one line that a shell makes of them, or they would disagree where its words end.
+        return _read(_joined(command, grammar.joins), depth)
     if not script.refusal:
         from metier.guard.shell.tree import tree_marks
 
@@ -91,6 +94,11 @@ def _read(command: str, depth: int) -> Script:
         if tree_marks(command) != seen:
             raise Unreadable("its words can be read in more than one way")
     return script
+
+
+def _joined(command: str, joins: list[int]) -> str:
+    starts = [0, *(at + 2 for at in joins)]
+    return "".join(command[start:end] for start, end in zip(starts, [*joins, len(command)], strict=True))
 
 
 @lru_cache(maxsize=512)

@@ -112,12 +112,14 @@ class _Building:
 class Scanner:
     """Takes a command apart, token by token."""
 
-    __slots__ = ("_heredocs", "_nested", "marks", "position", "refusals", "text")
+    __slots__ = ("_heredocs", "_nested", "joins", "marks", "position", "refusals", "text")
 
     def __init__(self, text: str, position: int, nested: Callable[[str, int | None], int]) -> None:
         self.text = text
         self.position = position
         self.refusals: list[str] = []
+        self.joins: list[int] = []
+        """Where a line goes on in the next one, outside quotes: shells take those characters away first."""
         self.marks: set[tuple[str, int, int]] = set()
         """What was found where, to be compared with a second reading."""
         self._heredocs: list[tuple[str, bool, bool]] = []
@@ -138,6 +140,7 @@ class Scanner:
             elif text.startswith("\\\n", self.position):
                 if self._heredocs:
                     raise Unreadable("a here-document starts on a line that goes on")
+                self.joins.append(self.position)
                 self.position += 2
             elif character == "#":
                 end = text.find("\n", self.position)
@@ -265,6 +268,8 @@ class Scanner:
                 raise Unreadable("it ends in a backslash")
             if text[at + 1] != "\n":
                 building.parts.append(text[at + 1])
+            else:
+                self.joins.append(at)
             self.position += 1
         elif character == "'":
             building.bare = False

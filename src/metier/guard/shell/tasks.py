@@ -142,25 +142,23 @@ class _Reading:
 
     def _option_words(self, at: int, *, is_spelled: bool) -> int:
         """How many words an option and its value are; none when it is not covered."""
+        text = self._words[at].text
         following = self._words[at + 1] if at + 1 < len(self._words) else None
-        has_next = following is not None and following.is_known and not following.text.startswith("-")
-        value = self._value(self._words[at].text)
-        letter = self._words[at].text.lstrip("-")[:1].lower()
+        argument = following.text if following and following.is_known and following.text[:1] != "-" else None
+        value = self._value(text)
+        takes_value = value is not None and value.kind.startswith("=")
+        letter = text.lstrip("-")[:1].lower()
         if is_spelled:
             self._settled.add(letter)
-        elif value is not None and value.kind.startswith("=") and letter in self._settled:
+            if value is None and argument is not None and "=" not in text and at + 1 <= self._spelled:
+                # The rule knows an option that the row does not: what follows is its value, unless it is a task.
+                return 1 + (f"{self.key} {argument}" not in ROWS)
+        elif value is None or (takes_value and letter in self._settled):
             return 0
-        if value is not None and value.text is None and value.kind.startswith("="):
-            is_value = has_next and following is not None and self._fits(following.text, value.kind[1:])
-            return 1 + is_value if is_value or not has_next or is_spelled else 0
-        if value is not None and (value.text is None or self._fits(value.text, value.kind.lstrip("=?"))):
-            return 1
-        if not is_spelled:
-            return 0
-        # What the rule spells out without our knowing it may take the next word.
-        is_its_value = has_next and "=" not in self._words[at].text and following is not None
-        is_its_value = is_its_value and at + 1 <= self._spelled and f"{self.key} {following.text}" not in ROWS
-        return 1 + is_its_value
+        if value is None or value.text is not None or not takes_value or argument is None:
+            return int(is_spelled or value is None or value.text is None or self._fits(value.text, value.kind))
+        is_value = self._fits(argument, value.kind)
+        return 1 + is_value if is_value or is_spelled else 0
 
     def _value(self, text: str) -> _Value | None:
         """The value of an option, as the row has it; None where the row has no such option."""
@@ -179,19 +177,18 @@ class _Reading:
             kind = options.get(text[:2], "")
             return _Value(kind.replace("+", ""), text[2:]) if "+" in kind else None
         for at in range(1, len(text)):
-            kind = options.get(f"-{text[at]}", None)
-            if kind is None:
+            if f"-{text[at]}" not in options:
                 return None
-            if kind:
+            if kind := options[f"-{text[at]}"]:
                 return _Value(kind, text[at + 1 :] or None)
         return _Value("")
 
     def _fits(self, text: str, kind: str) -> bool:
-        if kind.startswith("#"):
-            return _NUMBER.fullmatch(text) is not None
-        if kind == "~":
-            return _PLAIN.fullmatch(text) is not None
-        return self._is_inside(text) if kind == "/" else True
+        """Whether a value is of the kind that an option takes."""
+        if kind.endswith("/"):
+            return self._is_inside(text)
+        form = {"#": _NUMBER, "~": _PLAIN}.get(kind[-1:])
+        return form is None or form.fullmatch(text) is not None
 
     def _word_problem(self, word: Word) -> str:
         """Why a word that is no option leads out of the task."""
