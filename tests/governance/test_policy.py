@@ -207,6 +207,7 @@ def test_rules_of_a_policy_hold_for_what_they_are_about(put: Put, begin: Begin, 
     enterprise(
         """\
 version: 1
+skills: {enterprise-names: allow}
 rules:
   - {id: R1, point: script-run, layer: project, effect: deny}
   - {id: R2, point: activate, when: {name-collides-with: enterprise}, effect: deny}

@@ -70,7 +70,7 @@ def known(point: str = "activate", subject: Subject | None = None, **more: Any) 
 
 def answers(effective: Effective) -> dict[str, int]:
     """How strict a policy is with each of many questions: the higher, the stricter."""
-    found = {"mode": _MODES.index(effective.mode)}
+    found = {"mode": _MODES.index(effective.mode), "enterprise-names": effective.enterprise_names == "reserve"}
     broken = RANK[effective.on_error] if effective.errors else 0
     for subject in SUBJECTS:
         for scans in ((), ("high",), ("high", "critical")):

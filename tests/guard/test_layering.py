@@ -52,6 +52,7 @@ CASES = {
     "skills.visibility": ("{pdf: user-only}", "{pdf: name-only}", "{deploy: off}"),
     "skills.pins": (f'{{pdf: "{A}"}}', f'{{pdf: "{A}"}}', f'{{pdf: "{B}"}}'),
     "skills.reserved": ("[pdf]", "[]", "[data-handling]"),
+    "skills.enterprise-names": ("reserve", "allow", "reserve"),
     "tools.network": ("[WebFetch]", "[]", "[WebSearch]"),
     "tools.write": ("[Write]", "[]", "[Edit]"),
     "tools.allow": ("[Bash, Write]", '["*"]', "[Bash]"),
@@ -122,6 +123,18 @@ def test_several_files_of_administrators_only_tighten_each_other(key: str) -> No
     ours, loosening, _ = CASES[key]
     second = parse_policy(written(key, loosening).text, "/opt/policy.yaml", "enterprise")
     assert looser(merge([written(key, ours), second]), merge([written(key, ours)])) == {}
+
+
+@pytest.mark.covers("SEC-7")
+@pytest.mark.parametrize("path", [PERSONAL, PROJECT])
+def test_only_administrators_give_up_the_names_of_their_skills(path: str) -> None:
+    theirs = written("skills.enterprise-names", "allow", path)
+    assert merge([theirs]).enterprise_names == "reserve"
+    assert [problem.key for problem in merge([theirs]).ignored] == ["skills.enterprise-names"]
+    assert merge([file("version: 1"), theirs]).enterprise_names == "reserve"
+    ours = written("skills.enterprise-names", "allow")
+    assert merge([ours]).enterprise_names == "allow"
+    assert merge([ours, written("skills.enterprise-names", "reserve", path)]).enterprise_names == "reserve"
 
 
 TOLD = [

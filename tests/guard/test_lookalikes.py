@@ -10,9 +10,9 @@ import pytest
 from metier import Guard, Policy
 from metier.guard import Action, MemoryLog, Subject
 from metier.guard.governance import Governance
-from metier.guard.lookalikes import is_taken_for, readings
 from metier.guard.policy.files import Policies
 from metier.guard.policy.rules import may_name
+from metier.skill.lookalikes import is_taken_for, readings
 from metier.store import Store
 
 CYRILLIC = "d\u0430ta-handling"

@@ -151,6 +151,19 @@ def test_the_strongest_of_a_layer_answers_to_the_layers_name() -> None:
     assert library.get("deploy@project").source == "near"
 
 
+@pytest.mark.covers("ACC-3")
+def test_a_source_is_meant_before_the_layer_of_the_same_name(tmp_path: Path, write_skill: Write) -> None:
+    write_skill(tmp_path / "one" / "deploy", body="first")
+    write_skill(tmp_path / "two" / "deploy", body="second", more="priority: 5\n")
+    places = [
+        Place(layer="project", source=FolderSource(tmp_path / folder, name="project")) for folder in ("one", "two")
+    ]
+    library = Library(places, cache=False)
+    assert library.document("deploy").body == "second"
+    assert library.document("deploy@project").body == "first"
+    assert library.document("deploy@project-2").body == "second"
+
+
 @pytest.mark.covers("O-98")
 def test_the_hint_on_a_shadowed_skill_selects_that_very_skill(tmp_path: Path, write_skill: Write) -> None:
     """Also where two folders have the same last name, as all personal folders of skills do."""

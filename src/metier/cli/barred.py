@@ -48,7 +48,8 @@ class Barred:
         caller = library.caller
         actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
         self.governance = Governance.default()
-        self._barring = self.governance.barring(actor, by="model")
+        has_reserved = library.snapshot.view(caller).has_reserved
+        self._barring = self.governance.barring(actor, by="model", has_reserved=has_reserved)
         self._naming_only = self.governance.naming_only()
 
     def of(self, entry: Entry) -> Word | None:

@@ -11,10 +11,10 @@ from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard import Action, Actor, Ceiling, Guard, MemoryLog, Subject, parse_rules
 from metier.guard.explaining import explain
-from metier.guard.lookalikes import is_taken_for
 from metier.guard.policy.rules import ALIASES, POINTS
 from metier.session.active import subject_of
 from metier.skill import shown
+from metier.skill.lookalikes import is_taken_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.guard.case import Unknown
-from metier.guard.lookalikes import readings
 from metier.guard.policy.rules import may_name, names_skill
 from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.verdict import Verdict
 from metier.skill import shown
+from metier.skill.lookalikes import readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +110,23 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
         if subject.digest and subject.digest != pinned:
             why = f"Its content is {subject.digest[:19]}…, and policy pins {pinned[:19]}…"
             yield _against(subject, why, "skills.pins", "digest-mismatch", pinned_by)
+
+
+def enterprise_names(case: Case) -> Iterator[Verdict]:
+    """Whether the skill has, or imitates, a name that belongs to a skill of the enterprise layer, by whatever way.
+
+    It holds in every mode and without any policy file: it is for administrators alone to say otherwise.
+    """
+    subject = case.subject
+    owner = subject.reserved_by if subject is not None else None
+    if subject is None or owner is None or case.action.point not in (*USES, "discover"):
+        return
+    if case.effective.enterprise_names == "reserve":
+        which = "Its name" if owner.name == subject.name else f"Its name is taken for {owner.name!r}, which"
+        why = f"{which} is that of a skill that administrators deployed."
+        origin = case.effective.origin("skills.enterprise-names")
+        verdict = _against(subject, why, "skills.enterprise-names: reserve", "name-reserved", origin)
+        yield replace(verdict, is_switch=True)
 
 
 def _against(subject: Subject, why: str, check: str, code: str, origin: Origin | None) -> Verdict:
@@ -357,6 +375,7 @@ CHECKS = (
     quarantine,
     broken_policy,
     skill_lists,
+    enterprise_names,
     integrity,
     sources,
     required_of_sources,
@@ -367,5 +386,5 @@ CHECKS = (
     approval,
 )
 """All of them, in the order in which they are explained; tool rules are looked at by `guard.tool_layers`."""
-BARRING = (quarantine, skill_lists, integrity, refusal)
+BARRING = (quarantine, skill_lists, enterprise_names, integrity, refusal)
 """Those that keep a skill from being there at all."""

@@ -74,6 +74,11 @@ class Subject:
         return os.path.dirname(self.entry.location) if self.entry is not None else ""
 
     @property
+    def reserved_by(self) -> Entry | None:
+        """The skill of the enterprise layer that its name belongs to."""
+        return self.entry.reserved_by if self.entry is not None else None
+
+    @property
     def ref(self) -> str:
         """What it is called everywhere: `name@source`."""
         return f"{self.name}@{self.source}" if self.source else self.name

@@ -241,7 +241,11 @@ class Governance:
         ):
             return True
         subject = case.subject
-        return subject is not None and (subject.layer == "plugin" or not subject.trusted) and not case.is_bundled
+        if subject is None:
+            return False
+        if subject.reserved_by is not None:
+            return True
+        return (subject.layer == "plugin" or not subject.trusted) and not case.is_bundled
 
     def _verdicts(self, case: Case) -> list[Verdict]:
         from metier.guard.checks import CHECKS
@@ -305,15 +309,17 @@ class Governance:
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
-    def barring(self, actor: Actor, *, by: Literal["model", "host"]) -> Barring | None:
+    def barring(self, actor: Actor, *, by: Literal["model", "host"], has_reserved: bool) -> Barring | None:
         """What tells of each skill whether it must not be used, or that models must not be told of it; None for none.
 
-        Made once for a list of skills: it judges all of them by one state of policy and store.
+        Made once for a list of skills: it judges all of them by one state of policy and store. `has_reserved` says
+        whether there is one among them whose name belongs to another of the enterprise layer.
         """
         effective, states = self.policies.found(), self._states(actor)
-        if effective is None or not effective.files:
-            if not any(state.blocked or state.installs or state.has_refusals for state in states):
-                return None
+        says_nothing = (effective is None or not effective.files) and not has_reserved
+        if says_nothing and not any(state.blocked or state.installs or state.has_refusals for state in states):
+            return None
+        if effective is None:
             effective = self.policies.current()
         from metier.guard.barring import Barring
 

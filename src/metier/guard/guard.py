@@ -13,7 +13,6 @@ from metier.errors import InvalidArgument
 from metier.guard.audit.keeping import Keeping
 from metier.guard.audit.redaction import redact
 from metier.guard.decision import Actor, Decision
-from metier.guard.lookalikes import readings
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
@@ -21,6 +20,7 @@ from metier.guard.tool_rules.calls import Calls
 from metier.guard.verdict import STRICTNESS
 from metier.guard.waiting import in_own_thread
 from metier.skill import shown
+from metier.skill.lookalikes import readings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,13 +135,14 @@ class Guard:
         return self._blocked
 
     def barring(
-        self, actor: Actor = _NOBODY, *, by: Literal["model", "host"] = "model"
+        self, actor: Actor = _NOBODY, *, by: Literal["model", "host"] = "model", has_reserved: bool = True
     ) -> tuple[Callable[[Subject], bool], bool] | None:
         """What tells of each skill whether models must not know of it, and whether that takes its digest.
 
         None where every skill may be known of. For the `host`, what is only kept from models is not barred.
+        Where no skill has a name of the enterprise layer's, `has_reserved` may say so, which saves a look at each.
         """
-        governing = self._governance.barring(actor, by=by)
+        governing = self._governance.barring(actor, by=by, has_reserved=has_reserved)
         if not self._blocked:
             return None if governing is None else (governing, governing.looks_inside)
         takes_digest = any(one.startswith("sha256:") for one in self._blocked)
@@ -153,7 +154,7 @@ class Guard:
         """Whether a skill must not be used here at all: blocked, in quarantine, or denied by a policy file."""
         if self._is_blocked(subject):
             return True
-        governing = self._governance.barring(actor, by="host")
+        governing = self._governance.barring(actor, by="host", has_reserved=subject.reserved_by is not None)
         return governing is not None and governing(subject)
 
     def may_reach(self, subject: Subject, actor: Actor = _NOBODY) -> bool:

@@ -119,4 +119,4 @@ def subject_in(home: Home, files: Files, digest: str) -> Subject:
     """What the guard is told of a content that is not in its place yet."""
     source = MemorySource({home.name: package_of(files)}, name=home.source)
     library = Library([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)
-    return subject_of(library.snapshot.entries[0], digest)
+    return subject_of(library.entries(all=True)[0], digest)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject, current_user
-from metier.guard.lookalikes import is_taken_for, readings
 from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
 from metier.library.copied import copied_into
@@ -20,6 +19,7 @@ from metier.skill import shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.skill.files import MAX_PACKAGE_BYTES
 from metier.skill.folder import is_inside
+from metier.skill.lookalikes import is_taken_for, readings
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def _originals(library: Library) -> Iterator[tuple[str, Entry]]:
     A copy lies where the library looks for skills too, and may well outrank what it was made from.
     """
     seen: set[str] = set()
-    for entry in _uncopied(library.snapshot.entries):
-        if entry.name in seen or entry.is_broken or entry.is_skipped or not entry.is_visible_to(library.caller):
+    for entry in _uncopied(library.entries(all=True)):
+        if entry.name in seen or entry.is_broken or entry.is_skipped:
             continue
         seen.add(entry.name)
         yield entry.name, entry

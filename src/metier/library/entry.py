@@ -42,7 +42,10 @@ class Entry:
     ('a', 'project', 'Does a.')
     """
 
-    __slots__ = ("_draft", "_shelf", "_skill", "_special", "index", "key", "name", "place", "shadowed_by")
+    __slots__ = (
+        *("_draft", "_shelf", "_skill", "_special"),
+        *("index", "key", "name", "place", "reserved_by", "shadowed_by"),
+    )
 
     def __init__(self, place: Place, shelf: Shelf, index: int) -> None:
         self.place = place
@@ -52,16 +55,18 @@ class Entry:
         self.name = shelf.columns.names[index]
         self.shadowed_by: Entry | None = None
         """The skill that answers to this one's name instead."""
+        self.reserved_by: Entry | None = None
+        """The skill of the enterprise layer that this one's name belongs to, as it is that name or looks like it."""
         self._shelf = shelf
         self._draft: Draft | None = None
         self._skill: Skill | None = None
         self._special: tuple[int, Scope | None] | None = None
 
-    def below(self, winner: Entry) -> Entry:
-        """The same skill as somebody sees it for whom `winner` answers to its name."""
+    def below(self, winner: Entry | None, owner: Entry | None) -> Entry:
+        """The same skill as somebody sees it for whom `winner` answers to its name, which belongs to `owner`."""
         other = Entry(self.place, self._shelf, self.index)
         other._draft, other._skill, other._special = self._draft, self._skill, self._special
-        other.shadowed_by = winner
+        other.shadowed_by, other.reserved_by = winner, owner
         return other
 
     def __repr__(self) -> str:

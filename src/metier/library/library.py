@@ -67,11 +67,13 @@ class Library:
     ) -> None:
         """Make a library of places, weakest claims last; `cache` may name the folder for the index, or be False."""
         folder = default_cache_folder() if cache is True else cache
+        own = named_apart(places)
         self._state = _State(
-            named_apart(places),
+            own,
             checked_order(order),
             tuple(findings),
             IndexCache(folder, __version__) if folder else None,
+            _deployed_beside(own),
         )
         self._caller = Caller()
 
@@ -292,8 +294,11 @@ class _State:
         order: tuple[Layer, ...],
         findings: tuple[Finding, ...],
         cache: IndexCache | None,
+        deployed: tuple[Place, ...],
     ) -> None:
+        """`deployed` are places of administrators whose skills are not in the library, but whose names are reserved."""
         self.places = places
+        self.deployed = deployed
         self.order = order
         self.findings = findings
         self.cache = cache
@@ -301,8 +306,13 @@ class _State:
         self._beside: dict[str, Any] = {}
         self._making = threading.Lock()
         self._refreshing = threading.Lock()
-        shelves = (look_again(place, self._from_cache(place), cache)[0] for place in places)
-        self.snapshot = Snapshot(places, tuple(shelves), order)
+        shelves = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
+        self.snapshot = self._snapshot(shelves)
+
+    def _snapshot(self, shelves: list[Shelf]) -> Snapshot:
+        own = len(self.places)
+        beside = zip(self.deployed, shelves[own:], strict=True)
+        return Snapshot(self.places, tuple(shelves[:own]), self.order, tuple(beside))
 
     def kept_beside(self, room: str, make: Callable[[], Made]) -> Made:
         """What a room above keeps with this library and its views for other callers, made when first asked for."""
@@ -321,16 +331,28 @@ class _State:
         """The snapshots before and after, the same one when nothing changed, and how many files were read."""
         with self._refreshing:
             before = self.snapshot
-            fresh = [
-                look_again(place, shelf, self.cache) for place, shelf in zip(self.places, before.shelves, strict=True)
-            ]
+            known = [*zip(self.places, before.shelves, strict=True), *before.deployed]
+            fresh = [look_again(place, shelf, self.cache) for place, shelf in known]
             read = sum(count for _, count in fresh)
-            if all(shelf is old for (shelf, _), old in zip(fresh, before.shelves, strict=True)):
+            if all(shelf is old for (shelf, _), (_, old) in zip(fresh, known, strict=True)):
                 return before, before, read
-            after = Snapshot(self.places, tuple(shelf for shelf, _ in fresh), self.order)
+            after = self._snapshot([shelf for shelf, _ in fresh])
             # One assignment: a reader has the old snapshot or the new one.
             self.snapshot = after
         return before, after, read
+
+
+def _deployed_beside(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The places of the administrators of this machine that a library leaves out."""
+    from metier.library.places import enterprise_places
+
+    own = {_file_in(place) for place in places}
+    return tuple(place for place in enterprise_places()[0] if _file_in(place) not in own)
+
+
+def _file_in(place: Place) -> str:
+    """Where a file of a place would be, which tells one place from another."""
+    return os.path.realpath(place.source.location("SKILL.md"))
 
 
 def _no_folder(path: str) -> SourceUnavailable:

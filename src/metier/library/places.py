@@ -32,17 +32,9 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
             if root:
                 seen.add(root)
 
-    findings: list[Finding] = []
-    add(Place(layer="enterprise", source=FolderSource(system_folder(), name="enterprise", whole_root=False)))
-    for named in named_enterprise_places():
-        # An administrator said so: a place that cannot be used must not pass for an empty one.
-        problem = _problem_of(named)
-        if problem is not None:
-            note = Diagnostic("place-unusable", None, (named, "METIER_ENTERPRISE", problem))
-            findings.append(Finding(named, note))
-        else:
-            source = source_of(named, name="enterprise", whole_root=False)
-            add(Place(layer="enterprise", source=source))
+    deployed, findings = enterprise_places()
+    for place in deployed:
+        add(place)
     for personal in personal_folders():
         add(Place(layer="personal", source=FolderSource(personal, name="personal", whole_root=False)))
     trust = TrustStore()
@@ -64,6 +56,21 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     for source_of_package in sources:
         add(Place(layer="plugin", source=source_of_package))
     return places, [*findings, *unusable]
+
+
+def enterprise_places() -> tuple[list[Place], list[Finding]]:
+    """The places of the administrators of this machine, and what is wrong with those that they name."""
+    places = [Place(layer="enterprise", source=FolderSource(system_folder(), name="enterprise", whole_root=False))]
+    findings: list[Finding] = []
+    for named in named_enterprise_places():
+        # An administrator said so: a place that cannot be used must not pass for an empty one.
+        problem = _problem_of(named)
+        if problem is not None:
+            note = Diagnostic("place-unusable", None, (named, "METIER_ENTERPRISE", problem))
+            findings.append(Finding(named, note))
+        else:
+            places.append(Place(layer="enterprise", source=source_of(named, name="enterprise", whole_root=False)))
+    return places, findings
 
 
 def system_folder() -> str:

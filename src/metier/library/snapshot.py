@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
 from metier.library.entry import Entry
+from metier.library.reserved import ReservedNames
 from metier.skill import shown, slug
 
 if TYPE_CHECKING:
@@ -26,10 +27,18 @@ _VIEWS_KEPT = 64
 class Snapshot:
     """An immutable state of the library."""
 
-    def __init__(self, places: tuple[Place, ...], shelves: tuple[Shelf, ...], order: tuple[Layer, ...]) -> None:
+    def __init__(
+        self,
+        places: tuple[Place, ...],
+        shelves: tuple[Shelf, ...],
+        order: tuple[Layer, ...],
+        deployed: tuple[tuple[Place, Shelf], ...] = (),
+    ) -> None:
         self.places = places
         self.shelves = shelves
         self.order = order
+        self.deployed = deployed
+        """What administrators deployed on this machine beside it: not in the library, but with names of its own."""
         self._views: dict[Caller, View] = {}
 
     @cached_property
@@ -42,6 +51,13 @@ class Snapshot:
         ]
         found.sort(key=self._precedence)
         return tuple(found)
+
+    @cached_property
+    def enterprise(self) -> tuple[Entry, ...]:
+        """The skills that administrators deployed, in the library and beside it, the strongest of a name first."""
+        own = self.entries if any(place.layer == "enterprise" for place in self.places) else ()
+        beside = (Entry(place, shelf, index) for place, shelf in self.deployed for index in range(len(shelf)))
+        return (*(entry for entry in own if entry.place.layer == "enterprise"), *beside)
 
     def _precedence(self, entry: Entry) -> tuple[str, int, int, int, bool, str]:
         """The layer decides, then priority inside it, then the order of places; never a sum of them."""
@@ -82,15 +98,22 @@ class View:
         """Name to the skill that answers to it."""
         self.rest: list[Entry] = []
         """Skills that exist but do not answer to their name, with the one that does."""
+        self.has_reserved = False
+        """Whether there is a skill whose name belongs to one of the enterprise layer."""
+        reserved = self._reserved = ReservedNames(entry for entry in snapshot.enterprise if entry.is_visible_to(caller))
         for entry in snapshot.entries:
             if not entry.is_visible_to(caller):
                 continue
-            winner = None if entry.is_broken or entry.is_skipped else self.active.setdefault(entry.name, entry)
-            if winner is entry:
-                continue
-            if winner is not None and entry.shadowed_by is not winner:
-                entry = entry.below(winner)
-            self.rest.append(entry)
+            is_usable = not entry.is_broken and not entry.is_skipped
+            winner = self.active.get(entry.name) if is_usable else None
+            owner = reserved.owner_of(entry, winner) if reserved else None
+            if winner is not None or owner is not None:
+                entry = entry.below(winner, owner)
+                self.has_reserved = self.has_reserved or owner is not None
+            if is_usable and winner is None:
+                self.active[entry.name] = entry
+            else:
+                self.rest.append(entry)
 
     def all(self) -> tuple[Entry, ...]:
         """Every visible skill, shadowed and broken ones included, the active one of a name first."""
@@ -143,7 +166,8 @@ class View:
         if name in self.active:
             return self.active[name]
         for entries in (self._folders.get(name), self._folders.get(name.lower())):
-            if entries is not None and len(entries) == 1:
+            # A name of the enterprise layer is nobody's alias, also while the skill that has it cannot be read.
+            if entries is not None and len(entries) == 1 and self._reserved.may_be_called(entries[0], slug(name)):
                 return entries[0]
         # A path is no name: `../deploy` must not find `deploy`.
         return self.active.get(slug(name)) if _is_a_word(name) else None
@@ -151,8 +175,13 @@ class View:
     def _from_source(self, name: str, source: str) -> Entry:
         usable = [entry for entry in self.all() if not entry.is_broken and not entry.is_skipped]
         for wanted in dict.fromkeys((name, slug(name) if _is_a_word(name) else name)):
-            for entry in usable:
-                if entry.name == wanted and source in (entry.source, entry.layer, os.path.dirname(entry.location)):
+            same = [entry for entry in usable if entry.name == wanted]
+            # A source that is called like a layer is meant before the layer, which may have other sources too.
+            for entry in same:
+                if source in (entry.source, os.path.dirname(entry.location)):
+                    return entry
+            for entry in same:
+                if source == entry.layer:
                     return entry
         error = self.not_found(f"{name}@{source}")
         known = dict.fromkeys(entry.source for entry in usable if entry.name == slug(name))

@@ -105,12 +105,13 @@ class Loading:
         """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
         session = self._session
         for one in loaded:
-            if not is_same(session.library.get(session.handle(one.entry)), one.entry):
+            entry = session.library.get(session.handle(one.entry))
+            if not is_same(entry, one.entry):
                 raise SkillChanged(
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
-            if session.guard.bars(one.subject, session.actor):
-                action = session.load_action(one.entry, one.digest, self._by)
+            if session.guard.bars(subject_of(entry, one.digest), session.actor):
+                action = session.load_action(entry, one.digest, self._by)
                 raise refused(session.guard.decide(action, session.actor))
 
     def render(self, entry: Entry, digest: str) -> str:

@@ -14,7 +14,6 @@ from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.guard import Action, Actor, Decision, Passage, Subject, current_user, refused
-from metier.guard.lookalikes import is_taken_for
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.cage import Cage
 from metier.session.copies import Copies
@@ -26,6 +25,7 @@ from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.session.stack import Stack
 from metier.skill import shown
+from metier.skill.lookalikes import is_taken_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,7 +249,8 @@ class State:
 
         For the `host`: whether people must not be, either.
         """
-        barring = self.guard.barring(self._actor, by=by)
+        has_reserved = self.library.snapshot.view(self.library.caller).has_reserved
+        barring = self.guard.barring(self._actor, by=by, has_reserved=has_reserved)
         if barring is None:
             return None
         is_barred, takes_digest = barring
@@ -355,16 +356,15 @@ class State:
         if snapshot is self._seen[0] and version == self._seen[1]:
             return self._active
         with self._lock:
-            pairs = [(one, self._as_it_is_now(one)) for one in self._active]
-            self._set(tuple(now for _, now in pairs if now is not None))
+            pairs = [(one, *self._as_it_is_now(one)) for one in self._active]
+            self._set(tuple(now for _, now, _ in pairs if now is not None))
             self._epoch += 1
             # Last: whoever sees that nothing changed must find what is active already put right.
             self._seen = (snapshot, version)
-        for one, now in pairs:
+        for one, now, why in pairs:
             if now is None:
-                is_barred = self.guard.bars(one.subject, self._actor)
-                self._ended([one], "host", "blocked" if is_barred else "no longer available")
-        for one, now in pairs:
+                self._ended([one], "host", why)
+        for one, now, _ in pairs:
             if now is not None and now.is_stale and not one.is_stale:
                 self._tell_stale(now)
         return self._active
@@ -394,17 +394,18 @@ class State:
                 self._tell_stale(one)
         return changed
 
-    def _as_it_is_now(self, one: ActiveSkill) -> ActiveSkill | None:
-        if self.guard.bars(one.subject, self._actor):
-            return None
+    def _as_it_is_now(self, one: ActiveSkill) -> tuple[ActiveSkill | None, str]:
+        """A skill as the library has it now, or None and why it is not active any more."""
         try:
             entry = self.library.get(self.handle(one.entry))
-            if not is_same(entry, one.entry):
-                return None
-            changed = entry.identity != one.entry.identity and self.library.digest(entry) != one.digest
+            if is_same(entry, one.entry):
+                changed = entry.identity != one.entry.identity and self.library.digest(entry) != one.digest
+                # Its name may belong to a skill by now that was not there when it was loaded.
+                now = replace(one, entry=entry, is_stale=one.is_stale or changed)
+                return (None, "blocked") if self.guard.bars(now.subject, self._actor) else (now, "")
         except MetierError:
-            return None
-        return replace(one, entry=entry, is_stale=one.is_stale or changed)
+            pass
+        return None, "blocked" if self.guard.bars(one.subject, self._actor) else "no longer available"
 
     def _set(self, active: tuple[ActiveSkill, ...]) -> None:
         if active != self._active:

@@ -142,6 +142,8 @@ class Effective:
     pins: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NOTHING)
     reserved: Mapping[str, Origin] = field(default_factory=lambda: _NOTHING)
     """Names that only the enterprise layer may define, each with its line."""
+    enterprise_names: Literal["allow", "reserve"] = "reserve"
+    """Whether other layers may have skills of the names that the enterprise layer has."""
     tool_layers: tuple[ToolLayer, ...] = ()
     rules: tuple[PolicyRule, ...] = DEFAULT_RULES
     """Deny before ask before allow, and the rules of stronger layers before those of weaker ones."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _OWNERS = ("enterprise", "personal")
 """Layers that may loosen what holds without a file."""
+_ADMINISTRATORS = ("skills.enterprise-names",)
+"""What only administrators may loosen."""
 _ALWAYS = ("mode", "on-error")
 """What counts of a file that is broken as if it were not."""
 _GRANTS = ("run.network", "run.hosts", "run.paths", "run.secrets", "run.advisory")
@@ -76,6 +78,7 @@ class _Merging:
             if own is None:
                 continue
             is_first = file is self._owner and (not file.is_broken or key in _ALWAYS)
+            is_first = is_first and (file.layer == "enterprise" or key not in _ADMINISTRATORS)
             if is_first:
                 merged, lost = self._over_default(key, own), ""
             elif value is None and known.default is None and not known.kind.takes_none:
@@ -146,6 +149,7 @@ class _Merging:
             visibility=MappingProxyType(values["skills.visibility"]),
             pins=MappingProxyType(values["skills.pins"]),
             reserved=MappingProxyType({text: origin for origin, text in _items(values["skills.reserved"])}),
+            enterprise_names=values["skills.enterprise-names"],
             tool_layers=tuple(layer for file in self._files if (layer := _tool_layer(file)) is not None),
             rules=tuple(sorted(values["rules"], key=lambda rule: -EFFECTS.index(rule.effect))),
             run=_run_settings({key: values[key] for key in RUN_KEYS}),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metier.guard.lookalikes import readings
 from metier.guard.tool_rules.patterns import glob_matches
+from metier.skill.lookalikes import readings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -129,6 +129,13 @@ _ALL_KEYS = (
     ),
     Key("skills.pins", Pins(), {}, "The only content that a skill may have."),
     Key("skills.reserved", Denied("[data-handling]"), (), "Names that only the enterprise layer may define."),
+    Key(
+        "skills.enterprise-names",
+        Choice("allow", "reserve"),
+        "reserve",
+        "Whether another layer may have a skill of a name that the enterprise layer has, or one that looks like it. "
+        "Only an administrator's file can allow it, and without that it is reserved in every mode.",
+    ),
     Key("tools.network", Denied(Tools.example, _wrong_rule), None, "Tools that reach the network."),
     Key("tools.write", Denied(Tools.example, _wrong_rule), None, "Tools that change files."),
     Key("tools.allow", Tools(), (), "The only tool calls there may be."),
