@@ -48,6 +48,8 @@ def guard() -> Guard:
         "python3 -m metier --skills x user add x --role admin",
         "metier --skills x scan . --keep",
         "metier scan --keep skills",
+        "metier sync --to out --accept-findings fine",
+        "metier --skills x sync --acc=fine --to out",
         "metier scan skills --keep",
         "metier scan skills --fail-on high --kee",
         "cd skills && metier 'scan' . --'keep'",

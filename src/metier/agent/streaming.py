@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 MAX_WAITING = 64
 """How many events may wait for whoever iterates before the run waits too."""
 _MAX_LINE = 200
-_SKILL_EVENTS = frozenset({"loading", "loaded", "refused", "unloaded", "stale", "read", "ran", "action", "observation"})
+_SKILL_EVENTS = frozenset(
+    {"loading", "loaded", "refused", "unloaded", "stale", "noted", "read", "ran", "action", "observation"}
+)
 
 
 class Telling:

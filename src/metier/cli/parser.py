@@ -348,6 +348,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     )
     only.completer = _complete_names
     added.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    _accept_findings(added, "write skills")
     _json(added)
 
     for words in (words_scan, words_policy, words_approve, words_propose, words_audit, words_store):
@@ -356,6 +357,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added = command("trust", "trust the skills of a project", "metier trust .")
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
     added.add_argument("--list", action="store_true", dest="list_trusted", help="list the folders that are trusted")
+    _accept_findings(added, "trust them")
 
     added = command("untrust", "no longer trust the skills of a project", "metier untrust .", "trust")
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
@@ -368,6 +370,15 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added = command("completion", "print the completion script for a shell", 'eval "$(metier completion bash)"')
     added.add_argument("shell", choices=("bash", "zsh", "fish"))
     return parser
+
+
+def _accept_findings(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--accept-findings",
+        metavar="REASON",
+        default="",
+        help=f"{what} although the scanner found something of severity high, and why",
+    )
 
 
 def _agent(parser: argparse.ArgumentParser) -> None:

@@ -267,7 +267,9 @@ class Shell:
 
     def _tell(self, event: Event) -> None:
         paint = self._style.bad if event.kind == "refused" else self._style.dim
-        print(paint(f"· {event.kind} {Style.text(event.skill or event.tool)}"), file=sys.stderr)
+        # What somebody should know says more than that it happened.
+        more = f": {Style.text(event.message, 300)}" if event.kind == "noted" else ""
+        print(paint(f"· {event.kind} {Style.text(event.skill or event.tool)}{more}"), file=sys.stderr)
 
     def _ended(self, success: bool, code: str = "") -> None:
         """Remember the worst that came of a line: whoever has to approve comes before any other problem."""

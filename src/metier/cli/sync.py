@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from metier.hub import Step, Synced
 
-_MARKS = {"added": "+", "updated": "~", "removed": "-", "conflict": "!", "failed": "!"}
+_MARKS = {"added": "+", "updated": "~", "removed": "-", "refused": "!", "conflict": "!", "failed": "!"}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,8 +26,15 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidArgument("No folder was named.", hint="Write `--to .claude/skills,.agents/skills`.")
     if options.only is not None and not only:
         raise InvalidArgument("No skill was named.", hint="Write `--only NAME,...`, or leave it out for all.")
+    accepted = options.accept_findings.strip()
+    if accepted:
+        from metier.cli.identity import require_person
+
+        require_person()
     library = library_of(options)
-    done = [sync_to(library, folder, only=only, dry_run=options.dry_run) for folder in folders]
+    done = [
+        sync_to(library, folder, only=only, dry_run=options.dry_run, accept_findings=accepted) for folder in folders
+    ]
     if options.json:
         print_json({"dry_run": options.dry_run, "folders": [_shape(one) for one in done]})
     else:
@@ -48,7 +55,13 @@ def _shape(done: Synced) -> dict[str, Any]:
 
 def _tell(done: Synced, *, is_rehearsal: bool) -> None:
     style = Style(sys.stdout)
-    paint = {"added": style.good, "updated": style.good, "conflict": style.bad, "failed": style.bad}
+    paint = {
+        "added": style.good,
+        "updated": style.good,
+        "refused": style.bad,
+        "conflict": style.bad,
+        "failed": style.bad,
+    }
     for step in done.steps:
         mark = _MARKS.get(step.done)
         if mark is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metier.guard import Question
     from metier.session import Event
 
-_MARKS = {"loaded": "↳", "unloaded": "↰", "read": "·", "ran": "▸", "refused": "✗", "stale": "!"}
+_MARKS = {"loaded": "↳", "unloaded": "↰", "read": "·", "ran": "▸", "refused": "✗", "stale": "!", "noted": "!"}
 
 
 class Telling:

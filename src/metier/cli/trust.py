@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
+from metier.errors import MetierError
 from metier.library import Library
 from metier.library.places import project_root
 from metier.library.trust import TrustStore
@@ -17,6 +19,9 @@ from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     import argparse
+
+    from metier.guard.scan import Report
+    from metier.library import Entry
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     shown = Style.text(str(path), 4_096)
     if options.command == "trust":
         _require_person()
+        _require_looked_at(path, options.accept_findings.strip())
         store.trust(path)
         covered = _skills_of(path)
         print(f"{style.good('✓')} The skills of {shown} are trusted; `metier untrust` undoes it.")
@@ -57,6 +63,57 @@ def _require_person() -> None:
     from metier.cli.identity import require_person  # not for a list, which is shown at once
 
     require_person()
+
+
+def _require_looked_at(project: Path, accepted: str) -> None:
+    """Scan what is about to be trusted; raises `Refused` for findings of severity high, unless somebody accepted them.
+
+    Those are kept, so that whoever loads such a skill is told.
+    """
+    if not os.path.isdir(project):
+        return  # which cannot be trusted at all
+    library = Library.discover(project)
+    found = [one for one in library.entries(all=True) if one.layer == "project" and not one.is_broken]
+    entries = [one for one in found if is_inside(os.path.dirname(one.location), str(project))]
+    if not entries:
+        return  # the scanner takes a moment to be there
+    from metier.guard import refused
+    from metier.hub.findings import against, is_bad, named_findings
+
+    reports = [(entry.location, _scanned(library, entry)) for entry in entries]
+    bad = [(location, report) for location, report in reports if is_bad(report)]
+    decision = against(bad[0][1], accepted) if bad else None
+    # An error tells of the first by itself.
+    for _, report in bad if decision is None else bad[1:]:
+        print(f"{Style.text(report.name)}: {Style.text(named_findings(report), 2_000)}", file=sys.stderr)
+    if decision is not None:
+        raise refused(decision)
+    _keep(bad)
+
+
+def _scanned(library: Library, entry: Entry) -> Report:
+    from metier.guard import Action, Actor, Governance
+    from metier.guard.scan import Report
+    from metier.session.active import subject_of
+
+    digest = library.digest(entry)
+    action = Action(point="install", skill=subject_of(entry, digest), by="user")
+    try:
+        return Governance.default().case(action, Actor()).report
+    except MetierError as error:
+        return Report(name=entry.name, digest=digest, status="error", error=str(error))
+
+
+def _keep(reports: list[tuple[str, Report]]) -> None:
+    if not reports:
+        return
+    from metier.cli.identity import open_store, who
+    from metier.guard.scans import keep_scans
+
+    with contextlib.suppress(MetierError), open_store() as store:
+        scope = store.of("")
+        for location, report in reports:
+            keep_scans(scope, who(scope), {"core": report}, path=location)
 
 
 def _skills_of(project: Path) -> list[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metier.guard.examining import Examiner
     from metier.guard.policy.effective import Effective
     from metier.guard.policy.file import Origin
+    from metier.guard.scan.scanner import Report
     from metier.guard.scan.suppression import Suppression
     from metier.skill import Package
     from metier.store import Approval, Install, ScanRow, State
@@ -237,10 +238,19 @@ class Case:
         return self._examiner.capabilities(self._package, digest, classes)
 
     @once
+    def report(self) -> Report:
+        """What our own scanner says to it, without what somebody answers for; raises `Unknown` where it cannot look."""
+        return self._examiner.report(self._package, self._examined(), self._suppressions())
+
+    @once
     def scanned(self) -> Scanned:
         """What scanners say to it; raises `Unknown` where none could look."""
-        digest, suppressions, settings = self._examined(), self._suppressions(), self.effective.scan
-        report = self._examiner.report(self._package, digest, suppressions)
+        digest, suppressions, settings, report = (
+            self._examined(),
+            self._suppressions(),
+            self.effective.scan,
+            self.report,
+        )
         severities = {"core": report.max_severity}
         problem = "" if report.status == "ok" else f"The scanner failed: {report.error}."
         if settings.commands:

@@ -26,13 +26,14 @@ _VERBS = (
 _CALLED = ("metier", "python -m metier", "python3 -m metier")
 _BETWEEN = ("", " -*")
 """What may stand before the verb: nothing, or options of the command itself, such as `--skills DIR`."""
-# `--keep` may be shortened, and makes of a look at a skill the result that approvals are given by.
+# `--keep` may be shortened, and makes of a look at a skill the result that approvals are given by; `--accept-findings`
+# says that what the scanner found does not matter.
 _RULES = parse_rules(
     [
         f"Bash({program}{options} {verb})"
         for program in _CALLED
         for options in _BETWEEN
-        for verb in (*(f"{verb}:*" for verb in _VERBS), "scan *--k*")
+        for verb in (*(f"{verb}:*" for verb in _VERBS), "scan *--k*", "sync *--a*")
     ]
 )
 _ARGUMENTS = ("cmd", "code", "command", "commands", "script")
@@ -41,7 +42,7 @@ _QUOTING = re.compile(r"\\\n|[\\'\"]")
 _CALL = re.compile(
     r"\bmetier(?:[\s,=]+-[^\s,=]*(?:[\s,=]+[^-\s,=][^\s,=]*)?){0,8}\W+(?:(?:"
     + "|".join(_VERBS).replace(" ", r"\W+")
-    + r")\b|scan\b[^\n;|&]{0,500}--k)"
+    + r")\b|scan\b[^\n;|&]{0,500}--k|sync\b[^\n;|&]{0,500}--a)"
 )
 _UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject))\b")
 """What is about nothing else, whatever the program before it turns out to be: `${m}ier approve grant`."""

@@ -43,6 +43,8 @@ _NO_STATE = State()
 UNREADABLE = State(generation=-1)
 """Stands for a store that cannot be used."""
 _KEPT = 16
+_SEVERITIES = 1_024
+"""Contents whose severity is remembered, before all are forgotten."""
 _TENANTS = 1_000
 
 
@@ -66,6 +68,7 @@ class Governance:
         self._looking = threading.Lock()
         self._noted: set[str] = set()
         self._replaced: dict[object, bool] = {}
+        self._severities: dict[object, str] = {}
         self._narrowed: tuple[object, object, Policy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
         self._suppressions = KeptSuppressions()
@@ -306,6 +309,30 @@ class Governance:
     def _scans(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
         store = self._store()
         return store.of(actor.tenant or "").scans.latest(digest) if store is not None else ()
+
+    def known_severity(self, actor: Actor, digest: str) -> str:
+        """The worst that scanners are on record to have found in a content, `none` where nothing is.
+
+        Nothing is scanned for it, and the store is asked once for each content.
+        """
+        key = (actor.tenant, digest)
+        found = self._severities.get(key)
+        if found is None:
+            try:
+                rows = self._scans(actor, digest)
+            except MetierError:
+                return "none"
+            found = "none"
+            if rows:
+                from metier.guard.scan.finding import rank
+                from metier.guard.scans import kept_severity
+
+                suppressions = self._suppressions.current(self.effective.scan.suppressions)
+                found = max((kept_severity(row, suppressions) for row in rows), key=rank)
+            if len(self._severities) >= _SEVERITIES:
+                self._severities.clear()
+            self._severities[key] = found
+        return found
 
     # --- what is there ------------------------------------------------------------------------------------------------
 

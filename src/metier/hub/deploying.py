@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SourceUnavailable
-from metier.guard import Action, Decision, Guard, refused
+from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.guard.scan import scan
-from metier.guard.scan.finding import rank
 from metier.hub.applying import approve_content, expire_others, put_in_place
 from metier.hub.contents import package_of, require_sound
+from metier.hub.findings import against, is_bad
 from metier.hub.homes import new_home, subject_in
 from metier.hub.permitting import require_person
 from metier.hub.replacing import digest_at
@@ -121,7 +121,7 @@ def deploy(
     why: list[str] = []
 
     def also(version: Version) -> None:
-        accepted = f"Findings accepted: {accept_findings.strip()}" if _is_bad(report) else ""
+        accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(report) else ""
         notes = tuple(text for text in (f"version {version.number}", accepted) if text)
         keep(scope, "skill.deployed", actor, home.ref, **said, reason=version.reason, notes=notes)
         because = accepted or version.reason
@@ -159,22 +159,3 @@ def _name(files: Files) -> str:
             hint="Write `name:` with a-z, 0-9 and single hyphens, at most 64.",
         )
     return name
-
-
-def _is_bad(report: Report) -> bool:
-    return report.status != "ok" or rank(report.max_severity) >= rank("high")
-
-
-def against(report: Report, accepted: str) -> Decision | None:
-    """What keeps a skill out that the scanner found something bad in, unless somebody answers for it."""
-    if not _is_bad(report) or accepted.strip():
-        return None
-    worst = next((one for one in report.findings if not one.suppressed_by), None)
-    what = f"{worst.rule} in {shown(worst.path)}, line {worst.line}: {worst.message}" if worst else report.error
-    return Decision(
-        outcome="deny",
-        reason=f"The scanner found what has to be looked at first. {what}",
-        rule=f"scan: {report.max_severity}",
-        code="scan-findings",
-        hint="Look at all of it with `metier scan`; `--accept-findings REASON` deploys it all the same.",
-    )

@@ -14,7 +14,8 @@ from metier.guard.scan import scan
 from metier.guard.verdict import Verdict
 from metier.hub.applying import approve_content, require_own
 from metier.hub.contents import package_of
-from metier.hub.deploying import ROLE, WHAT, against, candidate
+from metier.hub.deploying import ROLE, WHAT, candidate
+from metier.hub.findings import against
 from metier.hub.permitting import demand_of_person
 from metier.hub.replacing import digest_at
 from metier.hub.revising import capabilities_of, keep_files

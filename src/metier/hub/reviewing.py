@@ -11,6 +11,7 @@ from metier.guard import Action, Guard, refused
 from metier.guard.approvals.roles import holds
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.hub.applying import approve_content, expire_others, put_in_place
+from metier.hub.findings import against
 from metier.hub.homes import home_at, home_in, subject_in
 from metier.hub.permitting import rule_for_agent
 from metier.hub.replacing import digest_at
@@ -70,6 +71,8 @@ def approve(
     is_agent = person.kind == "agent"
     action = Action(point="apply", skill=subject, by="model" if is_agent else "user", path=home.location)
     decision = guard.decide(action, actor)
+    if is_agent and decision.is_allowed:
+        decision = against(guard.governance.case(action, actor).report) or decision
     if decision.outcome == "deny" or (is_agent and not decision.is_allowed):
         # Where policy says to ask, a person who agrees was asked; an agent is nobody to ask.
         told = {"decision": decision.outcome, "rule": decision.rule, "policy": effective.digest}
@@ -99,7 +102,11 @@ def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person
     if rule is None:
         return None
     for point in _BRINGS:
-        decision = guard.decide(Action(point=point, skill=subject, by="model", path=home.location), actor)
+        action = Action(point=point, skill=subject, by="model", path=home.location)
+        decision = guard.decide(action, actor)
+        if decision.is_allowed:
+            # Nobody looks at it before it is used, so that findings make it wait for somebody who does.
+            decision = against(guard.governance.case(action, actor).report) or decision
         if not decision.is_allowed:
             told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule}
             keep_refusal(scope, "proposal.approved", actor, proposal.skill, **_ids(proposal), **told)

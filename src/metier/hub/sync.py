@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
-from metier.guard import Action, Actor, Guard, Subject, current_user
+from metier.guard import Action, Actor, Guard, Passage, Subject, current_user
+from metier.hub.findings import against, is_bad
 from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
 from metier.library.copied import copied_into
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from metier.guard import Decision
     from metier.library import Entry
 
-Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "conflict", "failed"]
+Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "refused", "conflict", "failed"]
 
 _MAX_LINKS = 16
 _LOADERS: tuple[Literal["model", "user"], ...] = ("model", "user")
@@ -53,7 +54,7 @@ class Step:
     @property
     def is_problem(self) -> bool:
         """Whether somebody has to do something about it."""
-        return self.done in ("conflict", "failed")
+        return self.done in ("refused", "conflict", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +77,16 @@ def sync_to(
     only: Sequence[str] = (),
     guard: Guard | None = None,
     dry_run: bool = False,
+    accept_findings: str = "",
 ) -> Synced:
     """Write the skills of a library into a folder, each as a folder of its own, and keep them as the library has them.
 
     Only what sync itself wrote is changed or removed, and only while nobody changed it since; that is on record in the
     user's configuration folder. Where the copies are, nothing of ours decides any more: what `guard` would not let
     models and people load is not written, nor are skills that nobody vouches for, or of which policy tells models the
-    name alone. With `only`, other skills stay as they are. Raises `InvalidArgument` for a folder that is part of a
-    skill.
+    name alone. What is written anew is scanned first, and findings of severity high keep it out unless
+    `accept_findings` says why they do not matter. With `only`, other skills stay as they are. Raises `InvalidArgument`
+    for a folder that is part of a skill.
 
     >>> import tempfile
     >>> from metier import Library
@@ -97,7 +100,7 @@ def sync_to(
     _require_outside(library, target)
     with contextlib.nullcontext() if dry_run else target.locked():
         wanted = _wanted(library, target, only)
-        run = _Run(library, target, guard or Guard(), wanted, is_partial=bool(only), dry_run=dry_run)
+        run = _Run(library, target, guard or Guard(), wanted, bool(only), dry_run, accept_findings)
         return Synced(folder=target.path, steps=run.steps())
 
 
@@ -165,12 +168,12 @@ class _Run:
         target: Target,
         guard: Guard,
         wanted: Mapping[str, Entry | None],
-        *,
         is_partial: bool,
         dry_run: bool,
+        accepted: str,
     ) -> None:
         self._library, self._target, self._guard, self._wanted = library, target, guard, wanted
-        self._is_partial, self._dry_run = is_partial, dry_run
+        self._is_partial, self._dry_run, self._accepted = is_partial, dry_run, accepted.strip()
         self._copies: Mapping[str, Copy] = target.record.copies
         caller = library.caller
         self._actor = Actor(
@@ -285,16 +288,30 @@ class _Run:
             if not self._dry_run:
                 self._target.record.settle(name, Copy(digest=subject.digest, written=(there,)))
             return Step(skill=name, done="unchanged")
+        report = self._guard.governance.case(self._action("install", subject), self._actor).report
+        decision = against(report, self._accepted)
+        if decision is not None:
+            self._record(subject, decision)
+            return self._removed(name, Step(skill=name, done="refused", reason=decision.reason, hint=decision.hint))
         if not self._dry_run:
-            with self._passing("install", subject):
+            with self._passing("install", subject, f"Findings accepted: {self._accepted}" if is_bad(report) else ""):
                 files = _files_of(entry, subject.digest)
                 self._target.put(name, files, over=there, digest=subject.digest)
         return Step(skill=name, done="added" if there is None else "updated")
 
+    def _record(self, subject: Subject, decision: Decision) -> None:
+        if not self._dry_run:
+            passage = Passage(self._guard.keep, self._action("install", subject), self._actor, decision)
+            passage.close(success=False, code=decision.code)
+
+    def _action(self, point: Literal["install", "unload"], subject: Subject) -> Action:
+        return Action(point=point, skill=subject, by="user", path=os.path.join(self._target.path, subject.name))
+
     @contextlib.contextmanager
-    def _passing(self, point: Literal["install", "unload"], subject: Subject) -> Iterator[None]:
-        path = os.path.join(self._target.path, subject.name)
-        with self._guard.enter(Action(point=point, skill=subject, by="user", path=path), self._actor) as passage:
+    def _passing(self, point: Literal["install", "unload"], subject: Subject, note: str = "") -> Iterator[None]:
+        with self._guard.enter(self._action(point, subject), self._actor) as passage:
+            if note:
+                passage.runs_with(notes=[note])
             passage.require()
             yield
 

@@ -23,6 +23,7 @@ Kind: TypeAlias = Literal[
     "refused",
     "unloaded",
     "stale",
+    "noted",
     "read",
     "ran",
     "iteration",

@@ -158,7 +158,7 @@ class Loading:
         action = session.load_action(entry, digest, self._by)
         passage = session.guard.enter(action, session.actor)
         self._passages.append((passage, subject_of(entry, digest)))
-        notes = self._notes(entry)
+        notes = self._notes(entry, digest)
         if notes:
             passage.runs_with(notes=notes)
             log.warning("loading %s: %s", entry.name, " ".join(notes))
@@ -171,10 +171,15 @@ class Loading:
             )
         return digest
 
-    def _notes(self, entry: Entry) -> list[str]:
-        """What people should know of a load: that the name has others, and that it names tools that nobody has."""
-        library = self._session.library
+    def _notes(self, entry: Entry, digest: str) -> list[str]:
+        """What people should know of a load: what scanners found in it, that the name has others, and that it names
+        tools that nobody has."""
+        session, library = self._session, self._session.library
         found: list[str] = []
+        severity = session.guard.governance.known_severity(session.actor, digest)
+        if severity in ("high", "critical"):
+            found.append(f"Skill {entry.name!r} has findings of severity {severity}: `metier scan` shows them.")
+            session.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
         if entry.layer == "plugin" and entry.name in self._bare:
             rest = library.snapshot.view(library.caller).rest
             others = [one for one in rest if one.name == entry.name and one.layer == "plugin" and one.shadowed_by]

@@ -1,0 +1,45 @@
+"""What the scanner says to a skill that somebody is about to bring in, and whether that keeps it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.guard import Decision
+from metier.guard.scan.finding import rank
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.guard.scan import Report
+
+_MOST_NAMED = 6
+
+
+def is_bad(report: Report) -> bool:
+    """Whether somebody has to look at it first: a finding of severity high or above, or a scanner that failed."""
+    return report.status != "ok" or rank(report.max_severity) >= rank("high")
+
+
+def against(report: Report, accepted: str = "") -> Decision | None:
+    """The decision against a skill that the scanner found something bad in, unless somebody `accepted` it for a reason.
+
+    Findings that are suppressed, for which somebody answers already, do not count.
+    """
+    if not is_bad(report) or accepted.strip():
+        return None
+    return Decision(
+        outcome="deny",
+        reason=f"The scanner found what has to be looked at first. {named_findings(report)}",
+        rule=f"scan: {report.max_severity}",
+        code="scan-findings",
+        hint="Look at all of it with `metier scan`; `--accept-findings REASON` says why it does not matter.",
+    )
+
+
+def named_findings(report: Report) -> str:
+    """The findings of severity high or above, in a line; why there are none where the scanner failed."""
+    bad = [one for one in report.findings if not one.suppressed_by and rank(one.severity) >= rank("high")]
+    if not bad:
+        return report.error
+    more = f" There are {len(bad) - _MOST_NAMED:,} more." if len(bad) > _MOST_NAMED else ""
+    texts = (f"{one.rule} in {shown(one.path)}, line {one.line}: {one.message}" for one in bad[:_MOST_NAMED])
+    return " ".join(texts) + more
