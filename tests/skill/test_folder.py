@@ -503,24 +503,40 @@ def test_a_file_with_a_date_to_come_is_read_too(root: Path) -> None:
     assert (data, identity.inode) == (b"# Skill\n", UNSETTLED_INODE)
 
 
-def test_a_file_being_written_is_never_half_read(root: Path) -> None:
-    file = root / "SKILL.md"
-    stop = threading.Event()
+@pytest.mark.covers("ENV-3")
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [b"", b"x" * 5_000],
+        [b"", b"x" * 100, b"x" * 4_096, b"x" * 5_000],
+        [b"x" * 9_000, b"", b"", b"x" * 5_000],
+        [b""] * 12 + [b"x" * 5_000],
+    ],
+    ids=["truncated", "in parts", "shortened", "truncated for long"],
+)
+def test_a_file_being_written_is_never_half_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch, steps: list[bytes]
+) -> None:
+    """Each time that the reader waits, the writer gets to its next step, a millisecond before the reader looks again."""
+    file, left = root / "SKILL.md", list(steps)
+    file.write_bytes(left.pop(0))
 
-    def write() -> None:
-        while not stop.is_set():
-            file.write_bytes(b"x" * 5_000)
-            time.sleep(0.03)
+    def wait(seconds: float) -> None:
+        if left:
+            file.write_bytes(left.pop(0))
 
-    file.write_bytes(b"x" * 5_000)
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        sizes = {len(read_skill_file(str(file), 10_000)[0]) for _ in range(15)}
-    finally:
-        stop.set()
-        thread.join()
-    assert sizes == {5_000}
+    def now() -> int:
+        return file.stat().st_ctime_ns + (1_000_000 if left else 1_000_000_000)
+
+    monkeypatch.setattr(time, "sleep", wait)
+    monkeypatch.setattr(time, "time_ns", now)
+    assert read_skill_file(str(file), 10_000)[0] == b"x" * 5_000
+    assert not left
+
+
+def test_a_file_that_stays_empty_is_read_as_that(root: Path) -> None:
+    (root / "SKILL.md").write_bytes(b"")
+    assert read_skill_file(str(root / "SKILL.md"), 100)[0] == b""
 
 
 def test_nothing_is_left_open(root: Path) -> None:

@@ -48,6 +48,9 @@ _LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
 _RACY_NS = 100_000_000
 _RACY_COARSE_NS = 2_000_000_000
 _SETTLE_NS = 15_000_000
+_LOOKS, _MOST_LOOKS = 10, 40
+"""How often a file is looked at that is being written, and one that is empty: that one is most likely between being
+truncated and being written, by somebody who may not get the processor for a while."""
 _CTIME_IS_CHANGE = os.name == "posix"  # elsewhere it is the time of creation
 
 
@@ -95,7 +98,7 @@ def read_skill_file(path: str, limit: int, contain: str | None = None) -> tuple[
     With `contain`, its folder must lie inside that path at the moment it is opened.
     Raises `OSError` as `open` does, `ELOOP` for a link; `FileRefused` for what is no regular file; `FileTooLarge`.
     """
-    for attempt in range(10):
+    for attempt in range(_MOST_LOOKS):
         descriptor = os.open(path, _OPEN) if contain is None else _open_contained(path, contain)
         try:
             before = os.fstat(descriptor)
@@ -121,13 +124,15 @@ def read_skill_file(path: str, limit: int, contain: str | None = None) -> tuple[
                 after = Identity.of(os.fstat(descriptor))
                 age = now - (after.ctime_ns if _CTIME_IS_CHANGE else max(after.mtime_ns, after.ctime_ns))
                 # A time stamp from the future (a clock that was set back) never gets old; waiting would not help.
-                quiet = attempt == 9 or age > _SETTLE_NS or age < -_SETTLE_NS
+                quiet = age > (_SETTLE_NS if data else _RACY_NS) or age < -_SETTLE_NS
                 if after == identity and len(data) == size and quiet:
                     return data, Identity.unsettled(data)
+            if data and attempt + 1 >= _LOOKS:
+                return data, Identity.unsettled(data)
         finally:
             os.close(descriptor)
         # Somebody is writing this very moment, perhaps in place: an editor between truncating and writing.
-        time.sleep(0.002 * (attempt + 1))
+        time.sleep(0.002 * (min(attempt, _LOOKS) + 1))
     return data, Identity.unsettled(data)
 
 
