@@ -42,6 +42,7 @@ REFUSALS = {
     "not-for-models, not-for-people": "Only people, or only models, may load it.",
     "skill-blocked, skill-quarantined": "It was taken out of use, by the program or by `metier quarantine`.",
     "skill-denied, name-reserved": "Policy does not let it be here, or reserves its name for administrators.",
+    "environment-denied": "Administrators say that this machine is in another environment than the one that was named.",
     "digest-mismatch, integrity-failed": "Its content is not the one that policy pins, or that was recorded.",
     "skill-disabled": "It is turned off in its place.",
     "rule-denied, source-denied": "A rule of a policy is against it, or against where it comes from.",

@@ -85,7 +85,8 @@ CASES = {
 
 
 def test_every_key_that_can_be_loosened_is_tried() -> None:
-    assert CASES.keys() | {"version", "strict", "store", "skill-policy.approval.bind", "audit.redact"} == KEYS.keys()
+    neither = {"version", "strict", "store", "machine.environment", "skill-policy.approval.bind", "audit.redact"}
+    assert CASES.keys() | neither == KEYS.keys()
 
 
 @pytest.mark.covers("A-3")
@@ -135,6 +136,23 @@ def test_only_administrators_give_up_the_names_of_their_skills(path: str) -> Non
     ours = written("skills.enterprise-names", "allow")
     assert merge([ours]).enterprise_names == "allow"
     assert merge([ours, written("skills.enterprise-names", "reserve", path)]).enterprise_names == "reserve"
+
+
+@pytest.mark.covers("SEC-13")
+@pytest.mark.parametrize("path", [PERSONAL, PROJECT])
+def test_only_administrators_say_what_environment_the_machine_is_in(path: str) -> None:
+    theirs = written("machine.environment", "staging", path)
+    assert merge([theirs]).environment is None
+    assert [problem.key for problem in merge([theirs]).ignored] == ["machine.environment"]
+    ours, second = written("machine.environment", "production"), parse_policy(theirs.text, "/opt/p.yaml", "enterprise")
+    assert merge([ours, second, theirs]).environment == "production"
+    assert merge([file("version: 1"), second]).environment == "staging"
+    assert str(merge([ours]).origin("machine.environment")) == f"{ENTERPRISE}:2 (enterprise)"
+
+
+@pytest.mark.covers("SEC-13")
+def test_the_environment_counts_also_in_a_file_that_is_broken() -> None:
+    assert merge([file("on-error: allow\nmachine: {environment: production}\nmoode: x\n")]).environment == "production"
 
 
 TOLD = [

@@ -44,7 +44,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "sources.require.digest": "true", "sources.require.pinned": "yes", "sources.require.signature": "[oms]",
         "skills.allow": "[pdf]", "skills.deny": '["crypto-*@*"]', "skills.visibility": "{deploy: user-only}",
         "skills.pins": f'{{pdf: "{DIGEST}"}}', "skills.reserved": "[data-handling]",
-        "skills.enterprise-names": "allow",
+        "skills.enterprise-names": "allow", "machine.environment": "production",
         "tools.network": "[WebFetch]", "tools.write": "[Write]", "tools.allow": "[Read]", "tools.ask": "[Bash]",
         "tools.deny": '["Bash(* | sh)"]',
         "rules": "[{id: R1, point: load, effect: deny}]",

@@ -98,8 +98,8 @@ class Case:
 
     @property
     def environment(self) -> str:
-        """The environment that it would happen in."""
-        return self.actor.environment or ""
+        """The environment that it would happen in: where nobody says, the machine's."""
+        return self.actor.environment or self.effective.environment or ""
 
     @property
     def trigger(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.guard.case import Unknown
+from metier.guard.machine import other_environment
 from metier.guard.policy.rules import may_name, names_skill
 from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.verdict import Verdict
@@ -78,6 +79,19 @@ def broken_policy(case: Case) -> Iterator[Verdict]:
             hint="Ask an administrator to run `metier policy check`, which says what is wrong with it.",
             origin=problem.origin,
         )
+
+
+def machine(case: Case) -> Iterator[Verdict]:
+    """Whether whoever acts is in the environment that administrators say this machine is in.
+
+    It holds in every mode: the environment decides which skills there are, and is not for a caller to choose.
+    """
+    actor, fixed = case.actor, case.effective.environment
+    if fixed is None or actor.environment == fixed or case.action.point == "unload":
+        return
+    # Whoever is no session and says nothing is in the machine's; what a session has found was found in its own.
+    if actor.environment is not None or actor.session is not None:
+        yield other_environment(actor.environment, case.effective)
 
 
 def skill_lists(case: Case) -> Iterator[Verdict]:
@@ -374,6 +388,7 @@ CHECKS = (
     unreadable_store,
     quarantine,
     broken_policy,
+    machine,
     skill_lists,
     enterprise_names,
     integrity,

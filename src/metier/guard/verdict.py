@@ -65,5 +65,5 @@ def watched(own: Decision, worst: Verdict) -> Decision:
 
 
 def strictest(verdicts: list[Verdict]) -> Verdict | None:
-    """The verdict that decides: the strictest, and of several the first."""
-    return max(verdicts, key=lambda one: STRICTNESS[one.outcome], default=None)
+    """The verdict that decides: the strictest, of several one that holds in every mode, and of those the first."""
+    return max(verdicts, key=lambda one: (STRICTNESS[one.outcome], one.is_switch), default=None)

@@ -120,6 +120,8 @@ class Effective:
     """The sha256 of all files together."""
     store: str | None = None
     """Where approvals, quarantines and the audit trail are; None leaves that to the environment."""
+    environment: str | None = None
+    """The one environment that this machine is in; None leaves that to whoever acts."""
     files: tuple[PolicyFile, ...] = ()
     """The strongest first."""
     problems: tuple[PolicyProblem, ...] = ()

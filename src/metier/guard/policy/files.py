@@ -45,9 +45,7 @@ class PolicyPlace:
 
 def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
     """Where policy files are looked for, the strongest first."""
-    places = [PolicyPlace(layer="enterprise", path=system_policy())]
-    named = (part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
-    places += [PolicyPlace(layer="enterprise", path=path, is_named=True) for path in named]
+    places = _administrators_places()
     home = home_folder()
     if home is not None:
         places.append(PolicyPlace(layer="personal", path=os.path.join(home, ".metier", POLICY_FILE)))
@@ -60,6 +58,14 @@ def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
         if place.is_named and not same.is_named:
             found[os.path.realpath(place.path)] = replace(same, is_named=True)
     return list(found.values())
+
+
+def _administrators_places() -> list[PolicyPlace]:
+    named = (part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
+    return [
+        PolicyPlace(layer="enterprise", path=system_policy()),
+        *(PolicyPlace(layer="enterprise", path=path, is_named=True) for path in named),
+    ]
 
 
 def _project_folders(start: Path | str | None) -> list[Path]:
@@ -115,6 +121,13 @@ class Policies:
         places = {place.path: place for start in starts or (None,) for place in policy_places(start)}
         found = cls.__new__(cls)
         found._begin(sorted(places.values(), key=lambda place: _LAYERS.index(place.layer)), [])
+        return found
+
+    @classmethod
+    def of_administrators(cls) -> Policies:
+        """The policy files of the administrators of this machine alone."""
+        found = cls.__new__(cls)
+        found._begin(_administrators_places(), [])
         return found
 
     def _begin(self, places: list[PolicyPlace], texts: list[PolicyFile]) -> None:

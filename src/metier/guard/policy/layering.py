@@ -37,6 +37,8 @@ _OWNERS = ("enterprise", "personal")
 """Layers that may loosen what holds without a file."""
 _ADMINISTRATORS = ("skills.enterprise-names",)
 """What only administrators may loosen."""
+_MACHINE = ("machine.environment",)
+"""What administrators say of the machine, and nobody else."""
 _ALWAYS = ("mode", "on-error")
 """What counts of a file that is broken as if it were not."""
 _GRANTS = ("run.network", "run.hosts", "run.paths", "run.secrets", "run.advisory")
@@ -77,8 +79,7 @@ class _Merging:
                 own = file.mode if key == "mode" else file.on_error
             if own is None:
                 continue
-            is_first = file is self._owner and (not file.is_broken or key in _ALWAYS)
-            is_first = is_first and (file.layer == "enterprise" or key not in _ADMINISTRATORS)
+            is_first = self._decides(file, key, value)
             if is_first:
                 merged, lost = self._over_default(key, own), ""
             elif value is None and known.default is None and not known.kind.takes_none:
@@ -98,6 +99,15 @@ class _Merging:
                 self._origins[key] = (*before, file.origin(key))
             value = merged
         self._values[key] = value
+
+    def _decides(self, file: PolicyFile, key: str, value: Any) -> bool:
+        """Whether a file says what holds in place of the default, and not only what is tighter."""
+        if key in _MACHINE:
+            # Also of a file that is broken, or beside a stronger one: it is a fact, and not a permission.
+            return file.layer == "enterprise" and value is None
+        if file is not self._owner or (file.is_broken and key not in _ALWAYS):
+            return False
+        return file.layer == "enterprise" or key not in _ADMINISTRATORS
 
     def _over_default(self, key: str, own: Any) -> Any:
         """What the strongest file says, in place of what holds without a file."""
@@ -131,6 +141,7 @@ class _Merging:
             on_error=values["on-error"],
             digest=_digest(self._files),
             store=values["store"].text if values["store"] is not None else None,
+            environment=values["machine.environment"].text if values["machine.environment"] is not None else None,
             files=self._files,
             problems=(problems := tuple(problem for file in self._files for problem in file.problems)),
             errors=tuple(problem for problem in problems if problem.severity == "error"),

@@ -84,6 +84,13 @@ _ALL_KEYS = (
         None,
         "Where approvals, quarantines and the audit trail are, whatever the environment says.",
     ),
+    Key(
+        "machine.environment",
+        Text("the name of an environment, such as production"),
+        None,
+        "The environment that this machine is in, for administrators to say: whoever names another one is refused, and "
+        "who names none is in it.",
+    ),
     Key("mode", Choice("off", "audit", "enforce"), "enforce", "`audit` decides and records, but blocks nothing."),
     Key(
         "on-error",
