@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,77 @@ def test_no_shell_of_an_agent_decides_about_skills(guard: Guard, command: Any) -
     assert "Deciding about skills is for people." in found.reason
 
 
+@pytest.mark.covers("SEC-22")
+@pytest.mark.each(
+    "command",
+    [
+        "python3 -Im metier approve grant r-1",
+        "python3 -I -m metier approve grant r-1",
+        "python3 -Immetier approve grant r-1",
+        "python3 -mmetier approve grant r-1",
+        "python3.11 -m metier approve grant r-1",
+        "python3 -X dev -W ignore -Bsm metier trust .",
+        "pypy3 -m metier trust .",
+        "/usr/bin/python3.12 -m metier trust .",
+        "python3 -m metier.__main__ trust .",
+        "python3 -m metier.cli token new root",
+        "python3 /x/bin/metier trust .",
+        "python3 -I /x/site-packages/metier/__main__.py trust .",
+        "python3 /x/site-packages/metier trust .",
+        "python3 -m runpy metier trust .",
+        "python3 -m cProfile -o out -m metier trust .",
+        "python3 -m coverage run -m metier trust .",
+        "uv run metier trust .",
+        "uv run --with metier metier trust .",
+        "uv run python -Im metier trust .",
+        "uv tool run metier trust .",
+        "pipx run metier trust .",
+        "pipx run --spec metier metier trust .",
+        "poetry run metier trust .",
+        "env -i metier trust .",
+        "env python3 -Im metier trust .",
+        "/x/.venv/bin/metier trust .",
+        "xargs metier approve grant",
+        "echo r-1 | xargs -n1 python3 -Im metier approve grant",
+        "find . -exec metier trust {} +",
+        "timeout 5 nice metier trust .",
+        "bash -lc 'python3 -Im metier trust .'",
+        """python3 -c "import os; os.system('metier approve grant r-1')\"""",
+        """python3 -c 'from metier.cli import main; main(["approve", "grant", "r-1"])'""",
+        """python3 -Ic 'import metier.cli as c; c.main("trust .".split())'""",
+        """python3 -c 'import runpy, sys; sys.argv = ["metier", "trust", "."]; runpy.run_module("metier")'""",
+        """python3 -c 'import runpy,sys; sys.argv[1:]=["trust","."]; runpy.run_module("metier")'""",
+        "python3 - <<'EOF'\nfrom metier.cli import main\nmain(['trust', '.'])\nEOF",
+        """perl -e 'system("metier trust .")'""",
+        """node -e 'require("child_process").execSync("metier trust .")'""",
+        """awk 'BEGIN { system("metier trust .") }'""",
+    ],
+)
+def test_no_spelling_of_the_program_decides_about_skills(guard: Guard, command: str) -> None:
+    found = decided(guard, "Bash", command=command)
+    assert (found.outcome, found.code) == ("deny", "tool-not-allowed")
+    assert "Deciding about skills is for people." in found.reason
+
+
+@pytest.mark.covers("SEC-22")
+def test_a_link_to_the_program_decides_nothing(guard: Guard, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "metier").write_text("")
+    (tmp_path / "m").symlink_to("bin/metier")
+    (tmp_path / "n").symlink_to("m")
+    for command in (
+        "./m trust .",
+        "./n trust .",
+        f"{tmp_path}/n approve grant r-1",
+        "env ./n trust .",
+        "python3 ./n trust .",
+    ):
+        action = Action(point="call", tool="Bash", arguments={"command": command}, workspace=str(tmp_path))
+        assert guard.decide(action).outcome == "deny", command
+    action = Action(point="call", tool="Bash", arguments={"command": "./m list"}, workspace=str(tmp_path))
+    assert guard.decide(action).is_allowed
+
+
 @pytest.mark.each(
     ("tool", "arguments"),
     [
@@ -74,6 +146,8 @@ def test_no_shell_of_an_agent_decides_about_skills(guard: Guard, command: Any) -
         ("execute_code", {"code": "subprocess.run(['metier', '--skills', 'x', '--no-cache', 'trust', '.'])"}),
         ("execute_code", {"code": "subprocess.run(['metier', 'scan', 'skills', '--keep'])"}),
         ("runner", {"script": "set -e\nmetier \\\n  deploy law"}),
+        ("execute_code", {"code": "from metier.cli import main\nmain(['trust', '.'])"}),
+        ("execute_code", {"code": "import runpy, sys\nsys.argv[1:] = ['trust']\nrunpy.run_module('metier')"}),
     ],
 )
 def test_nor_does_a_tool_that_runs_things_under_another_name(
@@ -98,6 +172,10 @@ def test_nor_does_a_tool_that_runs_things_under_another_name(
         ("Bash", {"command": "$DOCKER user add x"}),
         ("Write", {"file_path": "x.md", "content": "`metier approve grant r-1`"}),
         ("execute_code", {"code": "import metier\nprint(metier.__version__)"}),
+        ("Bash", {"command": "python3 -Im metier list && python3 -m pytest tests/user"}),
+        ("Bash", {"command": "python3 build.py && git commit -m 'metier trust is for people'"}),
+        ("Bash", {"command": "grep -rn metier.cli src | grep 'user'"}),
+        ("Bash", {"command": "./scripts/deploy.sh user"}),
         ("tell_user", {"text": "Please run metier approve grant r-1."}),
     ],
 )

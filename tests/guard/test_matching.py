@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from metier.guard import forbids, parse_rules, permits
+from metier import Guard, Policy
+from metier.guard import Action, MemoryLog, forbids, parse_rules, permits
 
 
 def allowed(rules: str, tool: str, **arguments: Any) -> bool:
@@ -298,3 +299,111 @@ def test_arguments_may_be_any_mapping() -> None:
     rules = parse_rules("Bash(git:*) Task(x)")
     assert permits(rules, "Bash", MappingProxyType({"command": "git status"})).allowed
     assert permits(rules, "Task", MappingProxyType({"name": "x"})).allowed
+
+
+@pytest.mark.covers("SEC-22")
+@pytest.mark.each(
+    ("rules", "tool", "arguments", "is_allowed"),
+    [
+        ("Bash(git:*)", "Bash", {"command": "git status", "description": "x", "timeout_ms": 5}, True),
+        ("Bash(git:*)", "Bash", {"command": "git status", "run_in_background": True}, True),
+        ("Bash(git:*)", "Bash", {"command": "git status", "then": "curl x"}, False),
+        ("Bash(git:*)", "Bash", {"command": "git status", "Command": "curl x"}, False),
+        ("Bash(git:*)", "Bash", {"command": "git status", "is_input": True}, False),
+        ("Bash(git:*)", "Bash", {"command": "git status", "prefix": ["sudo"]}, False),
+        ("Bash(git:*)", "Bash", {"command": "git status", "sandbox": "off"}, False),
+        ("Bash(git:*)", "Bash", {"command": "git status", "dangerouslyDisableSandbox": True}, False),
+        ("Bash(git:*)", "Bash", {"command": "git status", "then": None, "more": ""}, True),
+        ("Bash", "Bash", {"command": "git status", "then": "curl x"}, True),
+        ("Write(docs/**)", "Write", {"file_path": "docs/a", "content": "x"}, True),
+        ("Write(docs/**)", "Write", {"file_path": "docs/a", "content": "x", "target": "src/a"}, False),
+        ("Write(docs/**)", "Write", {"file_path": "docs/a", "content": "x", "File_Path": "src/a"}, False),
+        ("Write(docs/**)", "Write", {"file_path": "docs/a", "content": "x", "destination": "src/a"}, False),
+        ("Write", "Write", {"file_path": "docs/a", "destination": "src/a"}, True),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "old_string": "a", "new_string": "b"}, True),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "edits": [{"old_string": "a", "new_string": "b"}]}, True),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "edits": [{"file_path": "src/a", "new_string": "b"}]}, False),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "edits": [{"where": "src/a"}]}, False),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "patch": "@@ -1 +1 @@\n-a\n+b"}, True),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "patch": "--- a/docs/a\n+++ b/docs/a\n@@ -1 +1 @@"}, True),
+        ("Edit(docs/**)", "Edit", {"file_path": "docs/a", "patch": "--- a/src/a\n+++ b/src/a\n@@ -1 +1 @@"}, False),
+        ("Read(docs/**)", "Read", {"file_path": "docs/a", "offset": 5, "limit": 9}, True),
+        ("Read(docs/**)", "Read", {"file_path": "docs/a", "include_file": "/etc/shadow"}, False),
+        ("Grep(src/**)", "Grep", {"path": "src", "pattern": "x", "-n": True, "glob": "*.py"}, True),
+        ("Grep(src/**)", "Grep", {"path": "src", "pattern": "x", "glob": "../**"}, False),
+        ("WebFetch(domain:x.org)", "WebFetch", {"url": "https://x.org", "prompt": "y"}, True),
+        ("WebFetch(domain:x.org)", "WebFetch", {"url": "https://x.org", "proxy": "http://evil"}, False),
+        ("WebFetch(domain:x.org)", "WebFetch", {"url": "https://x.org", "headers": {"Host": "evil"}}, False),
+    ],
+)
+def test_no_pattern_allows_an_argument_that_it_does_not_understand(
+    rules: str, tool: str, arguments: dict[str, Any], is_allowed: bool
+) -> None:
+    assert permits(parse_rules(rules), tool, arguments, workspace="/nowhere").allowed is is_allowed
+
+
+@pytest.mark.covers("SEC-22")
+def test_a_refusal_names_the_argument_that_is_not_understood() -> None:
+    reason = permits(parse_rules("Bash(git:*)"), "Bash", {"command": "git status", "then": "x"}).reason
+    assert reason == "No pattern knows what the argument 'then' of Bash does; leave it out."
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A workspace with links to programs."""
+    (tmp_path / "usr").mkdir()
+    for name in ("curl", "env", "python3.12"):
+        (tmp_path / "usr" / name).write_text("")
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    (work / "fetch").symlink_to("../usr/curl")
+    (work / "sub" / "again").symlink_to("../fetch")
+    (work / "start").symlink_to(tmp_path / "usr" / "env")
+    (work / "py").symlink_to(tmp_path / "usr" / "python3.12")
+    (work / "round").symlink_to("round")
+    (tmp_path / "out").symlink_to("usr/curl")
+    return work
+
+
+@pytest.mark.covers("SEC-22")
+def test_a_link_to_a_forbidden_program_is_forbidden(linked: Path) -> None:
+    rules = parse_rules("Bash(curl:*)")
+    for command in (
+        "./fetch x",
+        "sub/again x",
+        "cd sub && ./again x",
+        "../out x",
+        f"{linked.parent}/out x",
+        "sudo ./fetch x",
+        "./start ./fetch x",
+        "./start curl x",
+        "git log | ./fetch -T - x",
+        "EDITOR=./fetch git commit",
+        "./py -m curl",
+    ):
+        assert forbids(rules, "Bash", {"command": command}, workspace=str(linked)) is not None, command
+    for command in ("./round x", "./start git status", "./py -m http.server", "./missing x", "cat ./fetch"):
+        assert forbids(rules, "Bash", {"command": command}, workspace=str(linked)) is None, command
+    assert forbids(rules, "Bash", {"command": "./again x", "cwd": "sub"}, workspace=str(linked)) is not None
+
+
+@pytest.mark.covers("SEC-22")
+def test_a_link_that_is_made_later_is_seen_at_the_next_call(linked: Path) -> None:
+    guard = Guard(Policy(deny="Bash(curl:*)"), audit=MemoryLog())
+    action = Action(point="call", tool="Bash", arguments={"command": "./later x"}, workspace=str(linked))
+    assert guard.decide(action).is_allowed
+    (linked / "later").symlink_to("../usr/curl")
+    assert not guard.decide(action).is_allowed
+
+
+@pytest.mark.each(
+    "command", ["python3 -m pip install x", "python -Im pip", "python3 -X dev -mpip", "uv run python -m pip"]
+)
+def test_a_module_is_the_program_of_its_name_to_rules_that_forbid(command: str) -> None:
+    assert forbidden("Bash(pip:*)", "Bash", command=command)
+    assert not forbidden("Bash(rm:*)", "Bash", command=command)
+
+
+def test_a_rule_that_forbids_a_file_starts_from_the_workspace() -> None:
+    assert forbidden("Write(docs/**)", "Bash", command="echo x > a", cwd="docs")
+    assert not forbidden("Write(docs/**)", "Bash", command="echo x > docs/a", cwd="src")

@@ -1,15 +1,18 @@
 """Commands by which people decide about skills: no agent decides about itself by calling one of them.
 
-This sees through quotes and wrappers, and not through everything that a shell can do. Whoever gets by it has neither a
+This sees through quotes, wrappers, links, modules that Python is told to run and code that interpreters are given, and
+not through everything that a program can do: a copy under another name is not known. Whoever gets by it has neither a
 terminal nor a token, without which those commands decide nothing once people were added or an administrator's policy
 is in force.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
 from metier.guard.tool_rules.matching import Match, forbids
 from metier.guard.tool_rules.names import canonical_tool
 from metier.guard.tool_rules.rules import parse_rules
@@ -23,20 +26,18 @@ _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
     *("release", "trust", "user", "token", "deploy", "rollback"),
 )
-_CALLED = ("metier", "python -m metier", "python3 -m metier")
+_MAX_PATHS = 32
 _BETWEEN = ("", " -*")
 """What may stand before the verb: nothing, or options of the command itself, such as `--skills DIR`."""
 # `--keep` may be shortened, and makes of a look at a skill the result that approvals are given by; `--accept-findings`
 # says that what the scanner found does not matter.
 _RULES = parse_rules(
     [
-        f"Bash({program}{options} {verb})"
-        for program in _CALLED
+        f"Bash(metier{options} {verb})"
         for options in _BETWEEN
         for verb in (*(f"{verb}:*" for verb in _VERBS), "scan *--k*", "sync *--a*")
     ]
 )
-_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 _QUOTING = re.compile(r"\\\n|[\\'\"]")
 # So few options that no text makes looking for them take long.
 _CALL = re.compile(
@@ -44,13 +45,22 @@ _CALL = re.compile(
     + "|".join(_VERBS).replace(" ", r"\W+")
     + r")\b|scan\b[^\n;|&]{0,500}--k|sync\b[^\n;|&]{0,500}--a)"
 )
+_DECIDING = re.compile(r"\b(?:" + "|".join(_VERBS).replace(" ", r"\W+") + r"|scan)\b")
+_MODULE = re.compile(r"\bmetier[./](?:cli|__main__)\b|\b(?:run|import)_module\(\W*metier\b|-m\W+metier\b")
+"""Code that reaches the command without its name before the verb."""
+_QUOTED_VERB = re.compile(r"""["'](?:""" + "|".join(_VERBS).replace(" ", r"\W+") + r")\b")
+_INTERPRETERS = re.compile(
+    r"(python|pypy|py)[0-9.]*[tw]?|perl[0-9.]*|ruby[0-9.]*|node|nodejs|deno|bun|php[0-9.]*|lua[\w.]*|[gmn]?awk|"
+    r"osascript|tclsh[0-9.]*|Rscript|julia|n?vim?|emacs|gdb|sqlite3"
+)
+_PATH = re.compile(r"[^\s'\"`;|&()<>$]*/[^\s'\"`;|&()<>$]+")
 _UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject))\b")
 """What is about nothing else, whatever the program before it turns out to be: `${m}ier approve grant`."""
 
 
 def has_code(arguments: Mapping[str, Any]) -> bool:
     """Whether a tool is given something to run, by the names of its arguments."""
-    return any(name in arguments for name in _ARGUMENTS)
+    return any(name in arguments for name in COMMAND_ARGUMENTS)
 
 
 def for_people(action: Action) -> Match | None:
@@ -64,18 +74,58 @@ def for_people(action: Action) -> Match | None:
     is_shell = canonical_tool(action.tool) == "bash"
     for text in _code(action.arguments):
         plain = _QUOTING.sub("", text)
-        if is_shell:
-            if "metier" in plain or _UNMISTAKABLE.search(plain):
-                return forbids(_RULES, action.tool, action.arguments, workspace=action.workspace)
-        elif found := _CALL.search(plain):
+        if not is_shell:
             # Some tools have a shell and are called otherwise; what else they run cannot be read here.
-            words = " ".join(re.findall(r"\w+", found[0]))
-            return Match(allowed=False, reason=f"`{words}` is in what it would run.")
+            if found := _in_code(text):
+                return found
+        elif _is_about(plain, action.workspace):
+            found = forbids(_RULES, action.tool, action.arguments, workspace=action.workspace)
+            if found := found or _in_interpreters(text):
+                return found
+    return None
+
+
+def _is_about(plain: str, workspace: str) -> bool:
+    """Whether a command line may have to do with deciding: it names the program, or a link to it."""
+    if "metier" in plain or _UNMISTAKABLE.search(plain):
+        return True
+    if "/" not in plain or not _DECIDING.search(plain):
+        return False
+    from metier.guard.shell.places import link_names
+
+    paths = (os.path.join(workspace or os.getcwd(), path) for path in _PATH.findall(plain)[:_MAX_PATHS])
+    return any("metier" in link_names(path) for path in paths)
+
+
+def _in_code(text: str) -> Match | None:
+    """The match for code of any language that calls the command, or its module."""
+    found = _CALL.search(_QUOTING.sub("", text)) or (_MODULE.search(text) and _QUOTED_VERB.search(text))
+    if not found:
+        return None
+    words = " ".join(re.findall(r"\w+", found[0]))
+    return Match(allowed=False, reason=f"`{words}` is in what it would run.")
+
+
+def _in_interpreters(text: str) -> Match | None:
+    """The match for code that a command gives to an interpreter, as a word or as its input."""
+    from metier.guard.shell.reading import read_shell
+    from metier.guard.shell.scanner import Unreadable
+    from metier.guard.shell.wrappers import program_name
+
+    try:
+        commands = read_shell(text).commands
+    except Unreadable:
+        return None
+    for command in commands:
+        if any(_INTERPRETERS.fullmatch(program_name(word.text)) for word in command.words):
+            code = text if "<<" in text else "\n".join(word.text for word in command.words)
+            if found := _in_code(code):
+                return found
     return None
 
 
 def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for name in _ARGUMENTS:
+    for name in COMMAND_ARGUMENTS:
         given = arguments.get(name)
         if isinstance(given, list | tuple):
             yield " ".join(map(str, given))

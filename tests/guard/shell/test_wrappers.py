@@ -480,3 +480,76 @@ def test_many_loops_take_bounded_time() -> None:
     values = " ".join(f"v{i}" for i in range(100))
     command = f"for a in {values}; do for b in {values}; do git log $a $b; done; done"
     assert not permits(parse_rules(GIT), "Bash", {"command": command}).allowed
+
+
+@pytest.mark.covers("SEC-2")
+@pytest.mark.each(
+    ("command", "written"),
+    [
+        ("xxd a b", "b"),
+        ("xxd -c 8 a b", "b"),
+        ("xxd -r -p - b", "b"),
+        ("uniq a b", "b"),
+        ("less -O b a", "b"),
+        ("less -ob a", "b"),
+        ("less --log-file=b a", "b"),
+        ("less -NO b a", "b"),
+        ("sort -o b a", "b"),
+        ("sort -uob a", "b"),
+        ("sort --outp=b a", "b"),
+        ("shuf -ob a", "b"),
+        ("iconv -f utf8 -ob a", "b"),
+        ("tree -o b", "b"),
+        ("curl -o b https://x.y", "b"),
+        ("curl -sSLo b https://x.y", "b"),
+        ("curl --output b https://x.y", "b"),
+        ("curl --output=b https://x.y", "b"),
+        ("curl -D b https://x.y", "b"),
+        ("curl -c b https://x.y", "b"),
+        ("curl --trace-ascii b https://x.y", "b"),
+        ("curl --stderr b https://x.y", "b"),
+        ("curl --libcurl b https://x.y", "b"),
+        ("gpg -do b a", "b"),
+        ("xmllint --output b a", "b"),
+        ("sdiff -o b a c", "b"),
+        ("tcpdump -nw b", "b"),
+        ("openssl rand -out b 5", "b"),
+        ("nmap -oN b x", "b"),
+        ("http -o b x.y", "b"),
+        ("journalctl --cursor-file=b", "b"),
+    ],
+)
+def test_a_reader_writes_only_what_may_be_written(command: str, written: str) -> None:
+    program = command.split()[0]
+    for more, is_allowed in [("", False), (f"Write({written})", True), ("Write", True), ("Write(other)", False)]:
+        rules = parse_rules(f"Bash({program}:*) {more}")
+        assert permits(rules, "Bash", {"command": command}, workspace="/nowhere").allowed is is_allowed, more
+    assert forbids(parse_rules(f"Write({written})"), "Bash", {"command": command}, workspace="/nowhere")
+
+
+@pytest.mark.covers("SEC-2")
+@pytest.mark.each(
+    "command",
+    ["curl -O https://x.y/z", "curl -sSLO https://x.y/z", "curl -OJ https://x.y", "curl -K a", "curl --config a",
+     "curl --remote-name https://x.y/z", "curl -w '%output{b}x' https://x.y", "tree -RL 2", "file -C -m a",
+     "yq -i .a b", "http --download x.y"],
+)  # fmt: skip
+def test_a_reader_that_names_no_file_may_write_any(command: str) -> None:
+    program = command.split()[0]
+    for more, is_allowed in [("", False), ("Write", True), ("Write(b)", False)]:
+        rules = parse_rules(f"Bash({program}:*) {more}")
+        assert permits(rules, "Bash", {"command": command}, workspace="/nowhere").allowed is is_allowed, more
+    assert forbids(parse_rules("Write(b)"), "Bash", {"command": command}, workspace="/nowhere")
+    assert not forbids(parse_rules("Bash(rm:*)"), "Bash", {"command": command}, workspace="/nowhere")
+
+
+@pytest.mark.each(
+    "command",
+    ["curl -s -H 'Host: o' -XPOST -dfoo https://x.y", "curl --cookie a=b https://x.y", "curl -o - https://x.y",
+     "curl -o /dev/null https://x.y", "curl --connect-timeout 5 https://x.y", "sort -k2 -t, a", "xxd -l 16 a",
+     "less -N a", "tree -L 2", "gpg --verify a", "openssl dgst -sha256 a", "tcpdump -w - -c 1"],
+)  # fmt: skip
+def test_a_reader_that_only_reads_needs_nothing_more(command: str) -> None:
+    rules = parse_rules(f"Bash({command.split()[0]}:*)")
+    match = permits(rules, "Bash", {"command": command}, workspace="/nowhere")
+    assert match.allowed, match.reason

@@ -16,6 +16,12 @@ from metier.guard.shell.script import Command
 from metier.guard.shell.starting import Unclear
 from metier.guard.shell.tasks import task_problem
 from metier.guard.shell.wrappers import what_starts
+from metier.guard.tool_rules.arguments import (
+    CHANGING_ARGUMENTS,
+    COMMAND_ARGUMENTS,
+    FOLDER_ARGUMENTS,
+    VARIABLES_ARGUMENTS,
+)
 from metier.guard.tool_rules.matching import Match, forbids, listed, permits, shown
 from metier.guard.tool_rules.patterns import word_patterns
 
@@ -26,15 +32,8 @@ if TYPE_CHECKING:
     from metier.guard.tool_rules.patterns import WordPattern
     from metier.guard.tool_rules.rules import Rule
 
-_COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
-_FOLDER_ARGUMENTS = ("cwd", "dir", "directory", "folder", "work_dir", "workdir", "working_dir", "working_directory")
 _WORDS_ARGUMENTS = ("cmd", "command")
 """Arguments in which a list is the words of one program; elsewhere it would be several commands."""
-_VARIABLES_ARGUMENTS = ("env", "env_vars", "environment", "envs", "variables", "vars")
-_CHANGING_ARGUMENTS = (
-    "args", "arguments", "argv", "executable", "input", "interpreter", "shell", "stdin", "user", *_VARIABLES_ARGUMENTS,
-)  # fmt: skip
-"""Arguments beside the command that change what it does."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
 
@@ -52,7 +51,7 @@ def permits_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     """Whether every part of a command is inside the rules, none of which allows all commands."""
     ceiling = _Ceiling(rules, workspace)
     try:
-        for name in _CHANGING_ARGUMENTS:
+        for name in CHANGING_ARGUMENTS:
             if arguments.get(name):
                 raise _Refused(f"The argument {name!r} changes what the command does; leave it out.")
         return ceiling.permit(_given(arguments), _folder(arguments, workspace))
@@ -68,10 +67,10 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
     paths = [rule for rule in rules if rule.tool in ("edit", "read", "write")]
     if not about and not paths:
         return None
-    parts = Parts()
-    folder, problem = workspace, ""
+    parts = Parts(workspace or os.getcwd())
+    problem = ""
     try:
-        folder = _folder(arguments, workspace)
+        parts = Parts(_folder(arguments, workspace))
         given = _given(arguments)
         if isinstance(given, str):
             for rule in about:
@@ -93,17 +92,17 @@ def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
             for candidates in parts.sequences(len(patterns)):
                 if text := _touches(patterns, candidates):
                     return _forbidden(rule, text)
-    return _forbidden_file(paths, parts, folder)
+    return _forbidden_file(paths, parts, workspace)
 
 
 def _assignments(arguments: Mapping[str, Any]) -> str:
     """The variables that a call sets beside its command, as the command itself would set them."""
     lines: list[str] = []
-    for name in _CHANGING_ARGUMENTS:
+    for name in CHANGING_ARGUMENTS:
         given = arguments.get(name)
         if not given:
             continue
-        if name not in _VARIABLES_ARGUMENTS or not isinstance(given, Mapping):
+        if name not in VARIABLES_ARGUMENTS or not isinstance(given, Mapping):
             raise _Refused(f"the argument {name!r} changes what it does")
         for variable, value in given.items():
             if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable) or not isinstance(value, str):
@@ -126,7 +125,7 @@ def _unsure(rule: Rule, what: str) -> Match:
 
 def _given(arguments: Mapping[str, Any]) -> str | list[str]:
     """The command of a call: a line for a shell, or the words of one program."""
-    found = [(name, arguments[name]) for name in _COMMAND_ARGUMENTS if arguments.get(name) is not None]
+    found = [(name, arguments[name]) for name in COMMAND_ARGUMENTS if arguments.get(name) is not None]
     if len(found) != 1:
         raise _Refused("The call must have exactly one command.")
     name, given = found[0]
@@ -145,7 +144,7 @@ def _given(arguments: Mapping[str, Any]) -> str | list[str]:
 
 def _folder(arguments: Mapping[str, Any], workspace: str) -> str:
     """The folder that relative paths in a command start from."""
-    found = [arguments[name] for name in _FOLDER_ARGUMENTS if arguments.get(name)]
+    found = [arguments[name] for name in FOLDER_ARGUMENTS if arguments.get(name)]
     if len(found) > 1 or not all(isinstance(folder, str) and "\0" not in folder for folder in found):
         raise _Refused("The call names no single working folder.")
     folder = os.path.join(workspace or os.getcwd(), *found)
@@ -342,6 +341,8 @@ class _Ceiling:
     def _permit_file(self, redirection: Redirection, place: _Place, *, is_option: bool = False) -> None:
         target = redirection.target
         path = target.text
+        if is_option and not target.is_known and any(rule.tool == "write" and not rule.pattern for rule in self._rules):
+            return
         if not target.is_known or path.startswith(("/dev/tcp/", "/dev/udp/")):
             raise _Refused(f"A redirection must name a plain file, not `{shown(path)}`.")
         if path in _NO_FILES:
@@ -379,21 +380,21 @@ def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command]
     return " | ".join(texts)
 
 
-def _forbidden_file(rules: Sequence[Rule], parts: Parts, folder: str) -> Match | None:
+def _forbidden_file(rules: Sequence[Rule], parts: Parts, workspace: str) -> Match | None:
     for redirection in parts.redirections:
         target = redirection.target
         if target.is_known and target.text in _NO_FILES:
             continue
         tools = ["read"] * redirection.reads + ["write", "edit"] * redirection.writes
-        folders = parts.folders(folder)
+        folders = parts.folders()
         is_sure = target.is_known and (folders is not None or os.path.isabs(target.text))
         for rule in rules:
             if rule.tool in tools and not is_sure:
                 return _unsure(rule, "A file of a redirection is not known before it runs")
         for tool in tools:
-            for start in folders or [folder]:
+            for start in folders or [workspace]:
                 asked = {"file_path": os.path.join(start, target.text)}
-                found = forbids(rules, tool, asked, workspace=folder)
+                found = forbids(rules, tool, asked, workspace=workspace)
                 if found is not None and found.rule is not None:
                     return _forbidden(found.rule, target.text)
     return None

@@ -1,4 +1,4 @@
-"""Options of common programs that make them start others, or write files although they seem to read only.
+"""Options of common programs that make them start others; `writers` has those that make readers write.
 
 Every word is looked at, also behind `--`, which may be the value of the option before it. A word that is not known
 before it runs must not be able to become one of these options: `./*` and `src/*.py` are no options, `*` may be one.
@@ -10,13 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.scanner import UNKNOWN
-from metier.guard.shell.script import Redirection
-from metier.guard.shell.starting import Problem, Started, Used, beginnings, is_chosen, is_option, is_unsure
+from metier.guard.shell.starting import Problem, Started, beginnings, is_chosen, is_option, is_unsure
+from metier.guard.shell.writers import WRITERS, read_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metier.guard.shell.scanner import Word
+    from metier.guard.shell.writers import Writer
 
 _APT = ("co", ("--config-file", "--option"))
 _CONNECTING = ("ec", ("--exec", "--sh-exec", "--lua-exec"))
@@ -38,6 +39,7 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "nc": _CONNECTING,
     "ncat": _CONNECTING,
     "netcat": _CONNECTING,
+    "nmap": ("", ("--datadir", "--script", "--servicedb", "--versiondb")),
     "pandoc": ("FL", ("--filter", "--lua-filter", "--pdf-engine")),
     "rg": ("", ("--pre", "--hostname-bin")),
     "rsync": ("e", ("--rsh", "--rsync-path")),
@@ -74,9 +76,6 @@ _CMAKE = frozenset({
     "remove_directory", "rename", "rm", "touch",
 })  # fmt: skip
 """What `cmake -E` does itself."""
-_UNIQ_VALUED = re.compile(r"-[A-Za-z]*[fsw]|--(skip-[a-z]+|check-chars)")
-_WRITING = frozenset({"iconv", "shuf", "sort", "tree"})
-"""Programs of which `-o` names a file to write."""
 # Letters of options that take a value, which is the rest of the cluster or the next word.
 _SSH_VALUES = {
     "scp": "DFJMPSXcilo",
@@ -105,12 +104,14 @@ def read_options(words: Sequence[Word]) -> Started:
         return Started(problems=tuple(_compiler_problems(words)))
     if name == "cmake":
         return Started(problems=tuple(_cmake_problems(words)))
-    if name == "uniq":
-        return _read_uniq(words)
-    if name not in _STARTING and name not in _WRITING:
+    writer = WRITERS.get(name)
+    if name not in _STARTING and writer is None:
         return Started()
-    files = tuple(_written_files(words)) if name in _WRITING else ()
-    return Started(problems=tuple(_problems(words, *_STARTING.get(name, ("", ())))), files=files)
+    problems = tuple(_problems(words, *_STARTING.get(name, ("", ())), writer))
+    if writer is None:
+        return Started(problems=problems)
+    written = read_writer(words, writer)
+    return written._replace(problems=(*problems, *written.problems))
 
 
 def _compiler_problems(words: Sequence[Word]) -> Iterator[Problem]:
@@ -128,36 +129,22 @@ def _cmake_problems(words: Sequence[Word]) -> Iterator[Problem]:
             yield _problem(words, min(i + 1, len(words) - 1))
 
 
-def _read_uniq(words: Sequence[Word]) -> Started:
-    """The second file that `uniq` is given is written."""
-    operands: list[int] = []
-    are_operands = False
-    for i, word in enumerate(words[1:], 1):
-        if word.text == "--" and not are_operands:
-            are_operands = True
-            continue
-        is_option = word.text.startswith("-") and word.text != "-"
-        is_value = is_option or _UNIQ_VALUED.fullmatch(words[i - 1].text) is not None
-        if are_operands or not is_value:
-            operands.append(i)
-    problems = tuple(Problem("`uniq` may write its second file", i) for i in operands if words[i].splits)
-    written = tuple(Used(i, Redirection(target=words[i], writes=True, reads=False)) for i in operands[1:2])
-    return Started(problems=problems, files=written)
-
-
 def _problem(words: Sequence[Word], index: int) -> Problem:
     return Problem(f"`{words[0].text}` can start other programs by its options", index)
 
 
-def _problems(words: Sequence[Word], letters: str, options: tuple[str, ...]) -> Iterator[Problem]:
+def _problems(
+    words: Sequence[Word], letters: str, options: tuple[str, ...], writer: Writer | None
+) -> Iterator[Problem]:
     name = words[0].text
+    written = (writer.letters + writer.unnamed, (*writer.options, *writer.unnamed_options)) if writer else ("", ())
     are_operands = False
     for i, word in enumerate(words[1:], 1):
         for beginning in beginnings(word):
             if are_operands and beginning.startswith(UNKNOWN):
                 continue
             is_old_cluster = name == "tar" and i == 1 and not beginning.startswith("-")
-            more = ("o", ("--output",)) if name in _WRITING and is_unsure(beginning, word) else ("", ())
+            more = written if is_unsure(beginning, word) else ("", ())
             starts = is_option("-" * is_old_cluster + beginning, word, letters + more[0], options + more[1])
             if starts or (name == "zip" and _is_testing(beginning, word)):
                 yield _problem(words, i)
@@ -172,23 +159,6 @@ def _is_testing(beginning: str, word: Word) -> bool:
     """Whether `zip` may be told by which program to test an archive."""
     is_cluster = beginning.startswith("-") and not beginning.startswith("--")
     return is_cluster and ("TT" in beginning.replace(UNKNOWN, "") or (UNKNOWN in beginning and is_chosen(word)))
-
-
-def _written_files(words: Sequence[Word]) -> Iterator[Used]:
-    """The file that the option `-o` makes a program write."""
-    for i, word in enumerate(words[1:], 1):
-        option, equals, value = word.text.partition("=")
-        if option.startswith("--"):
-            if len(option) < 3 or not "--output".startswith(option):
-                continue
-            value = value if equals else ""
-        elif word.text.startswith("-") and "o" in word.text:
-            value = word.text.partition("o")[2]
-        else:
-            continue
-        target = word._replace(text=value) if value else words[i + 1] if i + 1 < len(words) else None
-        if target is not None:
-            yield Used(i + (not value), Redirection(target=target, writes=True, reads=False))
 
 
 def _ssh_problems(words: Sequence[Word]) -> Iterator[Problem]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.builtins import DECLARING
 from metier.guard.shell.find import ANYTHING
 from metier.guard.shell.git import subcommand_index, subcommand_name
-from metier.guard.shell.places import FOLDER_BUILTINS, MAX_WAYS, reachable
+from metier.guard.shell.places import FOLDER_BUILTINS, MAX_WAYS, link_names, reachable
 from metier.guard.shell.reading import read_shell
 from metier.guard.shell.scanner import UNKNOWN, Unreadable, Word
 from metier.guard.shell.script import Command
@@ -28,7 +29,9 @@ _MAX_PARTS = 2_000
 class Parts:
     """The commands of a line and all that they start."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
+        """`folder` is where the line runs."""
+        self._folder = folder
         self._each: list[list[Command]] = []
         self._pipelines: list[list[list[Command] | None]] = []
         self.redirections: list[Redirection] = []
@@ -55,13 +58,20 @@ class Parts:
             is_plain = len(words) == 2 and words[1].is_known and not words[1].text.startswith("-")
             self._ways += words[1:2]
             self._is_lost |= not is_plain or len(self._ways) > MAX_WAYS
-        name = program_name(words[0].text)
-        plain = name.lower().removesuffix(".exe")
-        seen = [command, *(Command(text=command.text, words=(Word(n), *words[1:])) for n in {name, plain})]
+        names = dict.fromkeys(name for each in self._names(words[0].text) for name in (_plain(each), each))
+        seen = [command, *(Command(text=command.text, words=(Word(name), *words[1:])) for name in names)]
         self._each.append(seen)
-        for variant in (words, *command.variants):
-            self._add_started(command, (Word(plain), *variant[1:]), seen, depth)
+        for name in dict.fromkeys(map(_plain, names)):
+            for variant in (words, *command.variants):
+                self._add_started(command, (Word(name), *variant[1:]), seen, depth)
         return seen
+
+    def _names(self, word: str) -> Iterator[str]:
+        """The name of a program, and where it is given by a path the names of what links lead to."""
+        yield program_name(word)
+        if "/" in word:
+            for folder in reachable(self._ways, [self._folder]):
+                yield from link_names(os.path.join(folder, word))
 
     def _add_assignment(self, word: Word, depth: int) -> None:
         """What the value of a variable makes programs start later."""
@@ -119,9 +129,9 @@ class Parts:
                     raise
                 seen.append(inside)
 
-    def folders(self, start: str) -> list[str] | None:
+    def folders(self) -> list[str] | None:
         """Every folder that the commands may run in; None when that is not known."""
-        return None if self._is_lost else reachable(self._ways, [start])
+        return None if self._is_lost else reachable(self._ways, [self._folder])
 
     def sequences(self, size: int) -> Iterator[Sequence[list[Command] | None]]:
         """Every command alone, or those that follow each other in a pipeline."""
@@ -130,3 +140,7 @@ class Parts:
         else:
             for pipeline in self._pipelines:
                 yield from (pipeline[i : i + size] for i in range(len(pipeline) - size + 1))
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".exe")

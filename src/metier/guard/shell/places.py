@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from metier.guard.shell.scanner import UNKNOWN
 from metier.guard.tool_rules.patterns import glob_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from metier.guard.shell.scanner import Word
 
@@ -24,6 +25,7 @@ _MENTION = re.compile(r"\b(cd|popd|pushd)\b")
 MAX_WAYS = 6
 """How many times a command may change its folder until nobody follows it any more."""
 _MAX_FOUND = 64
+_MAX_LINKS = 40
 _FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w./@%+-]*)")
 
 
@@ -90,6 +92,19 @@ def reachable(ways: Sequence[Word], start: Sequence[str]) -> list[str]:
         if len(found) <= _MAX_FOUND:
             found += possible_paths(way, found)
     return list(dict.fromkeys(found))
+
+
+def link_names(path: str) -> Iterator[str]:
+    """The name of each file on the way that links lead.
+
+    What is a copy of a program, or another name of the same file on disk, cannot be told from a program of its own.
+    """
+    with suppress(OSError, ValueError):
+        for _ in range(_MAX_LINKS):
+            if not os.path.islink(path):
+                break
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+            yield os.path.basename(path)
 
 
 def is_own(path: str) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
 from metier.guard.for_people import for_people, has_code
-from metier.guard.tool_rules.matching import PATH_ARGUMENTS, forbids, permits
+from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
+from metier.guard.tool_rules.matching import forbids, permits
 from metier.guard.tool_rules.names import canonical_tool, is_patch
 from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
@@ -152,12 +153,12 @@ class Calls:
 
 
 def _lasting(action: Action) -> str | None:
-    """The command of a call about which the same will be decided again: one that names no file to read or write."""
+    """The command of a call about which the same will be decided again: one that names no file, which may be a link."""
     arguments = action.arguments
     if len(arguments) != 1 or canonical_tool(action.tool) != "bash":
         return None
     command = arguments.get("command")
-    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or "<" in command or ">" in command:
+    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or any(sign in command for sign in "<>/"):
         return None
     return command
 

@@ -12,14 +12,18 @@ A rule without a pattern is about every call of its tool. With one:
 - `WebFetch`: `domain:example.org`, `domain:*.example.org`, or a URL with `*` in it.
 - any other tool: its only argument that is text, with `*` for anything.
 
+No pattern allows a call with an argument whose meaning is not known, see `metier.guard.tool_rules.arguments`.
+
 A command that cannot be read with certainty is not allowed by a rule with a pattern, and is forbidden by one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from metier.guard.tool_rules.arguments import PATH_ARGUMENTS, PATHS_ARGUMENTS, URL_ARGUMENTS, unknown_argument
 from metier.guard.tool_rules.names import canonical_tool, is_patch
 from metier.guard.tool_rules.paths import path_is_within, path_may_be_within, path_may_hold
 from metier.guard.tool_rules.patterns import glob_matches
@@ -31,10 +35,6 @@ if TYPE_CHECKING:
 
 PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 _SEARCHING = frozenset({"glob", "grep", "ls"})
-PATH_ARGUMENTS = (
-    "absolute_path", "dir_path", "directory", "file", "file_path", "filename", "filepath", "notebook_path", "path",
-    "target_file",
-)  # fmt: skip
 _MAX_SHOWN = 80
 _MAX_VALUES = 10_000
 
@@ -72,6 +72,9 @@ def permits(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
     about = [rule for rule in rules if rule.names(name) and not rule.is_malformed]
     if not about:
         return Match(allowed=False, reason=f"The tool {shown(tool)} is not among what is allowed: {listed(rules)}.")
+    if strange := unknown_argument(name, arguments, is_path_tool=name in PATH_TOOLS):
+        reason = f"No pattern knows what the argument {shown(strange)!r} of {shown(tool)} does; leave it out."
+        return Match(allowed=False, reason=reason)
     if name == "bash":
         from metier.guard.shell.commands import permits_command
 
@@ -169,15 +172,26 @@ def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace
 def _paths(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
     """Every path that a call names; None when one is missing or no text."""
     values = [arguments[name] for name in PATH_ARGUMENTS if arguments.get(name) is not None]
-    for name in ("files", "file_paths", "paths"):
+    for name in PATHS_ARGUMENTS:
         several = arguments.get(name)
         if several is not None:
             values += several if isinstance(several, list | tuple) else [several]
-    if tool == "glob" and not _stays_below(arguments.get("pattern")):
+    looked_for = ("pattern", "glob", "include") if tool == "glob" else ("glob", "include")
+    if not all(_stays_below(arguments.get(name)) for name in looked_for):
         return None
+    values += _patched(arguments.get("patch"))
     if not values:
         return ["."] if tool in _SEARCHING else None
     return values if all(isinstance(value, str) for value in values) else None
+
+
+def _patched(patch: Any) -> Iterator[str]:
+    """The files that a patch beside a path names."""
+    lines = patch.splitlines() if isinstance(patch, str) else []
+    for old, new in pairwise(lines):
+        if old.startswith("--- ") and new.startswith("+++ "):
+            names = [line[4:].partition("\t")[0].strip() for line in (old, new)]
+            yield from (name.removeprefix("a/").removeprefix("b/") for name in names if name != "/dev/null")
 
 
 def _stays_below(pattern: Any) -> bool:
@@ -191,7 +205,7 @@ def _plain_url(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
     """The host and the whole of the URL of a call; None when there is no such URL, or an odd one."""
     from urllib.parse import urlsplit
 
-    values = [arguments[name] for name in ("url", "uri", "urls") if arguments.get(name) is not None]
+    values = [arguments[name] for name in URL_ARGUMENTS if arguments.get(name) is not None]
     if len(values) != 1 or not isinstance(values[0], str):
         return None
     text = values[0]

@@ -1,0 +1,76 @@
+"""Arguments of tool calls: which of them a rule with a pattern understands.
+
+A pattern is about a command, a path or an address. What else a call carries must be known to change nothing of that:
+an argument with a name that is not listed here may be a second command, another file or another folder, so that no
+pattern allows the call. A rule without a pattern allows it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
+"""The names of what a shell is given to run."""
+FOLDER_ARGUMENTS = (
+    "cwd", "dir", "dir_path", "directory", "folder", "work_dir", "workdir", "working_dir", "working_directory",
+)  # fmt: skip
+VARIABLES_ARGUMENTS = ("env", "env_vars", "environment", "envs", "variables", "vars")
+CHANGING_ARGUMENTS = (
+    "args", "arguments", "argv", "executable", "input", "interpreter", "shell", "stdin", "user", *VARIABLES_ARGUMENTS,
+)  # fmt: skip
+"""Arguments beside a command that change what it does."""
+PATH_ARGUMENTS = (
+    "absolute_path", "dir_path", "directory", "file", "file_path", "filename", "filepath", "notebook_path", "path",
+    "target_file",
+)  # fmt: skip
+PATHS_ARGUMENTS = ("file_paths", "files", "paths")
+URL_ARGUMENTS = ("uri", "url", "urls")
+
+_COMMENTS = "description explanation goal justification reason summary title"
+_BESIDE = {
+    "bash": (
+        f"{_COMMENTS} background blocking ignore_errors is_background isBackground max_output_chars max_output_length "
+        "max_output_tokens run_in_background security_risk timeout timeout_ms timeout_s timeout_seconds timeoutms "
+        "wait_ms yield_time_ms"
+    ),
+    "webfetch": f"{_COMMENTS} format max_chars max_length prompt raw start_index timeout",
+}
+_BESIDE_PATHS = (
+    f"{_COMMENTS} -A -B -C -i -n after append before case_sensitive cell_id cell_number cell_type code_edit command "
+    "content contents context depth edit_mode edits encoding end_line exclude expected_replacements file_text "
+    "files_only glob head_limit ignore include insert_line insert_text instruction instructions length limit "
+    "line_numbers max_depth max_results multiline new_source new_str new_string new_text offset old_str old_string "
+    "old_text output_mode pages pattern patch query recursive regex replace_all respect_git_ignore show_hidden "
+    "sort start start_line text type view_range"
+)
+_KNOWN = {
+    "bash": frozenset((*COMMAND_ARGUMENTS, *FOLDER_ARGUMENTS, *CHANGING_ARGUMENTS, *_BESIDE["bash"].split())),
+    "webfetch": frozenset((*URL_ARGUMENTS, *_BESIDE["webfetch"].split())),
+}
+_KNOWN_BESIDE_PATHS = frozenset((*PATH_ARGUMENTS, *PATHS_ARGUMENTS, *_BESIDE_PATHS.split()))
+_NOTHING: tuple[Any, ...] = (None, "", False, (), [], {})
+
+
+def unknown_argument(tool: str, arguments: Mapping[str, Any], *, is_path_tool: bool) -> str | None:
+    """The name of an argument that patterns about a tool do not understand, if there is one.
+
+    >>> unknown_argument("bash", {"command": "git status", "timeout": 5}, is_path_tool=False) is None
+    True
+    >>> unknown_argument("bash", {"command": "git status", "then": "curl x"}, is_path_tool=False)
+    'then'
+    """
+    known = _KNOWN_BESIDE_PATHS if is_path_tool else _KNOWN.get(tool)
+    if known is None:
+        return None
+    for name, value in arguments.items():
+        if name not in known and value not in _NOTHING:
+            return name
+        if name == "edits" and is_path_tool and isinstance(value, list | tuple):
+            for item in value:
+                inner = unknown_argument(tool, item, is_path_tool=True) if isinstance(item, dict) else name
+                if inner is not None or any(each in PATH_ARGUMENTS + PATHS_ARGUMENTS for each in item):
+                    return name
+    return None
