@@ -70,6 +70,7 @@ class Session(room.Session):
             self.workspace,
             readable=lambda: tuple(one.root for one in self.active),
             allows=lambda tool, path: self.may_call(tool, {"file_path": path}),
+            access=self.file_access,
         )
         runner = None
         if "Bash" in names:

@@ -8,6 +8,7 @@
     ├── SkillExists             a new skill would overwrite one that is there
     ├── SkillInvalid            a skill to be written breaks the specification
     ├── FileRefused             a path that would leave the skill, or is not a plain file
+    ├── ProtectedPlace          a file that other programs act on, and that no policy grants to be written
     ├── FileMissing             no such file in the skill
     ├── FileTooLarge            a file over the limit
     ├── PackageTooLarge         more files or bytes than a package may have
@@ -121,6 +122,12 @@ class FileRefused(MetierError):
     """A path that would leave the skill, or that is not a plain file."""
 
     code = "file-refused"
+
+
+class ProtectedPlace(FileRefused):
+    """A file that other programs start something from or that decides about skills, and that nobody granted."""
+
+    code = "protected-place"
 
 
 class FileMissing(MetierError):

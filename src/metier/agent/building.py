@@ -44,8 +44,8 @@ def building_tools(workspace: Workspace | str, *, session: Session | None = None
     >>> [tool.name for tool in building_tools(tempfile.mkdtemp())]
     ['write_skill', 'validate_skill']
     """
-    may_call = session.may_call if session is not None else None
-    place = _Place(workspace if isinstance(workspace, Workspace) else Workspace(workspace), may_call)
+    may_call, access = (session.may_call, session.file_access) if session is not None else (None, None)
+    place = _Place(workspace if isinstance(workspace, Workspace) else Workspace(workspace, access=access), may_call)
 
     def write_skill(
         name: str,
@@ -172,7 +172,8 @@ def _new_folder(place: _Place, name: str) -> str:
     folder = os.path.join(place.workspace.root, DRAFTS, name)
     place.require("Write", os.path.join(folder, "SKILL.md"))
     try:
-        with descend(place.workspace.root, (DRAFTS, name), create=True) as spot:
+        check = place.workspace.access.require_open
+        with descend(place.workspace.root, (DRAFTS, name), create=True, check=check) as spot:
             if spot.path != folder:
                 # A link could lead to where skills are used from.
                 raise FileRefused(f"{DRAFTS}/{name} leads through a link.", hint="Remove the link.", path=folder)

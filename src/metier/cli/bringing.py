@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier.run.protected import PROTECTED
 from metier.run.virtual.disk import change, load, survey
-from metier.run.virtual.paths import is_inside
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from metier.guard.file_access import FileAccess
     from metier.run.virtual import VirtualShell
     from metier.run.virtual.disk import Record
 
@@ -22,9 +23,10 @@ class FolderCopy:
     Only what the shell changed is written back, so that what somebody else changed meanwhile stays as it is.
     """
 
-    def __init__(self, shell: VirtualShell, folder: str, at: str) -> None:
-        self._shell, self._folder, self._at = shell, folder, at
-        shell.import_folder(folder, at)
+    def __init__(self, shell: VirtualShell, access: FileAccess, at: str) -> None:
+        """A copy of the workspace of `access`, seen in the shell `at` a path."""
+        self._shell, self._folder, self._at, self._access = shell, access.workspace, at, access
+        shell.import_folder(self._folder, at)
         self._before = self._content()
 
     def bring_back(self) -> tuple[int, list[str]]:
@@ -35,14 +37,19 @@ class FolderCopy:
         now = self._content()
         changed = [item for path, item in now.items() if self._before.get(path) != item]
         gone = [path for path in self._before if path not in now]
-        failed = [
-            f"{path}: it is protected" for path in (*(record[0] for record, _ in changed), *gone) if _is_protected(path)
-        ]
-        changed = [item for item in changed if not _is_protected(item[0][0])]
-        gone = [path for path in gone if not _is_protected(path)]
-        refused = change(self._folder, [record for record, _ in changed], [blob for _, blob in changed], gone)
+        refused = change(
+            self._folder,
+            [record for record, _ in changed],
+            [blob for _, blob in changed],
+            gone,
+            closed=self._closed,
+        )
         self._before = now
-        return len(changed) + len(gone) - len(refused), [*failed, *refused]
+        return len(changed) + len(gone) - len(refused), refused
+
+    def _closed(self, paths: Sequence[tuple[str, bool]]) -> Iterable[str | None]:
+        root = self._access.workspace
+        return self._access.protecting([(root + path, is_link) for path, is_link in paths])
 
     def _content(self) -> _Content:
         with tempfile.TemporaryDirectory(prefix="metier-shell-") as folder:
@@ -50,7 +57,3 @@ class FolderCopy:
             limits = self._shell.limits
             records, blobs = load(folder, survey(folder, limits).records, limits)
         return {record[0]: (record, blob) for record, blob in zip(records, blobs, strict=True)}
-
-
-def _is_protected(path: str) -> bool:
-    return any(is_inside(path, f"/{name}") for name in PROTECTED)

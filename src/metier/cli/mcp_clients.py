@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.config_text import with_entry_in_json, with_entry_in_toml
 from metier.cli.output import Style
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
+from metier.guard.file_access import FileAccess
 from metier.library.places import project_root
 from metier.library.trust import home_folder
 from metier.tools.workspace import Workspace
@@ -220,7 +221,8 @@ def _written(root: str, file: str, before: str, after: str) -> bool:
     if _text(root, file) != before:
         return False
     with _told_to_a_person(file):
-        Workspace(root).write(file, after.encode())
+        # A person has asked for it: such files are protected from tools.
+        Workspace(root, access=FileAccess(workspace=root, is_open=True)).write(file, after.encode())
     return True
 
 

@@ -23,6 +23,7 @@ from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused
 from metier.guard import Action, Actor, Decision, Guard
 from metier.session.active import subject_of
 from metier.session.hooks import require_checked
+from metier.session.places import kept_folders
 
 if TYPE_CHECKING:
     import argparse
@@ -58,12 +59,14 @@ def _opened(options: argparse.Namespace) -> int:
     limits = ShellLimits(seconds=options.timeout) if options.timeout else ShellLimits()
     with VirtualShell(limits=limits, folder=_WORKSPACE, native=native_runner()) as shell:
         talk = Talk(shell, is_json=options.json)
-        mounted, left_out = _mount(shell, library_of(options), options.skill)
+        library = library_of(options)
+        mounted, left_out = _mount(shell, library, options.skill)
         copy = None
         if folder is not None and options.write_back:
             from metier.cli.bringing import FolderCopy
 
-            copy = FolderCopy(shell, folder, _WORKSPACE)
+            guard = Guard(project=folder)
+            copy = FolderCopy(shell, guard.files.access(folder, kept_folders(library, guard)), _WORKSPACE)
         elif folder is not None:
             shell.import_folder(folder, _WORKSPACE)
         if options.line is not None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from metier.guard.tool_rules.ceiling import Ceiling
     from metier.library import Entry
@@ -113,6 +113,8 @@ class Action:
     """What signature that is valid it has: `oms`, `sigstore` or `none`."""
     workspace: str = ""
     """The folder that relative paths in the arguments start from."""
+    skill_folders: Callable[[], Iterable[str]] | None = field(default=None, compare=False, repr=False)
+    """Gives the folders that skills come from, in which no tool writes."""
     command: str = ""
     """What would be run, for scripts, hooks and injected commands."""
     path: str = ""

@@ -151,6 +151,22 @@ class Governance:
         file = (address.target,) if address.kind == "sqlite" else ()
         return (*files, *named, os.fspath(address.folder), *file)
 
+    @property
+    def secret_paths(self) -> tuple[str, ...]:
+        """The store, where it is on this machine, and the keys that sign its trail: nobody but us reads them."""
+        from metier.guard.audit.signing import default_key_file
+
+        named = self.policies.current().audit.key
+        keys = (os.fspath(default_key_file().parent), *((named,) if named is not None else ()))
+        url = self.url
+        if url is None:
+            return keys
+        address = address_of(url)
+        folder = os.fspath(address.folder)
+        inner = (os.path.join(folder, name) for name in ("audit", "blobs", "proposals"))
+        files = (f"{address.target}{end}" for end in ("", "-wal", "-shm", "-journal"))
+        return (*keys, folder, *inner, *(files if address.kind == "sqlite" else ()))
+
     def scope(self, actor: Actor = _NOBODY) -> Scope:
         """What the store keeps for whoever acts; makes the store where there is none yet."""
         url = self.url

@@ -12,6 +12,7 @@ from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard.audit.keeping import Keeping
 from metier.guard.audit.redaction import redact
+from metier.guard.closed_files import ClosedFiles
 from metier.guard.decision import Actor, Decision
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.program import Policy
@@ -80,6 +81,8 @@ class Guard:
         self._version = 0
         self._changing = threading.Lock()
         self._keeping = Keeping(audit, self._governance)
+        self.files = ClosedFiles(self._governance, lambda: self.policy, lambda: self.kept_paths)
+        """The files that are closed to tools."""
 
     @property
     def policy(self) -> Policy:
@@ -189,7 +192,7 @@ class Guard:
                 hint="Do the task without it, or ask an administrator.",
             )
         if action.point == "call":
-            return self._calls.decide(action)
+            return self.files.against(action) or self._calls.decide(action)
         if action.point == "load":
             return self._load(action, subject)
         if action.point == "read":

@@ -30,7 +30,7 @@ from metier.guard.protected_names import (
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 MOST_FOLDERS = 20_000
 """How many folders of a workspace are searched."""
@@ -100,18 +100,33 @@ def closing(root: str, path: str, grants: Collection[str] = (), *, is_link: bool
     >>> closing(folder, f"{folder}/.envrc"), closing(folder, f"{folder}/notes.md")
     ('.envrc', None)
     """
+    return next(closings(root, [(path, is_link)], grants))
+
+
+def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
+    """The same for many paths, each with whether a link is to be put there, by one look at the workspace."""
     root = os.path.realpath(root)
-    if path == root or not is_inside(path, root):
-        return None
-    relative = os.path.relpath(path, root)
-    name = protecting(relative, grants)
-    if name is not None:
-        return name
-    found = survey(root, grants)
-    for one in (*found.closed, *found.targets):
-        if is_inside(path, one) or (is_link and is_inside(one, path)):
-            return os.path.relpath(one, root)
-    return _repository_above(root, relative, grants) or _shared_file(root, path, found.closed)
+    found: Survey | None = None
+    for path, is_link in paths:
+        if path == root or not is_inside(path, root):
+            yield None
+            continue
+        relative = os.path.relpath(path, root)
+        name = protecting(relative, grants)
+        if name is None:
+            found = found or survey(root, grants)
+            name = _in_survey(root, path, found, is_link=is_link)
+        yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
+
+
+def _in_survey(root: str, path: str, found: Survey, *, is_link: bool) -> str | None:
+    above = path
+    while above != root:
+        if above in found.targets or above in found.closed:
+            return os.path.relpath(above, root)
+        above = os.path.dirname(above)
+    below = (one for one in (*found.targets, *found.closed) if is_link and is_inside(one, path))
+    return next((os.path.relpath(one, root) for one in below), None)
 
 
 def _repository_above(root: str, relative: str, grants: Collection[str]) -> str | None:
@@ -131,7 +146,7 @@ def _repository_above(root: str, relative: str, grants: Collection[str]) -> str 
     return None
 
 
-def _shared_file(root: str, path: str, closed: Collection[str]) -> str | None:
+def _shared_file(root: str, path: str, found: Survey | None) -> str | None:
     """The protected file that a path is another name of, by a hard link."""
     try:
         status = os.lstat(path)
@@ -139,7 +154,7 @@ def _shared_file(root: str, path: str, closed: Collection[str]) -> str | None:
         return None
     if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
         return None
-    for file in islice(_files_in(closed), _MOST_SHARED):
+    for file in islice(_files_in(found.closed if found is not None else ()), _MOST_SHARED):
         with contextlib.suppress(OSError):
             if os.path.samestat(os.lstat(file), status):
                 return os.path.relpath(file, root)

@@ -73,6 +73,8 @@ class Job:
     network: Network = "none"
     hosts: tuple[str, ...] = ()
     """Whom a restricted job reaches: `api.example.com`, `*.example.com`, `example.com:8443`. None is nobody."""
+    grants: tuple[str, ...] = ()
+    """The protected names that it may write to in its places, such as `.git`."""
     sandbox: bool = True
     """False asks for no isolation at all; whoever makes the job has asked the guard."""
 

@@ -26,6 +26,7 @@ from metier.session.shell import SessionShell
 from metier.session.stack import Stack
 from metier.skill import shown
 from metier.skill.lookalikes import is_taken_for
+from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from metier.find.library import Library
     from metier.guard import Ceiling, Guard
+    from metier.guard.file_access import FileAccess
     from metier.library import Entry
     from metier.run import Runner
     from metier.session.active import ActiveSkill
@@ -341,8 +343,18 @@ class State:
             arguments=arguments,
             ceilings=() if is_control else (*self._above, *(one.ceiling for one in active), *more),
             workspace=self.workspace,
+            skill_folders=functools.partial(self._skill_folders, active),
             is_control=is_control,
         )
+
+    def file_access(self) -> FileAccess:
+        """What is closed to tools in its workspace now."""
+        return self.guard.files.access(self.workspace, self._skill_folders(self.live()))
+
+    def _skill_folders(self, active: Sequence[ActiveSkill]) -> tuple[str, ...]:
+        """Where skills come from; of one that is the workspace itself, what makes it a skill."""
+        roots = [place.source.root for place in self.library.places if isinstance(place.source, FolderSource)]
+        return (*roots, *(path for one in active for path in (one.root, f"{one.root}/SKILL.md", f"{one.root}/scripts")))
 
     def decide_call(self, tool: str, arguments: Mapping[str, Any], *more: Ceiling) -> Decision:
         """What would be decided about a tool call now; nobody is asked and nothing is recorded."""

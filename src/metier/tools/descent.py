@@ -16,7 +16,7 @@ from metier.errors import FileRefused
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _MAX_LINKS = 16
 _MAX_DEPTH = 100
@@ -54,13 +54,16 @@ class Spot:
 
 
 @contextlib.contextmanager
-def descend(root: str, segments: Sequence[str], *, create: bool = False) -> Iterator[Spot]:
+def descend(
+    root: str, segments: Sequence[str], *, create: bool = False, check: Callable[[str], None] | None = None
+) -> Iterator[Spot]:
     """The spot that segments lead to, below a folder that is itself free of links; with `create`, folders are made.
 
+    `check` gets the path that they really lead to, once before a folder is made and once in the end, and may raise.
     Raises `FileRefused` when a link leads out, and `OSError` as opening does.
     """
     if not _HAS_DIR_FD:
-        yield _resolved(root, segments, create=create)
+        yield _resolved(root, segments, create=create, check=check)
         return
     stack = [os.open(root, _FOLDER)]
     names: list[str] = []
@@ -83,7 +86,16 @@ def descend(root: str, segments: Sequence[str], *, create: bool = False) -> Iter
                     break
                 if len(stack) > _MAX_DEPTH:
                     raise FileRefused(f"The path is more than {_MAX_DEPTH} folders deep.", hint="Use fewer folders.")
-                stack.append(_entered(segment, stack[-1], create=create))
+                try:
+                    entered = os.open(segment, LIST, dir_fd=stack[-1])
+                except FileNotFoundError:
+                    if not create:
+                        raise
+                    if check is not None:
+                        # Below what is not there yet no link can be.
+                        check(os.path.normpath(os.path.join(root, *names, segment, *reversed(waiting))))
+                    entered = _made(segment, stack[-1])
+                stack.append(entered)
                 names.append(segment)
                 continue
             links += 1
@@ -95,7 +107,10 @@ def descend(root: str, segments: Sequence[str], *, create: bool = False) -> Iter
                     names.pop()
                     os.close(stack.pop())
             waiting.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
-        yield Spot(parent=stack[-1], folder=os.path.join(root, *names), name=name)
+        spot = Spot(parent=stack[-1], folder=os.path.join(root, *names), name=name)
+        if check is not None:
+            check(spot.path)
+        yield spot
     finally:
         for descriptor in stack:
             os.close(descriptor)
@@ -123,21 +138,18 @@ def _link_target(segment: str, folder: int) -> str | None:
         raise
 
 
-def _entered(segment: str, folder: int, *, create: bool) -> int:
-    try:
-        return os.open(segment, LIST, dir_fd=folder)
-    except FileNotFoundError:
-        if not create:
-            raise
+def _made(segment: str, folder: int) -> int:
     with contextlib.suppress(FileExistsError):
         os.mkdir(segment, dir_fd=folder)
     return os.open(segment, LIST, dir_fd=folder)
 
 
-def _resolved(root: str, segments: Sequence[str], *, create: bool) -> Spot:
+def _resolved(root: str, segments: Sequence[str], *, create: bool, check: Callable[[str], None] | None) -> Spot:
     """The same where the system cannot open relative to a descriptor: resolve, then check."""
     real = os.path.realpath(os.path.join(root, *segments))
     inside(real, root)
+    if check is not None:
+        check(real)
     if real == root:
         return Spot(parent=None, folder=root, name=".")
     folder, name = os.path.split(real)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError
+from metier.guard.file_access import FileAccess, is_secret_name
 from metier.skill import shown
 from metier.skill.folder import is_inside
 from metier.tools.descent import CREATE, LIST, READ, descend, inside
@@ -65,6 +66,9 @@ class Workspace:
     `readable` names more folders, by absolute path, that can be read and never written; as a function it is asked each
     time, so that they may change.
 
+    `access` says what is closed to tools: protected places are not written, and what is hidden is not there. As a
+    function it is asked each time. By default no protected name is granted.
+
     `allows` is asked before a tool uses a file that links led to, with the name of the tool and the absolute path that
     was really found. Whoever decided about the call knew the path that it names and perhaps where that led then; a link
     can be put there since.
@@ -87,6 +91,7 @@ class Workspace:
         *,
         readable: Roots | Callable[[], Roots] = (),
         allows: Callable[[str, str], bool] | None = None,
+        access: FileAccess | Callable[[], FileAccess] | None = None,
     ) -> None:
         self.root = os.path.realpath(root)
         if not os.path.isdir(self.root):
@@ -96,6 +101,7 @@ class Workspace:
         self._given = os.path.abspath(root)
         self._readable = readable
         self._allows = allows
+        self._access = access if access is not None else FileAccess.of(self.root)
         self._lock = threading.Lock()
 
     def read(self, path: str, *, limit: int = MAX_FILE_BYTES, tool: str = "Read") -> Content:
@@ -138,12 +144,15 @@ class Workspace:
         """The plain files below a folder, for a tool; links are not followed and special files are left out."""
         folder = self.folder(path, tool=tool)
         root, start = self._placed(folder, writing=False)
+        access = self.access
+        hidden = frozenset(access.hidden_in(folder))
         files: list[str] = []
         stopped: str | None = None
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             segments = waiting.pop()
             names, folders = _listed(root, (*start, *segments), limit + 1)
+            names, folders = (_visible(found, folder, segments, access, hidden) for found in (names, folders))
             for name in names:
                 if len(files) == limit:
                     return Tree(folder=folder, files=tuple(files), stopped_at=f"{limit:,} files")
@@ -171,16 +180,24 @@ class Workspace:
             _replace(spot, data, None if status is None else stat.S_IMODE(status.st_mode) & 0o777)
             return spot.path
 
+    @property
+    def access(self) -> FileAccess:
+        """What is closed to tools now."""
+        return self._access() if callable(self._access) else self._access
+
     @contextlib.contextmanager
     def _spot(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[Spot]:
         root, segments = self._placed(path, writing=writing)
-        with descend(root, segments, create=writing) as spot:
+        access = self.access
+        with descend(root, segments, create=writing, check=access.require_open if writing else None) as spot:
             was_led = spot.path != os.path.join(root, *segments)
             if was_led and tool is not None and self._allows is not None and not self._allows(tool, spot.path):
                 raise FileRefused(
                     f"{_named(path)} leads through a link to what {tool} may not be used on.",
                     hint="Name the file itself, where it is allowed.",
                 )
+            if not writing and access.hides(spot.path):
+                raise _missing(path)
             yield spot
 
     def _placed(self, path: str, *, writing: bool) -> tuple[str, list[str]]:
@@ -304,6 +321,15 @@ def _replace(spot: Spot, data: bytes, mode: int | None) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=spot.parent)
         raise
+
+
+def _visible(
+    names: list[str], folder: str, segments: tuple[str, ...], access: FileAccess, hidden: frozenset[str]
+) -> list[str]:
+    """The names in a folder that are not hidden from tools."""
+    if hidden:
+        names = [name for name in names if os.path.join(folder, *segments, name) not in hidden]
+    return [name for name in names if not is_secret_name(name) or name in access.grants]
 
 
 def _listed(root: str, segments: tuple[str, ...], limit: int) -> tuple[list[str], list[str]]:

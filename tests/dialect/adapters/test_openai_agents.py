@@ -355,7 +355,7 @@ def test_patches_are_decided_about(folder: Path, log: MemoryLog) -> None:
     assert json.loads(log.records[-1].arguments) == {"path": "b.txt", "diff": "x"}
 
 
-@pytest.mark.parametrize(("to", "is_made"), [("docs/b.md", True), (".git/hooks/pre-commit", False)])
+@pytest.mark.parametrize(("to", "is_made"), [("docs/b.md", True), ("elsewhere/b.md", False)])
 def test_where_a_patch_moves_a_file_is_decided_about_too(folder: Path, log: MemoryLog, to: str, is_made: bool) -> None:
     editor = Shell()
     policy = Policy(allow="Edit(docs/**) Write(docs/**)")

@@ -63,6 +63,16 @@ def forbids_patch(rules: Sequence[Rule], arguments: Mapping[str, Any], *, worksp
     return None
 
 
+def changed_files(arguments: Mapping[str, Any]) -> list[str] | None:
+    """The files that a patch changes, adds, deletes or moves to; None where that cannot be read with certainty.
+
+    >>> changed_files({"input": "*** Begin Patch\\n*** Delete File: docs/a.md\\n*** End Patch"})
+    ['docs/a.md']
+    """
+    paths = [path for _, path in _changes(arguments)]
+    return [path for path in paths if path is not None] if None not in paths else None
+
+
 def _said(path: str | None) -> str:
     return "files that cannot be read from it" if path is None else f"`{shown(path)}`"
 

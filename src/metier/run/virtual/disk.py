@@ -19,7 +19,7 @@ from metier.errors import ShellRefused
 from metier.run.virtual.paths import MOST_BYTES, MOST_NAME, unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from metier.run.virtual.limits import ShellLimits
 
@@ -27,6 +27,9 @@ log = logger("metier.run")
 
 Record: TypeAlias = tuple[str, str, int]
 """A path from the folder (`/a/b`), what is there (`f`, `d` or `l`), and its mode."""
+Closed: TypeAlias = "Callable[[Sequence[tuple[str, bool]]], Iterable[str | None]]"
+"""Says of paths from the folder, each with whether a link is to be put there, what closes them to writing, if anything
+does."""
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CAN_STEP = bool(_NO_FOLLOW) and {os.open, os.stat, os.readlink, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd
@@ -35,7 +38,7 @@ _LIST = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
 _READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY", 0)
 _CHUNK = 1024 * 1024
-LEADS_OUT, _LATE = "a link that leads elsewhere", "its time was over"
+LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
 """Why something was not changed."""
 
 
@@ -122,13 +125,24 @@ def change(
     gone: Sequence[str] = (),
     *,
     any_link: bool = False,
+    closed: Closed | None = None,
     until: float | None = None,
 ) -> list[str]:
     """Write records below a folder and delete what is `gone`; the paths that could not be done, with the reason.
 
-    A link is made only if it stays in the folder, unless `any_link`. What was not begun `until` then is not done.
+    A link is made only if it stays in the folder, unless `any_link`. What is `closed` is left as it is, and what was
+    not begun `until` then is not done.
     """
     failed: list[str] = []
+    if closed is not None:
+        deleted = list(zip(gone, closed([(path, False) for path in gone]), strict=True))
+        written = closed([(path, kind == "l") for path, kind, _ in records])
+        kept = list(zip(records, blobs, written, strict=True))
+        failed += [f"{path}: {PROTECTED}" for path, place in deleted if place]
+        failed += [f"{record[0]}: {PROTECTED}" for record, _, place in kept if place]
+        gone = [path for path, place in deleted if not place]
+        records = [record for record, _, place in kept if not place]
+        blobs = [blob for _, blob, place in kept if not place]
     with contextlib.ExitStack() as opened:
         top = _Folder.top(folder, opened)
         for path in sorted(gone, reverse=True):

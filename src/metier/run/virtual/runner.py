@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
+from metier.guard.protected_places import closings
 from metier.run.job import CANNOT_START, Outcome
-from metier.run.protected import PROTECTED
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.checking import checked_text
 from metier.run.virtual.connection import Connection, Refused, WorkerLost
@@ -22,7 +23,7 @@ from metier.run.virtual.starting import CAPABILITIES, unavailable
 from metier.run.waiting import run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from metier.run.job import Job, OutputLine
     from metier.run.runner import Capabilities, Runner
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _LATE = 0.25
 """Seconds that the worker has beyond a job's time to end it by itself, and that there are to copy out what it did."""
 _MOST_TOLD = 20
-_PROTECTED = frozenset(f"/{name}" for name in PROTECTED)
 _MOST_KEPT = 16
 """How many folders a worker keeps for the jobs to come, before it forgets them all."""
 _NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
@@ -124,7 +124,7 @@ class VirtualRunner:
             warm.connection.close()
             raise
         self._keep(warm)
-        return _copied_out(outcome, plan, changes)
+        return _copied_out(outcome, plan, changes, job.grants)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
@@ -251,7 +251,9 @@ class _Warm:
                 self._has.add(key)
 
 
-def _copied_out(outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[bytes], list[str]]) -> Outcome:
+def _copied_out(
+    outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[bytes], list[str]], grants: Sequence[str]
+) -> Outcome:
     """Change the folders of this machine as the job changed its copies, for a moment if its time is over."""
     changed, blobs, gone = changes
     if not changed and not gone:
@@ -265,17 +267,19 @@ def _copied_out(outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[
             if plan.owner(path) == at and path != at
         ]
         lost = [path[len(at.rstrip("/")) :] for path in gone if plan.owner(path) == at and path != at]
-        allowed = [(record, blob) for record, blob in mine if not _is_protected(record[0])]
-        failed += [f"{record[0]}: it is protected" for record, _ in mine if _is_protected(record[0])]
-        failed += [f"{path}: it is protected" for path in lost if _is_protected(path)]
         failed += change(
             folder,
-            [record for record, _ in allowed],
-            [blob for _, blob in allowed],
-            [path for path in lost if not _is_protected(path)],
+            [record for record, _ in mine],
+            [blob for _, blob in mine],
+            lost,
+            closed=partial(_closings, os.path.realpath(folder), grants),
             until=until,
         )
     return _told(outcome, failed) if failed else outcome
+
+
+def _closings(root: str, grants: Sequence[str], paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
+    return closings(root, ((root + path, is_link) for path, is_link in paths), grants)
 
 
 def _told(outcome: Outcome, failed: list[str]) -> Outcome:
@@ -290,13 +294,6 @@ def _told(outcome: Outcome, failed: list[str]) -> Outcome:
     if len(lost) > _MOST_TOLD:
         said += f"Not changed: {len(lost) - _MOST_TOLD} more\n"
     return replace(outcome, exit_code=outcome.exit_code or int(bool(lost)), stderr=outcome.stderr + said)
-
-
-def _is_protected(path: str) -> bool:
-    # From the path up, as there are many names and thousands of paths.
-    while path and path not in _PROTECTED:
-        path = path.rpartition("/")[0]
-    return bool(path)
 
 
 def _texts(value: object) -> list[str]:

@@ -1,0 +1,130 @@
+"""The decision about calls that write to protected places, or read what is hidden, whoever's tool makes them.
+
+A path is judged as it is written and by where it leads, with `..` taken away before or after links are followed: to be
+open all of these must be.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from metier.guard.decision import Decision
+from metier.guard.tool_rules.file_targets import file_targets
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from metier.guard.decision import Action
+    from metier.guard.file_access import FileAccess
+    from metier.guard.governance import Governance
+    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.program import Policy
+
+_MOST_KEPT = 64
+_LONGEST = 32_768
+
+
+class ClosedFiles:
+    """The files that are closed to tools under one guard."""
+
+    def __init__(
+        self, governance: Governance, policy: Callable[[], Policy], kept_paths: Callable[[], Iterable[str]]
+    ) -> None:
+        self._governance, self._policy, self._kept_paths = governance, policy, kept_paths
+        self._cached: dict[object, tuple[Policy, Effective, FileAccess]] = {}
+
+    def access(self, workspace: str, skill_folders: Iterable[str] = ()) -> FileAccess:
+        """What is closed in a workspace; nothing of the folders that skills come from is written."""
+        policy, effective = self._policy(), self._governance.effective
+        folders = tuple(skill_folders)
+        cached = self._cached.get((workspace, folders))
+        if cached is not None and cached[0] is policy and cached[1] is effective:
+            return cached[2]
+        from metier.guard.file_access import FileAccess
+        from metier.guard.policy.program import granted_names
+        from metier.library.cache import default_cache_folder
+        from metier.library.trust import default_config_folder
+
+        cache = default_cache_folder()
+        own = (os.fspath(default_config_folder()), *((cache,) if cache else ()))
+        access = FileAccess.of(
+            workspace or os.getcwd(),
+            grants=granted_names(policy.paths),
+            kept=(*folders, *self._kept_paths(), *own),
+            hidden=self._governance.secret_paths,
+        )
+        if len(self._cached) >= _MOST_KEPT:
+            self._cached = {}
+        self._cached[workspace, folders] = (policy, effective, access)
+        return access
+
+    def against(self, action: Action) -> Decision | None:
+        """The decision against a call, or None."""
+        if action.is_control:
+            return None
+        targets = file_targets(action.tool, action.arguments)
+        if not targets.written and not targets.read:
+            return None
+        access = self.access(action.workspace, action.skill_folders() if action.skill_folders is not None else ())
+        base = os.path.abspath(action.workspace or os.getcwd())
+        for path in targets.read:
+            if any(access.hides(real) for real in _real_paths(path, base)):
+                return _hidden(path)
+        for path in targets.written:
+            place = _protecting(path, base, access)
+            if place is not None:
+                return _protected(path, place)
+        return None
+
+
+def _protecting(path: str, base: str, access: FileAccess) -> str | None:
+    if len(path) > _LONGEST:
+        return "a path that long"
+    if "\0" in path:
+        return None  # which no system takes
+    written = os.path.normpath(os.path.join(base, _expanded(path)))
+    for root in (base, access.workspace):
+        place = access.protects_name(written, root)
+        if place is not None:
+            return place
+    return next(filter(None, map(access.protects, _real_paths(path, base))), None)
+
+
+def _real_paths(path: str, base: str) -> Iterator[str]:
+    """Where a path leads: some take `..` away before they follow links, and others after."""
+    if len(path) > _LONGEST or "\0" in path:
+        return
+    full = os.path.join(base, _expanded(path))
+    real = os.path.realpath(full)
+    yield real
+    if ".." in path:
+        yield os.path.realpath(os.path.normpath(full))
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(path.removeprefix("file://"))
+
+
+def _protected(path: str, place: str) -> Decision:
+    from metier.guard.file_access import protection_hint, protection_reason
+
+    return Decision(
+        outcome="deny",
+        reason=protection_reason(path, place),
+        rule=f"built in: protected place {shown(place, 200)}",
+        code="protected-place",
+        hint=protection_hint(place),
+    )
+
+
+def _hidden(path: str) -> Decision:
+    """As if it were not there: only the record says why."""
+    return Decision(
+        outcome="deny",
+        reason=f"File {shown(path, 200)!r} was not found.",
+        rule="built in: hidden files",
+        code="file-missing",
+        hint="Glob lists the files that exist.",
+    )

@@ -1,0 +1,159 @@
+"""Which files tools may not write, and which they may not even see, in a workspace and beside it.
+
+Tools write in this process, with nothing around them: what a cage closes to a job is closed to them here. One function
+judges a path for all of them, when a call is decided about and when a file is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from metier.errors import ProtectedPlace
+from metier.guard.protected_names import PROTECTED, normal_name, protecting
+from metier.guard.protected_places import closings
+from metier.skill import shown
+from metier.skill.folder import is_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+SECRET_NAMES = frozenset(
+    {
+        ".ssh", ".gnupg", ".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials", ".password-store",
+        ".vault-token",
+    }
+)  # fmt: skip
+"""Names under which people keep what opens other doors, wherever they stand."""
+_SECRET_IN_HOME = (
+    ".aws", ".azure", ".kube", ".docker", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
+    ".local/share/keyrings", ".cargo/credentials.toml", ".gem/credentials", ".terraform.d", ".my.cnf",
+    ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
+)  # fmt: skip
+"""The same in a home folder; a project may have a folder `.docker` in which there is nothing secret."""
+_FOLDS_CASE = sys.platform in ("darwin", "win32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileAccess:
+    """What is closed to tools that work in a folder.
+
+    >>> import tempfile
+    >>> folder = os.path.realpath(tempfile.mkdtemp())
+    >>> access = FileAccess(workspace=folder)
+    >>> access.protects(f"{folder}/.vscode/tasks.json"), access.protects(f"{folder}/notes.md")
+    ('.vscode', None)
+    >>> access.hides(f"{folder}/.ssh/id_ed25519"), access.hides(f"{folder}/.git/config")
+    (True, False)
+    """
+
+    workspace: str
+    """The folder, with every link followed."""
+    grants: frozenset[str] = frozenset()
+    """The protected names that policy grants."""
+    kept: tuple[str, ...] = ()
+    """What decides about skills, by real paths: it can be read, and is not written."""
+    hidden: tuple[str, ...] = ()
+    """Keys, tokens and the store, by real paths: for tools they are not there."""
+    is_open: bool = False
+    """Nothing is closed: a person has named the file, and no model."""
+
+    @classmethod
+    def of(
+        cls,
+        workspace: str | os.PathLike[str],
+        *,
+        grants: Collection[str] = (),
+        kept: Iterable[str] = (),
+        hidden: Iterable[str] = (),
+    ) -> FileAccess:
+        """The same for paths as they are written; what is secret in the home folder is hidden besides."""
+        return cls(
+            workspace=os.path.realpath(workspace),
+            grants=frozenset(grants),
+            kept=_real_paths(kept),
+            hidden=(*_real_paths(hidden), *_home_secrets(os.path.expanduser("~"))),
+        )
+
+    def protects(self, path: str) -> str | None:
+        """The name or place by which a path, absolute and free of links, is closed to writing; None if it is open."""
+        return next(self.protecting([(path, False)]))
+
+    def protecting(self, paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
+        """The same for many paths, each with whether a link is to be put there."""
+        inside = closings(self.workspace, paths, self.grants)
+        for (path, _), closed_by in zip(paths, inside, strict=True):
+            if self.is_open:
+                yield None
+                continue
+            place = self._covering((*self.kept, *self.hidden), path) or self._secret_name(path) or closed_by
+            if place is None and not is_inside(path, self.workspace):
+                place = protecting(path.lstrip(os.sep), self.grants)
+            yield place
+
+    def protects_name(self, path: str, root: str) -> str | None:
+        """The protected name in a path as it is written, below a folder as that is written."""
+        return protecting(os.path.relpath(path, root), self.grants) if is_inside(path, root) else None
+
+    def hides(self, path: str) -> bool:
+        """Whether a path, absolute and free of links, is one that tools must not see."""
+        if self.is_open:
+            return False
+        return self._covering(self.hidden, path) is not None or self._secret_name(path) is not None
+
+    def hidden_in(self, folder: str) -> tuple[str, ...]:
+        """The hidden paths below a folder, but for those that a name alone hides."""
+        return tuple(path for path in self.hidden if is_inside(path, folder) and self._counts(path, path))
+
+    def require_open(self, path: str) -> None:
+        """Raise `ProtectedPlace` where a path, absolute and free of links, is closed to writing."""
+        place = self.protects(path)
+        if place is not None:
+            raise ProtectedPlace(protection_reason(path, place), hint=protection_hint(place), path=path, place=place)
+
+    def _covering(self, places: tuple[str, ...], path: str) -> str | None:
+        path = _folded(path)
+        return next((place for place in places if is_inside(path, _folded(place)) and self._counts(place, path)), None)
+
+    def _counts(self, place: str, path: str) -> bool:
+        # A workspace may lie in such a place, as the folder of a skill does: then it is what is worked on.
+        return not is_inside(self.workspace, place) or not is_inside(path, _folded(self.workspace))
+
+    def _secret_name(self, path: str) -> str | None:
+        below = path[len(self.workspace) :] if is_inside(path, self.workspace) else path
+        names = (normal_name(part) for part in below.split(os.sep) if part)
+        return next((name for name in names if name in SECRET_NAMES and name not in self.grants), None)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether people keep secrets under a name, wherever it stands."""
+    return normal_name(name) in SECRET_NAMES
+
+
+def protection_reason(path: str, place: str) -> str:
+    """The sentence that says what protects a path."""
+    what = "decides about skills or is secret" if os.path.isabs(place) or place in SECRET_NAMES else "is protected"
+    return f"{shown(path, 300)!r} cannot be written: {shown(place, 200)} {what}, as other programs act on it."
+
+
+def protection_hint(place: str) -> str:
+    """The sentence that says what a policy would have to grant."""
+    if place in PROTECTED:
+        return f'Write elsewhere, or ask the user, whose policy can grant it: run: {{paths: ["{place}:rw"]}}.'
+    return "Write elsewhere, or ask the user to do it; no policy grants this place by itself."
+
+
+def _folded(path: str) -> str:
+    return path.casefold() if _FOLDS_CASE else path
+
+
+def _real_paths(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isabs(path)))
+
+
+@functools.lru_cache(maxsize=8)
+def _home_secrets(home: str) -> tuple[str, ...]:
+    return _real_paths(os.path.join(home, name) for name in _SECRET_IN_HOME) if os.path.isabs(home) else ()

@@ -1,0 +1,156 @@
+"""The files that a call of a tool would write or read, by the name of the tool and its arguments.
+
+Somebody else's tools have many names. One whose name has a verb of writing writes to every path that it is given; any
+other reads from them. The files of patches are read from the patch, of every form that some program takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from metier.guard.protected_names import protecting
+from metier.guard.tool_rules.names import canonical_tool
+from metier.guard.tool_rules.patch import changed_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_VERBS = (
+    "append apply chmod chown copy cp create delete download dump edit export extract generate insert install link "
+    "make mkdir modify move multiedit mv notebookedit overwrite patch put remove rename replace restore rm save store "
+    "symlink touch trash truncate unlink unzip update upsert write"
+)
+_ENDS = (
+    "destination dest dir directories directory dirname dirs dst file filename filenames filepath filepaths files "
+    "folder folders from location out output path paths source src target to uri"
+)
+_WRITING = frozenset(_VERBS.split())
+_LOOKING = frozenset({"view", "read", "list"})
+"""Commands by which a tool that edits only shows a file."""
+_PATHS = frozenset(_ENDS.split())
+"""How the name of an argument ends that is a path."""
+_PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_MAX_VALUES = 10_000
+_HEADER = re.compile(
+    r"[ \t]*(?:\*\*\*[^:]{0,40}:|---(?=[ \t])|\+\+\+(?=[ \t])|Index:|rename (?:from|to)(?=[ \t])"
+    r"|copy (?:from|to)(?=[ \t])|diff (?:--git|--cc|--combined)?(?=[ \t]))[ \t]*(?P<path>.+?)[ \t]*\Z"
+).match
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
+
+
+class Targets(NamedTuple):
+    """Paths as a call names them."""
+
+    written: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+
+_NOTHING = Targets()
+
+
+def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
+    """The paths that a call writes to, and those that it reads.
+
+    >>> file_targets("move_file", {"source": "a.md", "destination": ".envrc"}).written
+    ('.envrc', 'a.md')
+    >>> file_targets("Read", {"file_path": "a.md"})
+    Targets(written=(), read=('a.md',))
+    >>> file_targets("apply_patch", {"input": "--- a/x\\n+++ b/.git/config\\n@@ -1 +1 @@\\n-a\\n+b\\n"}).written
+    ('a/x', 'x', 'b/.git/config', '.git/config', 'config')
+    """
+    if not arguments:
+        return _NOTHING
+    writes, takes_patch = _kind(tool)
+    if writes and arguments.get("command") in _LOOKING and isinstance(arguments.get("path"), str):
+        writes = False
+    if not writes:
+        named = tuple(_paths(arguments))
+        return Targets(read=named) if named else _NOTHING
+    found = list(_paths(arguments))
+    if takes_patch:
+        found += _patched(arguments, names_files=bool(found))
+    return Targets(written=tuple(dict.fromkeys(found)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _kind(tool: str) -> tuple[bool, bool]:
+    """Whether a tool writes, and whether it takes patches."""
+    last = tool.rpartition("__")[2]
+    name = canonical_tool(last)
+    words = {word.lower() for word in _PARTS.findall(last)} | {name}
+    return bool(words & _WRITING), name == "edit" or bool(words & {"patch", "diff"})
+
+
+def _paths(value: Any, *, is_path: bool = False) -> Iterator[str]:
+    """Every text in the arguments of a call that its name says to be a path, as far as anybody looks."""
+    waiting: list[tuple[Any, bool]] = [(value, is_path)]
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            return
+        item, names_path = waiting.pop()
+        if isinstance(item, str):
+            if names_path and item:
+                yield item
+        elif isinstance(item, Mapping):
+            for key, inner in item.items():
+                if names_path and isinstance(key, str):
+                    yield key  # `files: {"a.md": "text"}`
+                waiting.append((inner, _last_word(key) in _PATHS))
+        elif isinstance(item, list | tuple):
+            waiting.extend((inner, names_path) for inner in item)
+
+
+@functools.lru_cache(maxsize=1024)
+def _last_word(key: object) -> str:
+    words: list[str] = _PARTS.findall(key) if isinstance(key, str) else []
+    return words[-1].lower() if words else ""
+
+
+def _patched(arguments: Mapping[str, Any], *, names_files: bool) -> Iterator[str]:
+    """The files of every patch in the arguments, which may have named files besides."""
+    sure = changed_files(arguments)
+    if sure is not None:
+        yield from sure
+        return
+    texts = [text for key, text in arguments.items() if isinstance(text, str) and _last_word(key) in _PATCHES]
+    if not texts and not names_files:
+        texts = [text for text in arguments.values() if isinstance(text, str)]
+    for text in texts:
+        if text.lstrip().startswith(("{", "[")):
+            try:
+                yield from _paths(json.loads(text))
+                continue
+            except (ValueError, RecursionError):
+                pass
+        yield from _in_headers(text, is_all=not names_files)
+
+
+def _in_headers(text: str, *, is_all: bool) -> Iterator[str]:
+    """The paths in all that some program takes for a header; without any, each word that names a protected place.
+
+    Without `is_all`, the text is about files that were named beside it.
+    """
+    found = [matched["path"] for line in text.splitlines() if (matched := _HEADER(line))]
+    for rest in found:
+        words = [_unquoted(quoted) for quoted in _QUOTED.findall(rest)]
+        words += [rest.partition("\t")[0].strip('"'), *(rest.split() if " " in rest else ())]
+        for word in words:
+            # Programs take as many folders off the front as they are told to.
+            parts = word.split("/")
+            yield from ("/".join(parts[at:]) for at in range(min(len(parts), 4)))
+    if not found and is_all:
+        yield from (word for word in _TOKEN.findall(text) if protecting(word) is not None)
+
+
+def _unquoted(text: str) -> str:
+    """A name as git writes one with unusual characters: each byte of them by its number."""
+    try:
+        return text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("latin-1").decode("utf-8")
+    except (UnicodeError, ValueError):
+        return text
