@@ -403,7 +403,18 @@ ROWS: Mapping[str, Row] = {
 }
 """The rows, by program and task; what is said of a program holds for each of its tasks too."""
 
-_SAME = {"gmake": "make", "gradlew": "gradle", "mvnw": "mvn", "py.test": "pytest"}
+_SAME = {
+    "bazelisk": "bazel",
+    "docker-compose": "docker compose",
+    "gmake": "make",
+    "gradlew": "gradle",
+    "mvnd": "mvn",
+    "mvnw": "mvn",
+    "podman": "docker",
+    "py.test": "pytest",
+    "pytest-3": "pytest",
+    "tofu": "terraform",
+}
 
 
 def program_of(name: str) -> str:

@@ -134,6 +134,8 @@ class _Reading:
             return True
         if word.free and not word.braces and self._row.words != "any":
             return True
+        if self._row.rest and word.splits:
+            return True  # it may be no word at all, and then the options go on
         starts = beginnings(word) if self._row.words == "any" else [word.text, *beginnings(word)]
         return any(
             start.startswith(UNKNOWN) or (start.startswith("-") and UNKNOWN in start.partition("=")[0])
@@ -200,7 +202,9 @@ class _Reading:
                 return f"`{_shown(word)}` is another task, or changes what the task does"
             return ""
         # What is found by a pattern may go up too.
-        is_inside = self._is_inside(word.text) if word.is_known else not steps_up(word.text) and word.text[0] != "/"
+        is_inside = (
+            self._is_inside(word.text) if word.is_known else not (steps_up(word.text) or word.text.startswith("/"))
+        )
         return "" if is_inside else f"`{_shown(word)}` leads out of the workspace"
 
 
