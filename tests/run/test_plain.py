@@ -230,7 +230,11 @@ def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_job_that_cannot_start_says_why(tmp_path: Path, argv: tuple[Any, ...], reason: str) -> None:
+def test_a_job_that_cannot_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[Any, ...], reason: str
+) -> None:
+    # A folder among those of programs that this user may not look into would be the reason.
+    monkeypatch.setenv("PATH", os.defpath)
     outcome = run(*argv, folder=tmp_path)
     assert outcome.exit_code == CANNOT_START
     assert reason in outcome.stderr

@@ -28,7 +28,7 @@ def talk(
     """What a client gets that uses a server."""
 
     async def main() -> T:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             async with connected(server, mode, **options) as client:
                 return await use(client)
 

@@ -517,7 +517,7 @@ def test_a_file_with_a_date_to_come_is_read_too(root: Path) -> None:
 def test_a_file_being_written_is_never_half_read(
     root: Path, monkeypatch: pytest.MonkeyPatch, steps: list[bytes]
 ) -> None:
-    """Each time that the reader waits, the writer gets to its next step, a millisecond before the reader looks again."""
+    """Each time that the reader waits, the writer takes its next step, a millisecond before the reader looks again."""
     file, left = root / "SKILL.md", list(steps)
     file.write_bytes(left.pop(0))
 

@@ -71,7 +71,7 @@ def test_a_job_ends_when_asking_whether_to_stop_fails(
 
     with pytest.raises(error):
         runner.run_blocking(job(mark, workspace), on_output=heard, should_stop=fail)
-    assert wait_until(lambda: not alive(mark), 5.0)
+    assert wait_until(lambda: not alive(mark))
 
 
 def test_a_job_ends_when_whoever_listens_is_interrupted(
@@ -86,7 +86,7 @@ def test_a_job_ends_when_whoever_listens_is_interrupted(
 
     with pytest.raises(KeyboardInterrupt):
         runner.run_blocking(job(mark, workspace), on_output=fail)
-    assert wait_until(lambda: not alive(mark), 5.0)
+    assert wait_until(lambda: not alive(mark))
 
 
 @pytest.mark.parametrize("how", ["group", "scope", "task"])
@@ -175,7 +175,7 @@ def test_a_job_does_not_outlive_its_host(
     assert len(alive(mark)) > COMPLETE  # the host has the mark among its arguments too
     process.send_signal(signal.Signals[how])
     process.wait(20)
-    assert wait_until(lambda: not alive(mark), 5.0)
+    assert wait_until(lambda: not alive(mark))
 
 
 def test_a_launcher_that_was_killed_is_replaced(run: Run, launchers: Callable[[], list[int]]) -> None:
@@ -214,7 +214,7 @@ def test_a_job_whose_launcher_is_killed_ends_or_can_be_ended(
     stop.set()
     thread.join(20)
     assert [outcome.killed_by in ("signal", "cancel") for outcome in outcomes] == [True]
-    assert wait_until(lambda: not alive(mark), 5.0)
+    assert wait_until(lambda: not alive(mark))
     assert run("echo", "on").stdout == "on\n"
 
 
@@ -240,7 +240,7 @@ def test_a_launcher_that_does_not_answer_is_no_trouble_for_the_next_job(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         os.kill(stopped, signal.SIGCONT)
-    assert wait_until(lambda: not alive(mark), 5.0)
+    assert wait_until(lambda: not alive(mark))
     held: list[str] = []
     before = set(os.listdir("/proc/self/fd"))
 

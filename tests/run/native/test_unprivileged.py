@@ -117,7 +117,7 @@ def test_an_unprivileged_user_is_as_safe() -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
             **who,
         )  # fmt: skip
