@@ -130,6 +130,7 @@ def main() -> int:
         write_skills(Path(folder) / "skills", options.clients)
         env = {**os.environ, "METIER_AUDIT": f"{folder}/audit.jsonl", "METIER_CACHE": f"{folder}/cache"}
         command = [sys.executable, "-m", "metier", "--skills", f"{folder}/skills", "mcp", "--http", "127.0.0.1:0"]
+        command.append("--no-token")
         with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stderr is not None

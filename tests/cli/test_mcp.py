@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -21,7 +22,8 @@ from typing import Any
 import pytest
 
 from metier.cli.mcp import _Input, address
-from metier.errors import InvalidArgument
+from metier.cli.mcp_token import kept_token
+from metier.errors import InvalidArgument, SourceUnavailable
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -214,6 +216,63 @@ def test_http_asks_for_the_token_and_ends_well(served: Callable[..., tuple[str, 
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@needs_signals
+@pytest.mark.covers("SEC-20")
+def test_without_a_token_one_is_made_that_this_user_alone_can_read_and_that_stays(
+    served: Callable[..., tuple[str, subprocess.Popen[str]]], own_home: Path
+) -> None:
+    file = own_home / "metier-config" / "mcp-token"
+    tokens = set()
+    for _ in range(2):
+        url, process = served("127.0.0.1:0", says=f"whoever has the token in {file}")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        tokens.add(file.read_text().strip())
+        (token,) = tokens
+        assert [posted(url), posted(url, Authorization=f"Bearer {token}")] == [401, 200]
+        process.terminate()
+        out, err = process.communicate(timeout=30)
+        assert token not in out + err
+    assert os.listdir(file.parent) == [file.name]
+
+
+def _linked(file: Path) -> None:
+    (file.parent / "elsewhere").write_text("x" * 43)
+    (file.parent / "elsewhere").chmod(0o600)
+    file.symlink_to("elsewhere")
+
+
+def _hard_linked(file: Path) -> None:
+    (file.parent / "elsewhere").write_text("x" * 43)
+    (file.parent / "elsewhere").chmod(0o600)
+    os.link(file.parent / "elsewhere", file)
+
+
+def _readable(file: Path) -> None:
+    file.write_text("x" * 43)
+    file.chmod(0o644)
+
+
+def _pipe(file: Path) -> None:
+    os.mkfifo(file, 0o600)
+
+
+def _short(file: Path) -> None:
+    file.write_text("short")
+    file.chmod(0o600)
+
+
+@needs_signals
+@pytest.mark.covers("SEC-20")
+@pytest.mark.parametrize("prepare", [_linked, _hard_linked, _readable, _short, Path.mkdir, _pipe])
+def test_a_file_that_others_could_have_made_or_read_holds_no_token(
+    tmp_path: Path, prepare: Callable[[Path], object]
+) -> None:
+    prepare(tmp_path / "mcp-token")
+    with pytest.raises(SourceUnavailable) as refused:
+        kept_token(tmp_path / "mcp-token")
+    assert "Remove it" in refused.value.hint
+
+
 @pytest.mark.parametrize("token", ["", " "])
 def test_a_token_that_came_out_empty_is_an_error(
     metier: Call, skills: Path, token: str, monkeypatch: pytest.MonkeyPatch
@@ -228,7 +287,7 @@ def test_a_token_that_came_out_empty_is_an_error(
 def test_who_may_use_it_is_said_and_what_clients_send_cannot_act_on_the_terminal(
     served: Callable[..., tuple[str, subprocess.Popen[str]]],
 ) -> None:
-    url, process = served("127.0.0.1:0", says="everybody on this machine")
+    url, process = served("127.0.0.1:0", "--no-token", says="everybody on this machine")
     assert posted(url, Origin="http://e\x1b[2Jvil") == 403
     process.terminate()
     _, err = process.communicate(timeout=30)
@@ -242,7 +301,7 @@ def test_a_call_that_is_under_way_when_it_ends_is_told_so(
     served: Callable[..., tuple[str, subprocess.Popen[str]]], skills: Path, tmp_path: Path
 ) -> None:
     (skills / "deploy/scripts/slow.sh").write_text(f"echo yes > '{tmp_path}/started'; sleep 60\n")
-    url, process = served("127.0.0.1:0", "--workspace", str(tmp_path))
+    url, process = served("127.0.0.1:0", "--no-token", "--workspace", str(tmp_path))
     statuses: list[int] = []
     thread = threading.Thread(target=lambda: statuses.append(called(url, "scripts/slow.sh")))
     thread.start()
@@ -321,6 +380,9 @@ def test_a_port_that_is_taken_is_said(metier: Call, skills: Path) -> None:
         ("--http", "127.0.0.1:x"),
         ("--http", "http://127.0.0.1:80"),
         ("--http", "127.0.0.1:0", "--token", ""),
+        ("--http", "127.0.0.1:0", "--token", "secret", "--no-token"),
+        ("--http", "0.0.0.0:0", "--no-token"),
+        ("--no-token",),
         ("--token", "secret"),
         ("--workspace", "nowhere"),
         ("--deny", "Bash("),

@@ -547,7 +547,7 @@ def test_who_mounts_the_app_sees_that_a_request_was_cancelled(serve: Callable[..
         "method": "POST",
         "path": "/mcp",
         "query_string": b"",
-        "headers": [(b"host", b"localhost")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
 
     async def main() -> list[str]:

@@ -14,6 +14,7 @@ from metier import Policy
 from metier._exporting import configure_from_environment
 from metier.cli.identity import user_name
 from metier.cli.library import library_of
+from metier.cli.mcp_token import kept_token, token_file
 from metier.cli.output import Style
 from metier.errors import InvalidArgument, MetierError
 from metier.skill import shown
@@ -37,11 +38,7 @@ def run(options: argparse.Namespace) -> int:
         return install(options)
     _refuse_what_belongs_to_install(options)
     host, port = address(options.http) if options.http is not None else ("", 0)
-    token = options.token if options.token is not None else os.environ.get(TOKEN)
-    if options.http is not None and token == "":
-        # Somebody wanted one, and whatever was to make it did not.
-        raise InvalidArgument("The token is empty.", hint=f"Give --token or {TOKEN} a value, or unset {TOKEN}.")
-    if options.http is None and options.token is not None:
+    if options.http is None and (options.token is not None or options.no_token):
         raise InvalidArgument("A token is for HTTP.", hint="Add --http, or leave it out.")
     _log_to_stderr()
     configure_from_environment()
@@ -50,8 +47,9 @@ def run(options: argparse.Namespace) -> int:
         if options.http is None:
             _say_who_is_awaited()
             return _until_told(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
+        token, whose = _token(options, host)
         return _until_told(
-            lambda: server.run_http(host=host, port=port, token=token, on_ready=lambda url: _say_where(url, token))
+            lambda: server.run_http(host=host, port=port, token=token, on_ready=lambda url: _say_where(url, whose))
         )
     finally:
         server.close()
@@ -72,6 +70,24 @@ def address(text: str) -> tuple[str, int]:
     if not host.isprintable() or any(c in host for c in "/@ ") or len(host) > 255:
         raise InvalidArgument(f"{text!r} has no host to listen on.", hint="Write HOST:PORT, such as 127.0.0.1:8321.")
     return host, int(port)
+
+
+def _token(options: argparse.Namespace, host: str) -> tuple[str | None, str]:
+    """What clients must have, and who that is: what was given, or else a token of this user that is kept in a file."""
+    from metier.serve.mcp.http import is_loopback
+
+    given = options.token if options.token is not None else os.environ.get(TOKEN)
+    if given == "":
+        # Somebody wanted one, and whatever was to make it did not.
+        raise InvalidArgument("The token is empty.", hint=f"Give --token or {TOKEN} a value, or unset {TOKEN}.")
+    if options.no_token:
+        if given is not None:
+            raise InvalidArgument("There is a token.", hint=f"Leave --no-token out, or --token, and unset {TOKEN}.")
+        return None, "everybody on this machine, as there is no token"
+    if given is not None or not is_loopback(host):
+        return given, "whoever has the token"
+    file = token_file()
+    return kept_token(file), f"whoever has the token in {Style.text(str(file), 4_096)}"
 
 
 def _refuse_what_belongs_to_install(options: argparse.Namespace) -> None:
@@ -122,9 +138,8 @@ def _say_who_is_awaited() -> None:
         )
 
 
-def _say_where(url: str, token: str | None) -> None:
-    who = "whoever has the token" if token is not None else "everybody on this machine, as there is no token"
-    print(f"Skills are served at {Style.text(url)}; for {who}. Ctrl-C ends it.", file=sys.stderr, flush=True)
+def _say_where(url: str, whose: str) -> None:
+    print(f"Skills are served at {Style.text(url)}; for {whose}. Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
 def _until_told(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:

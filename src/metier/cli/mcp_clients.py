@@ -103,7 +103,7 @@ CLIENTS = {
 def install(options: argparse.Namespace) -> int:
     """Write the server into the configuration of a client, and say what is left to do."""
     client = CLIENTS[options.install]
-    if options.http is not None or options.token is not None:
+    if options.http is not None or options.token is not None or options.no_token:
         raise InvalidArgument(
             "A client that starts the server itself needs neither --http nor --token.",
             hint="Leave them out; for a server that runs already, `docs/how-to/mcp.md` shows what to write.",

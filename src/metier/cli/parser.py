@@ -408,8 +408,10 @@ def _mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token",
         metavar="TEXT",
-        help="what clients must send as bearer token; better in METIER_TOKEN, where no `ps` sees it",
+        help="what clients must send as bearer token; better in METIER_TOKEN, where no `ps` sees it (default: one of "
+        "your own, in a file whose path is said)",
     )
+    parser.add_argument("--no-token", action="store_true", help="let every user of this machine in over HTTP")
     parser.add_argument(
         "--dialect", choices=("runtime", "registry", "tool", "sandbox"), default="runtime", help="(default: runtime)"
     )

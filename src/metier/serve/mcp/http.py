@@ -1,9 +1,9 @@
-"""Over HTTP: an app that checks who asks and for what host, and a server that runs it."""
+"""Over HTTP: an app behind an entrance that checks who asks and for what host, and a server that runs it."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
+import functools
 import ipaddress
 import os
 import socket
@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 
 from metier.errors import InvalidArgument, PartMissing, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
+from metier.serve.mcp.entrance import ANY_HOST, Entrance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from metier.serve.mcp.connections import Limits
     from metier.serve.mcp.lines import Line
     from metier.serve.mcp.server import SkillServer
 
 PATH = "/mcp"
 MAX_BODY = 4 * 1024 * 1024
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-ANY_HOST = "*"
 _GRACE_SECONDS = 2
+_BACKLOG = 128
+"""So many connections are taken at once, before any of them is counted: few enough that descriptors are left."""
 
 
 def app_of(
@@ -48,69 +50,18 @@ def app_of(
     `on_end` is told the id of a session of the older protocols that its client has ended. A client whose session
     `is_over` is told so, and begins a new one.
     """
-    _check_token(token)
     app = protocol.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY,
         max_sessions=MAX_CONVERSATIONS,
-        transport_security=_security(token, allowed_hosts or ()),
+        # Who is let in is up to the entrance, which stands before everything else.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    app.router.redirect_slashes = False  # there is one path, and what is close to it is another
     app.add_middleware(_Ending, on_end=on_end, is_over=is_over)
-    if token is not None:
-        app.add_middleware(_Bearer, token=token)
+    app.add_middleware(Entrance, token=token, allowed_hosts=allowed_hosts or ())
+    app.build_middleware_stack()  # what is wrong with an option is said here, and not at the first request
     return app
-
-
-def _check_token(token: str | None) -> None:
-    if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
-        raise InvalidArgument(
-            "The token is empty, or has characters that no header can have.",
-            hint="Make one with `python -c 'import secrets; print(secrets.token_urlsafe(32))'`.",
-        )
-
-
-def _security(token: str | None, allowed: Sequence[str]) -> TransportSecuritySettings:
-    if isinstance(allowed, str):
-        raise InvalidArgument("allowed_hosts is a list of names.", hint=f"Write allowed_hosts=[{allowed!r}].")
-    if ANY_HOST in allowed:
-        if token is None:
-            raise InvalidArgument(
-                "A server for every host name needs a token.", hint="Give a token, or name the hosts."
-            )
-        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    hosts = (*LOOPBACK, *allowed)
-    return TransportSecuritySettings(
-        allowed_hosts=[shape for host in hosts for shape in (host, f"{host}:*")],
-        allowed_origins=[
-            f"{scheme}://{shape}" for scheme in ("http", "https") for host in hosts for shape in (host, f"{host}:*")
-        ],
-    )
-
-
-class _Bearer:
-    """Lets through what has the token."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._has_token(scope):
-            answer = JSONResponse(
-                {"error": "unauthorized", "hint": "Send the header `Authorization: Bearer TOKEN`."},
-                status_code=401,
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-            await answer(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _has_token(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1:
-            return False
-        scheme, _, token = given[0].partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._expected)
 
 
 class _Ending:
@@ -184,19 +135,22 @@ async def serve(
     token: str | None,
     allowed_hosts: Sequence[str] | None,
     on_ready: Callable[[str], object] | None,
+    limits: Limits | None,
 ) -> None:
     """Listen until cancelled, or until a signal says to stop."""
     try:
         import uvicorn
+
+        from metier.serve.mcp.connections import BoundedProtocol, Limits
     except ModuleNotFoundError:
         raise PartMissing("Serving HTTP needs uvicorn.", hint="pip install 'metier[mcp]'") from None
 
-    if not _is_loopback(host) and token is None:
+    if not is_loopback(host) and token is None:
         raise InvalidArgument(
             f"{host!r} can be reached by other machines, and there is no token.",
             hint="Give a token, or listen on 127.0.0.1.",
         )
-    if allowed_hosts is None and not _is_loopback(host):
+    if allowed_hosts is None and not is_loopback(host):
         # Whoever has the token may call it by any name that leads here.
         allowed_hosts = [ANY_HOST]
     app = server.http_app(token=token, allowed_hosts=allowed_hosts)
@@ -216,10 +170,16 @@ async def serve(
                 server.end_streams()
                 await super().shutdown(sockets)
 
+        within = limits or Limits()
+        bounded: Any = functools.partial(BoundedProtocol, within)
         config = uvicorn.Config(
             app,
+            http=bounded,
+            timeout_keep_alive=within.idle_seconds,
+            backlog=_BACKLOG,
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             ws="none",
             lifespan="on",
@@ -263,7 +223,8 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
     if host == "localhost":
         return True
     try:

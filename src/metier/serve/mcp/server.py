@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from metier.guard import AuditLog, Guard, Policy
     from metier.guard.question import Approve
     from metier.library import Library
+    from metier.serve.mcp.connections import Limits
     from metier.serve.mcp.lines import Context
 
 log = logger("metier.serve")
@@ -130,14 +131,16 @@ class SkillServer:
         token: str | None = None,
         allowed_hosts: Sequence[str] | None = None,
         on_ready: Callable[[str], object] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """Serve `http_app` until cancelled or told to stop by a signal; `on_ready` is told the URL.
 
-        Port 0 is any that is free. What other machines reach needs a token.
+        Port 0 is any that is free. What other machines reach needs a token; without one, every user of this machine may
+        use it. `limits` are those of its connections.
         """
         from metier.serve.mcp.http import serve
 
-        await serve(self, host, port, token=token, allowed_hosts=allowed_hosts, on_ready=on_ready)
+        await serve(self, host, port, token=token, allowed_hosts=allowed_hosts, on_ready=on_ready, limits=limits)
 
     def end_streams(self) -> None:
         """End the streams on which clients are told of changes, as a server does that is about to stop."""

@@ -1,0 +1,170 @@
+"""Who is let in over HTTP: requests for this machine or hosts that are named, from no foreign page, with the token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from starlette.responses import JSONResponse
+
+from metier._log import logger
+from metier.errors import InvalidArgument
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = logger("metier.serve")
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+ANY_HOST = "*"
+_HOST = re.compile(
+    r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?)(?::(?P<port>[0-9]{1,5}))?"
+)
+_ORIGIN = re.compile(r"https?://(?P<host>[^/?#@\\]+)")
+_ONCE = (b"host", b"origin", b"authorization", b"content-type", b"mcp-session-id", b"mcp-protocol-version")
+"""Headers that a request has once: of two, one part of a program would believe the first and another the last."""
+_QUERIED = frozenset(["access_token", "api_key", "apikey", "auth", "authorization", "bearer", "key", "token"])
+_MAX_PORT = 65_535
+_MAX_HEAD = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A host that a request names, and the port if it names one."""
+
+    host: str
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Address | None:
+        """What `Host` says, compared by meaning and not by letters; None for what is no host.
+
+        >>> Address.parse("LocalHost.:80")
+        Address(host='localhost', port=80)
+        >>> Address.parse("localhost:evil"), Address.parse("a@localhost"), Address.parse("localhost:99999")
+        (None, None, None)
+        """
+        found = _HOST.fullmatch(text.lower()) if text.isascii() and len(text) <= 300 else None
+        if found is None:
+            return None
+        port = int(found["port"]) if found["port"] else None
+        if port is not None and not 0 < port <= _MAX_PORT:
+            return None
+        if found["six"] is None:
+            return cls(host=found["name"], port=port)
+        try:
+            return cls(host=f"[{ipaddress.IPv6Address(found['six'])}]", port=port)
+        except ValueError:
+            return None
+
+    def is_meant_by(self, allowed: Iterable[Address]) -> bool:
+        """Whether it is one of those that are allowed; one of them without a port allows every port."""
+        return any(one.host == self.host and one.port in (None, self.port) for one in allowed)
+
+
+class Entrance:
+    """Lets requests through that are for a host which is allowed, from no foreign page, and have the token."""
+
+    def __init__(self, app: ASGIApp, token: str | None, allowed_hosts: Sequence[str]) -> None:
+        """Requests may be for this machine and `allowed_hosts`; `*` is every host, where there is a token."""
+        _require_usable(token)
+        if isinstance(allowed_hosts, str):
+            raise InvalidArgument("allowed_hosts is a list of names.", hint=f"Write allowed_hosts=[{allowed_hosts!r}].")
+        if ANY_HOST in allowed_hosts and token is None:
+            raise InvalidArgument(
+                "A server for every host name needs a token.", hint="Give a token, or name the hosts."
+            )
+        self._app = app
+        self._token = None if token is None else token.encode()
+        self._allowed = None if ANY_HOST in allowed_hosts else [_known(one) for one in (*LOOPBACK, *allowed_hosts)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what is not let in, before any of its body is read."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers: dict[bytes, list[bytes]] = {}
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEAD:
+            return _answer(431, "bad-request", "Send fewer headers.")
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value)
+        for name in _ONCE:
+            if len(headers.get(name, ())) > 1:
+                return _answer(400, "bad-request", f"Send the header {name.decode()} once.")
+        one = {name: values[0] for name, values in headers.items()}
+        if b"transfer-encoding" in one and b"content-length" in one:
+            # A proxy before this server may believe the other of the two, and take the rest for the next request.
+            return _answer(400, "bad-request", "Say once how long the body is.")
+        if not scope["path"].startswith("/"):
+            return _answer(400, "bad-request", "Name the path alone: this is no proxy.")
+        host = Address.parse(one.get(b"host", b"").decode("latin-1"))
+        if host is None or not (self._allowed is None or host.is_meant_by(self._allowed)):
+            log.warning(
+                "a request for another host was refused: Host %s", shown(one.get(b"host", b"").decode("latin-1"))
+            )
+            return _answer(421, "misdirected", "This server is not for that host; allowed_hosts names others.")
+        if b"origin" in one and not self._is_own_page(one[b"origin"].decode("latin-1")):
+            log.warning("a page of another host was refused: Origin %s", shown(one[b"origin"].decode("latin-1")))
+            return _answer(403, "forbidden", "Pages of other hosts may not use this server.")
+        if not self._has_token(one.get(b"authorization", b"")):
+            hint = "Send the header `Authorization: Bearer TOKEN`."
+            return _answer(401, "unauthorized", hint, {"WWW-Authenticate": "Bearer"})
+        return _wrong_form(scope, one)
+
+    def _is_own_page(self, origin: str) -> bool:
+        if self._allowed is None:
+            return True
+        found = _ORIGIN.fullmatch(origin.lower())
+        host = None if found is None else Address.parse(found["host"])
+        return host is not None and host.is_meant_by(self._allowed)
+
+    def _has_token(self, given: bytes) -> bool:
+        if self._token is None:
+            return True
+        scheme, _, token = given.partition(b" ")
+        return hmac.compare_digest(token.strip(), self._token) and scheme.lower() == b"bearer"
+
+
+def _wrong_form(scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
+    """What is wrong with a request that may be made."""
+    if any(name.lower() in _QUERIED for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), True)):
+        # Addresses are logged, shown and passed on by whatever stands between.
+        return _answer(400, "bad-request", "A token goes into the header Authorization, never into the address.")
+    if scope["method"] == "POST":
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != b"application/json":
+            return _answer(400, "bad-request", "Invalid Content-Type header: send application/json.")
+        if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+            return _answer(415, "unsupported", "Send the body as it is, not compressed.")
+    return None
+
+
+def _answer(status: int, error: str, hint: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": error, "hint": hint}, status_code=status, headers=headers)
+
+
+def _known(host: str) -> Address:
+    # An address of version 6 may be named as it is, without the brackets that a URL wants.
+    bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+    found = Address.parse(bare)
+    if found is None:
+        raise InvalidArgument(
+            f"{shown(host)!r} is no host.", hint="Write a name, or a name and a port: example.com:443."
+        )
+    return found
+
+
+def _require_usable(token: str | None) -> None:
+    if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
+        raise InvalidArgument(
+            "The token is empty, or has characters that no header can have.",
+            hint="Make one with `python -c 'import secrets; print(secrets.token_urlsafe(32))'`.",
+        )
