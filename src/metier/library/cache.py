@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metier.skill import Draft, Header, IdentityRow
 
 _MAGIC = b"metier-index "
-_FORMAT = 2
+_FORMAT = 3
 _MAX_HEADER = 32_768
 _READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 

@@ -14,6 +14,7 @@ from metier.skill.diagnostic import Diagnostic, as_text
 _MAX_NODES = 20_000
 _MAX_DEPTH = 64
 _SMALL = 8 * 1024
+_TOP = "top"
 
 
 class BlockError(Exception):
@@ -62,8 +63,20 @@ def reading_of(parsed: Parsed, first_line: int) -> Reading:
         return Reading({}, [], ())
     if not isinstance(parsed.value, dict):
         return Reading({}, [], (Diagnostic("frontmatter-not-a-mapping", first_line),))
-    notes = tuple(Diagnostic("yaml-duplicate-key", line + first_line, (key,)) for key, line in parsed.duplicates)
+    notes = tuple(duplicate_note(key, line + first_line) for key, line in parsed.duplicates)
     return Reading(parsed.value, [line + first_line for line in parsed.lines], notes)
+
+
+def duplicate_note(key: str, line: int) -> Diagnostic:
+    """What there is to say of a key that is given again."""
+    from metier.skill.restrictions import restricted_field
+
+    restricted = restricted_field(key)
+    return (
+        Diagnostic("yaml-duplicate-key", line, (key,))
+        if restricted is None
+        else Diagnostic("field-restricts-twice", line, (restricted,))
+    )
 
 
 def parse_yaml(block: str) -> Parsed:
@@ -133,14 +146,15 @@ class _Construction:
         self.duplicates: list[tuple[str, int]] = []
 
     def parsed(self, node: Any) -> Parsed:
-        value = self.value(node)
+        value = self.value(node, _TOP)
         lines: dict[str, int] = {}
         if isinstance(value, dict):
             for key_node, _ in node.value:
                 lines[self.key(key_node)] = _line_of(key_node.start_mark, self.block)
         return Parsed(value, [lines[key] for key in value] if isinstance(value, dict) else [], self.duplicates)
 
-    def value(self, node: Any) -> Any:
+    def value(self, node: Any, within: str = "") -> Any:
+        """The value of a node; `within` is the restricting field that it is of, or the top where fields are."""
         # Long text counts for more than one node: an alias to it costs as much wherever it is written out.
         self.visits += 1 + (len(node.value) >> 6 if node.id == "scalar" else 0)
         if self.visits > _MAX_NODES:
@@ -157,9 +171,12 @@ class _Construction:
             mapping: dict[str, Any] = {}
             for key_node, value_node in node.value:
                 key = self.key(key_node)
-                if key in mapping:
-                    self.duplicates.append((key, _line_of(key_node.start_mark, self.block)))
-                mapping[key] = self.value(value_node)
+                value = self.value(value_node, _inner(within, key) if value_node.id == "mapping" else "")
+                if key not in mapping:
+                    mapping[key] = value
+                    continue
+                self.duplicates.append((key, _line_of(key_node.start_mark, self.block)))
+                mapping = _with_duplicate(mapping, key, value, within)
             return mapping
         finally:
             self.open.discard(id(node))
@@ -169,3 +186,26 @@ class _Construction:
         if node.id == "scalar":
             return str(node.value)
         return as_text(self.value(node))[:200]
+
+
+def _inner(within: str, key: str) -> str:
+    """What the map below a key is: where fields are, a restricting field, or nothing that matters."""
+    if within == "metadata":
+        return _TOP if key == "metier" else ""
+    if within != _TOP:
+        return ""
+    from metier.skill.restrictions import restricted_field
+
+    return "metadata" if key == "metadata" else restricted_field(key) or ""
+
+
+def _with_duplicate(mapping: dict[str, Any], key: str, value: Any, within: str) -> dict[str, Any]:
+    """A map with a key that it has already: the last counts, but nothing takes back what a field restricts."""
+    from metier.skill.restrictions import combined, restricted_field
+
+    if within in ("scope", "execution"):
+        found: dict[str, Any] = combined(within, mapping, {key: value})
+        return found
+    restricted = restricted_field(key) if within == _TOP else None
+    mapping[key] = value if restricted is None else combined(restricted, mapping[key], value)
+    return mapping

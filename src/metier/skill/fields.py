@@ -68,21 +68,22 @@ _SAID_AT_MOST = 10
 _MAX_JSON_DEPTH = 32
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
-_SCOPE_KEYS = {
+SCOPE_KEYS = {
     "agent": "agents", "agents": "agents",
     "tenant": "tenants", "tenants": "tenants",
     "environment": "environments", "environments": "environments", "env": "environments",
 }  # fmt: skip
-_NETWORKS: tuple[Literal["none"], Literal["restricted"], Literal["host"]] = ("none", "restricted", "host")
-_EXECUTION_KEYS = {"allowed-hosts": "allow-hosts", "allow-paths": "allowed-paths"}
+NETWORKS: tuple[Literal["none"], Literal["restricted"], Literal["host"]] = ("none", "restricted", "host")
+EXECUTION_KEYS = {"allowed-hosts": "allow-hosts", "allow-paths": "allowed-paths"}
 
 
 def canonical_field(key: str) -> str | None:
     """The field that a key means (`allowedTools`, `allowed_tools`, `Allowed-Tools`), or None for an unknown one."""
-    return _CANONICAL.get(_hyphenated(key)) or _CANONICAL.get(key.strip().replace("_", "-").lower())
+    return _CANONICAL.get(hyphenated(key)) or _CANONICAL.get(key.strip().replace("_", "-").lower())
 
 
-def _hyphenated(key: str) -> str:
+def hyphenated(key: str) -> str:
+    """A key with hyphens between its words, however they are told apart."""
     return _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
 
 
@@ -99,6 +100,8 @@ class Fields:
         for key, value in sorted(mapping.items(), key=lambda item: item[0] not in FIELD_NAMES):
             self._place(key, value, lines.get(key, 1))
         self._place_from_metadata()
+        if "<<" in mapping:
+            self._place_merged(mapping["<<"], lines.get("<<", 1))
 
     def _place(self, key: str, value: Any, line: int) -> None:
         if key in FIELD_NAMES:
@@ -108,12 +111,33 @@ class Fields:
             if known is None and key == _TOOLS_ALIAS and "allowed-tools" not in self._values and is_tool_list(value):
                 known = "allowed-tools"
             if known is None or known in self._values:
-                self.extra[key] = value
+                if known is None or not self._restrict(known, value, line):
+                    self.extra[key] = value
                 return
             self.note("field-alias", line, key, known)
             field = known
         self._values[field] = value
         self._lines[field] = line
+
+    def _restrict(self, field: str, value: Any, line: int) -> bool:
+        """Add what another spelling of a field restricts to what the field does; False for a field that does not."""
+        from metier.skill.restrictions import RESTRICTING, combined
+
+        if field not in RESTRICTING:
+            return False
+        self._values[field] = combined(field, self._values[field], value)
+        self.note("field-restricts-twice", line, field)
+        return True
+
+    def _place_merged(self, value: Any, line: int) -> None:
+        """What YAML 1.1 would merge by `<<` counts as far as it restricts: other readers of the file merge it."""
+        from metier.skill.restrictions import RESTRICTING
+
+        for part in value if isinstance(value, list) else [value]:
+            for key, item in part.items() if isinstance(part, dict) else ():
+                field = canonical_field(key)
+                if field in RESTRICTING and not (field in self._values and self._restrict(field, item, line)):
+                    self._place(key, item, line)
 
     def _place_from_metadata(self) -> None:
         """Fields outside the specification may stand where every client accepts them: below `metadata: metier:`.
@@ -128,7 +152,11 @@ class Fields:
         found |= own if isinstance(own, dict) else {}
         for key, value in found.items():
             field = canonical_field(key)
-            if field is not None and field not in SPECIFICATION_FIELDS and field not in self._values:
+            if field is None or field in SPECIFICATION_FIELDS:
+                continue
+            if field in self._values:
+                self._restrict(field, value, self._lines["metadata"])
+            else:
                 self._values[field] = value
                 self._lines[field] = self._lines["metadata"]
 
@@ -165,7 +193,7 @@ class Fields:
         value = self._values.get(field)
         if value is None or value == "":
             return default
-        known = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else None
+        known = is_yes(value)
         if known is None:
             self._ignored(field, value, "true or false")
             return default
@@ -252,20 +280,14 @@ class Fields:
             return None
         # Whoever writes `agent:` or `Agents:` means to restrict; reading it as no restriction would be the wrong way
         # to be lenient.
-        spelled = {_SCOPE_KEYS.get(str(key).strip().lower(), str(key)): item for key, item in value.items()}
+        from metier.skill.restrictions import scope_lists
+
+        spelled = scope_lists(value.items())
         for key in spelled:
-            if key not in _SCOPE_KEYS.values():
+            if key not in SCOPE_KEYS.values():
                 reason = f"`{key}` is not agents, tenants or environments"
                 self.note("item-dropped", self.line("scope"), "scope", reason)
-        names = {key: self._scope_list(spelled, key) for key in ("agents", "tenants", "environments")}
-        return Scope(**names)
-
-    def _scope_list(self, scope: dict[str, Any], key: str) -> tuple[str, ...] | None:
-        if key not in scope:
-            return None
-        value = scope[key]
-        items = value if isinstance(value, list) else re.split(r"[,\s]+", value) if isinstance(value, str) else []
-        return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
+        return Scope(**{key: tuple(spelled[key]) for key in ("agents", "tenants", "environments") if key in spelled})
 
     def execution(self) -> Execution | None:
         value = self._values.get("execution")
@@ -274,8 +296,9 @@ class Fields:
                 self._ignored("execution", value, "a map with sandbox, allowed-paths, network or allow-hosts")
             return None
         inner = Fields({}, {})
-        spelled = ((_hyphenated(str(key)), item) for key, item in value.items())
-        inner._values = {_EXECUTION_KEYS.get(key, key): item for key, item in spelled}
+        from metier.skill.restrictions import execution_values
+
+        inner._values = execution_values(value.items())
         inner._lines = dict.fromkeys(inner._values, self.line("execution") or 1)
         execution = Execution(
             sandbox=inner.flag("sandbox", None),
@@ -291,7 +314,7 @@ class Fields:
         if "network" not in self._values:
             return None
         value = self._values["network"]
-        for network in _NETWORKS:
+        for network in NETWORKS:
             if isinstance(value, str) and value.strip().lower() == network:
                 return network
         self._ignored("network", value, "none, restricted or host; until then it is none")
@@ -341,6 +364,11 @@ class Fields:
 
     def _ignored(self, field: str, value: Any, expected: str) -> None:
         self.note("field-value", self.line(field), field, as_text(value), expected)
+
+
+def is_yes(value: Any) -> bool | None:
+    """A boolean in any of the spellings that authors use; None for what is none."""
+    return _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else None
 
 
 def split_tools(value: Any) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ import re
 from typing import Any
 
 from metier.skill._fast import MAX_BLOCK_BYTES, Reading, read_fast
-from metier.skill.block import BlockError, BlockTooComplex, parse_yaml, reading_of
+from metier.skill.block import BlockError, BlockTooComplex, duplicate_note, parse_yaml, reading_of
 from metier.skill.diagnostic import Diagnostic
+from metier.skill.restrictions import combined, restricted_field
 from metier.skill.text import drop_control
 
 _ENTRY = re.compile(
@@ -171,12 +172,14 @@ def _line_by_line(block: str, first_line: int, error: BlockError, notes: list[Di
         while end < len(lines) and not _TOP_KEY.match(lines[end]):
             end += 1
         key = match[0].rstrip(" :").strip("\"'")
-        if key in mapping:
-            notes.append(Diagnostic("yaml-duplicate-key", i + first_line, (key,)))
-            del mapping[key]
+        before = mapping.pop(key, None)
         # Text that goes on at the margin belongs to a description; a name never goes on there.
         own = [line for number, line in enumerate(lines[i:end]) if not number or key != "name" or line[:1] == " "]
         mapping[key] = _entry_value(key, own, match.end(), by_yaml=len(mapping) < _MOST_BY_YAML)
+        if before is not None:
+            notes.append(duplicate_note(key, i + first_line))
+            if (restricted := restricted_field(key)) is not None:
+                mapping[key] = combined(restricted, before, mapping[key])
         at[key] = i + first_line
         i = end
     return Reading(mapping, [at[key] for key in mapping], tuple(notes))
