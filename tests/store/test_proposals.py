@@ -74,6 +74,8 @@ def test_the_last_scan_of_each_engine_counts(scope: Scope) -> None:
     other = scope.scans.put(ScanRow(digest="d", engine="other", status="error", ms=5))
     scope.scans.put(ScanRow(digest="e", engine="core"))
     assert scope.scans.latest("d") == [last, other]
+    assert scope.scans.severities("d") == {one.engine: one.max_severity for one in (last, other)}
+    assert scope.scans.severities("e") == {}
 
 
 def test_a_policy_is_kept_once_word_by_word(scope: Scope) -> None:

@@ -43,6 +43,7 @@ _NO_STATE = State()
 UNREADABLE = State(generation=-1)
 """Stands for a store that cannot be used."""
 _KEPT = 16
+_SERIOUS = frozenset({"high", "critical"})
 _SEVERITIES = 1_024
 """Contents whose severity is remembered, before all are forgotten."""
 _TENANTS = 1_000
@@ -327,7 +328,7 @@ class Governance:
         return store.of(actor.tenant or "").scans.latest(digest) if store is not None else ()
 
     def known_severity(self, actor: Actor, digest: str) -> str:
-        """The worst that scanners are on record to have found in a content, `none` where nothing is.
+        """The worst that scanners are on record to have found in a content, `none` where nothing serious is.
 
         Nothing is scanned for it, and the store is asked once for each content.
         """
@@ -335,7 +336,9 @@ class Governance:
         found = self._severities.get(key)
         if found is None:
             try:
-                rows = self._scans(actor, digest)
+                store = self._store()
+                kept = store.of(actor.tenant or "").scans.severities(digest) if store is not None else {}
+                rows = self._scans(actor, digest) if _SERIOUS.intersection(kept.values()) else ()
             except MetierError:
                 return "none"
             found = "none"
