@@ -76,6 +76,7 @@ class Played:
             "revisions.has": scope.revisions.has(DIGEST),
             "revisions.files": files_of(scope),
             "scans.latest": scope.scans.latest("d"),
+            "scans.severities": scope.scans.severities("d"),
             "policies.texts": scope.policies.texts("d"),
             "audit.last": scope.audit.last(),
             "audit.walk": list(scope.audit.walk()),
