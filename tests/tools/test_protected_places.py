@@ -540,7 +540,8 @@ def protected_content(root: Path) -> dict[str, str]:
         is_repository = {"HEAD", "objects", "refs"} <= entries
         for name in entries:
             pair = f"{relative[-1]}/{name}".lower()
-            if name.lower() in {one.lower() for one in NAMES} or pair in NAMES or (is_repository and folder != str(root)):
+            is_inner = is_repository and folder != str(root)
+            if name.lower() in {one.lower() for one in NAMES} or pair in NAMES or is_inner:
                 add(os.path.join(folder, name))
     return found
 

@@ -30,10 +30,11 @@ class ClosedFiles:
     """The files that are closed to tools under one guard."""
 
     def __init__(
-        self, governance: Governance, policy: Callable[[], Policy], kept_paths: Callable[[], Iterable[str]]
+        self, governance: Governance, policy: Callable[[], Policy | None], kept_paths: Callable[[], Iterable[str]]
     ) -> None:
+        """`policy` gives the program's own, which policy files narrow."""
         self._governance, self._policy, self._kept_paths = governance, policy, kept_paths
-        self._cached: dict[object, tuple[Policy, Effective, FileAccess]] = {}
+        self._cached: dict[object, tuple[Policy | None, Effective, FileAccess]] = {}
 
     def access(self, workspace: str, skill_folders: Iterable[str] = ()) -> FileAccess:
         """What is closed in a workspace; nothing of the folders that skills come from is written."""
@@ -51,7 +52,7 @@ class ClosedFiles:
         own = (os.fspath(default_config_folder()), *((cache,) if cache else ()))
         access = FileAccess.of(
             workspace or os.getcwd(),
-            grants=granted_names(policy.paths),
+            grants=granted_names(self._governance.narrowed(policy).paths),
             kept=(*folders, *self._kept_paths(), *own),
             hidden=self._governance.secret_paths,
         )
@@ -68,7 +69,7 @@ class ClosedFiles:
         if not targets.written and not targets.read:
             return None
         access = self.access(action.workspace, action.skill_folders() if action.skill_folders is not None else ())
-        base = os.path.abspath(action.workspace or os.getcwd())
+        base = action.workspace if os.path.isabs(action.workspace) else os.path.abspath(action.workspace)
         for path in targets.read:
             if any(access.hides(real) for real in _real_paths(path, base)):
                 return _hidden(path)
@@ -97,14 +98,14 @@ def _real_paths(path: str, base: str) -> Iterator[str]:
     if len(path) > _LONGEST or "\0" in path:
         return
     full = os.path.join(base, _expanded(path))
-    real = os.path.realpath(full)
-    yield real
+    yield os.path.realpath(full)
     if ".." in path:
         yield os.path.realpath(os.path.normpath(full))
 
 
 def _expanded(path: str) -> str:
-    return os.path.expanduser(path.removeprefix("file://"))
+    path = path.removeprefix("file://")
+    return os.path.expanduser(path) if path.startswith("~") else path
 
 
 def _protected(path: str, place: str) -> Decision:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.errors import ProtectedPlace
@@ -34,6 +35,7 @@ _SECRET_IN_HOME = (
     ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
 )  # fmt: skip
 """The same in a home folder; a project may have a folder `.docker` in which there is nothing secret."""
+_SECRET_WORD = re.compile("|".join(map(re.escape, SECRET_NAMES))).search
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 
@@ -60,6 +62,12 @@ class FileAccess:
     """Keys, tokens and the store, by real paths: for tools they are not there."""
     is_open: bool = False
     """Nothing is closed: a person has named the file, and no model."""
+    _hidden: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+    _closed: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, places in (("_hidden", self.hidden), ("_closed", (*self.kept, *self.hidden))):
+            object.__setattr__(self, name, frozenset(map(_folded, places)))
 
     @classmethod
     def of(
@@ -89,7 +97,7 @@ class FileAccess:
             if self.is_open:
                 yield None
                 continue
-            place = self._covering((*self.kept, *self.hidden), path) or self._secret_name(path) or closed_by
+            place = self._covering(self._closed, path) or self._secret_name(path) or closed_by
             if place is None and not is_inside(path, self.workspace):
                 place = protecting(path.lstrip(os.sep), self.grants)
             yield place
@@ -102,11 +110,11 @@ class FileAccess:
         """Whether a path, absolute and free of links, is one that tools must not see."""
         if self.is_open:
             return False
-        return self._covering(self.hidden, path) is not None or self._secret_name(path) is not None
+        return self._covering(self._hidden, path) is not None or self._secret_name(path) is not None
 
     def hidden_in(self, folder: str) -> tuple[str, ...]:
         """The hidden paths below a folder, but for those that a name alone hides."""
-        return tuple(path for path in self.hidden if is_inside(path, folder) and self._counts(path, path))
+        return tuple(path for path in self.hidden if is_inside(path, folder))
 
     def require_open(self, path: str) -> None:
         """Raise `ProtectedPlace` where a path, absolute and free of links, is closed to writing."""
@@ -114,15 +122,21 @@ class FileAccess:
         if place is not None:
             raise ProtectedPlace(protection_reason(path, place), hint=protection_hint(place), path=path, place=place)
 
-    def _covering(self, places: tuple[str, ...], path: str) -> str | None:
-        path = _folded(path)
-        return next((place for place in places if is_inside(path, _folded(place)) and self._counts(place, path)), None)
-
-    def _counts(self, place: str, path: str) -> bool:
-        # A workspace may lie in such a place, as the folder of a skill does: then it is what is worked on.
-        return not is_inside(self.workspace, place) or not is_inside(path, _folded(self.workspace))
+    def _covering(self, places: frozenset[str], path: str) -> str | None:
+        above, workspace = _folded(path), _folded(self.workspace)
+        is_in_workspace = is_inside(above, workspace)
+        while above not in places:
+            above, before = os.path.dirname(above), above
+            if above == before:
+                return None
+            # A workspace may lie in such a place, as the folder of a skill does: then it is what is worked on.
+            if is_in_workspace and above == workspace:
+                return None
+        return above
 
     def _secret_name(self, path: str) -> str | None:
+        if path.isascii() and not _SECRET_WORD(path.lower()):
+            return None
         below = path[len(self.workspace) :] if is_inside(path, self.workspace) else path
         names = (normal_name(part) for part in below.split(os.sep) if part)
         return next((name for name in names if name in SECRET_NAMES and name not in self.grants), None)

@@ -81,7 +81,7 @@ class Guard:
         self._version = 0
         self._changing = threading.Lock()
         self._keeping = Keeping(audit, self._governance)
-        self.files = ClosedFiles(self._governance, lambda: self.policy, lambda: self.kept_paths)
+        self.files = ClosedFiles(self._governance, lambda: self._policy, lambda: self.kept_paths)
         """The files that are closed to tools."""
 
     @property

@@ -35,6 +35,7 @@ _PATHS = frozenset(_ENDS.split())
 """How the name of an argument ends that is a path."""
 _PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NESTED = (Mapping, list, tuple)
 _MAX_VALUES = 10_000
 _HEADER = re.compile(
     r"[ \t]*(?:\*\*\*[^:]{0,40}:|---(?=[ \t])|\+\+\+(?=[ \t])|Index:|rename (?:from|to)(?=[ \t])"
@@ -70,6 +71,8 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     if writes and arguments.get("command") in _LOOKING and isinstance(arguments.get("path"), str):
         writes = False
     if not writes:
+        if not any(_last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()):
+            return _NOTHING
         named = tuple(_paths(arguments))
         return Targets(read=named) if named else _NOTHING
     found = list(_paths(arguments))
