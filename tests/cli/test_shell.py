@@ -254,6 +254,19 @@ def test_what_runs_elsewhere_later_is_not_written(once: Call, work: Path) -> Non
     assert (work / "one.txt").read_text() == "1\n"
 
 
+@pytest.mark.covers("SEC-1", "SEC-3")
+def test_what_a_protected_link_leads_to_is_not_written(once: Call, work: Path) -> None:
+    (work / "vs").mkdir()
+    (work / ".vscode").symlink_to("vs")
+    code, _, err = once(
+        "echo evil > vs/tasks.json; mkdir -p sub; echo evil > sub/AGENTS.md", "--workspace", work, "--write-back"
+    )
+    assert code == 1
+    assert "not written: /vs/tasks.json: it is protected" in err
+    assert "not written: /sub/AGENTS.md: it is protected" in err
+    assert not (work / "vs" / "tasks.json").exists()
+
+
 @pytest.mark.parametrize("options", [("--write-back",), ("--workspace", "nowhere"), ("--timeout", "0")])
 def test_wrong_usage_is_two(once: Call, options: tuple[str, ...]) -> None:
     assert once("ls", *options)[:2] == (2, "")

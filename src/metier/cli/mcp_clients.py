@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.config_text import with_entry_in_json, with_entry_in_toml
 from metier.cli.output import Style
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
-from metier.guard.file_access import FileAccess
+from metier.guard import FileAccess
 from metier.library.places import project_root
 from metier.library.trust import home_folder
 from metier.tools.workspace import Workspace

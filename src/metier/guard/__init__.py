@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from metier.guard.audit.redaction import redact
     from metier.guard.decision import Action, Actor, Decision, Subject
     from metier.guard.explaining import Explanation, explain
+    from metier.guard.file_access import FileAccess
     from metier.guard.governance import Governance
     from metier.guard.guard import Guard, current_user
     from metier.guard.passage import Passage, failure_code, refused
@@ -45,6 +46,7 @@ _NAMES = {
     "Decision": "metier.guard.decision",
     "Effective": "metier.guard.policy.effective",
     "Explanation": "metier.guard.explaining",
+    "FileAccess": "metier.guard.file_access",
     "FileLog": "metier.guard.audit.records",
     "Governance": "metier.guard.governance",
     "Guard": "metier.guard.guard",
@@ -87,6 +89,7 @@ __all__ = [
     "Decision",
     "Effective",
     "Explanation",
+    "FileAccess",
     "FileLog",
     "Governance",
     "Guard",

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -156,6 +157,44 @@ def test_files_that_run_outside_later_are_not_changed(runner: VirtualRunner, wor
     assert list((work / ".git/hooks").iterdir()) == []
     assert not (work / ".envrc").exists()
     assert (work / "fine").read_text() == "ok\n"
+
+
+@pytest.mark.covers("SEC-1", "SEC-3", "SEC-4")
+def test_no_name_that_leads_to_a_protected_place_is_written_back(runner: VirtualRunner, work: Path) -> None:
+    for folder in ("sub/.git/hooks", "bare/objects", "bare/refs", "vs", "real", "docs"):
+        (work / folder).mkdir(parents=True)
+    (work / "bare/HEAD").write_text("ref: refs/heads/main\n")
+    (work / "bare/config").write_text("")
+    (work / ".vscode").symlink_to("vs")
+    (work / ".envrc").symlink_to("env/envrc")
+    (work / "middle").symlink_to("real")
+    (work / ".husky").symlink_to("middle")
+    before = {path: path.read_text() for path in work.rglob("*") if path.is_file()}
+    outcome = runner.run_blocking(
+        bash(
+            "echo evil > sub/.git/hooks/pre-commit; echo evil > sub/.git/config; echo evil > bare/config;"
+            "echo evil > vs/tasks.json; mkdir env; echo evil > env/envrc; echo evil > docs/AGENTS.md;"
+            "echo evil > .GIT; echo evil > new; mv new CLAUDE.md; echo evil | tee deep.md > /dev/null;"
+            "mkdir .claude other; cp deep.md .claude/settings.json; rm middle; ln -s other middle;"
+            "echo evil > real/pre-commit; echo evil > HEAD; rm bare/HEAD",
+            work,
+        )
+    )
+    assert outcome.exit_code == 1
+    assert {path: path.read_text() for path in before} == before
+    assert {path.name for path in work.rglob("*") if path.is_file() and path.read_text() == "evil\n"} == {"deep.md"}
+    assert os.readlink(work / "middle") == "real"
+
+
+@pytest.mark.covers("SEC-1")
+def test_a_name_that_is_granted_is_written_back(runner: VirtualRunner, work: Path) -> None:
+    (work / ".git/refs").mkdir(parents=True)
+    command = "echo 1 > .git/index; echo 1 > AGENTS.md; echo evil > .git/config; echo evil > .envrc"
+    outcome = runner.run_blocking(replace(bash(command, work), grants=(".git", "AGENTS.md")))
+    assert outcome.exit_code == 1
+    assert ((work / ".git/index").read_text(), (work / "AGENTS.md").read_text()) == ("1\n", "1\n")
+    assert not (work / ".git/config").exists()
+    assert not (work / ".envrc").exists()
 
 
 def test_links_lead_neither_in_nor_out(runner: VirtualRunner, work: Path, tmp_path: Path) -> None:
