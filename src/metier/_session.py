@@ -68,7 +68,8 @@ class Session(room.Session):
         os.makedirs(self.workspace, exist_ok=True)
         workspace = Workspace(
             self.workspace,
-            readable=lambda: tuple(one.root for one in self.active),
+            # At the root of one whose copy is gone, and cannot be made again, is nothing to be read.
+            readable=lambda: [one.root for one, _ in self.copies.verified(self.active)],
             allows=lambda tool, path: self.may_call(tool, {"file_path": path}),
             access=self.file_access,
         )

@@ -259,7 +259,9 @@ def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, di
     assert result.success, result
     content = read_content(content_of(result, dialect))
     assert content.name == "liar"
-    assert plain(content.body).strip() == plain(session.one("liar").body).strip()
+    one = session.one("liar")
+    body = one.body.replace(one.root, session.mount_path(one)) if dialect == "sandbox" else one.body
+    assert plain(content.body).strip() == plain(body).strip()
     assert content.files == ()
 
 

@@ -153,6 +153,8 @@ def test_the_files_of_a_loaded_skill_can_be_read_and_not_written(session: Sessio
     file = str(skills / "forms" / "templates" / "t.yaml")
     assert not executor.execute_blocking("Read", {"file_path": file}).success
     session.load("forms")
+    assert not executor.execute_blocking("Read", {"file_path": file}).success
+    file = f"{session.one().root}/templates/t.yaml"
     assert executor.execute_blocking("Read", {"file_path": file}).success
     assert not executor.execute_blocking("Write", {"file_path": file, "content": "x"}).success
 

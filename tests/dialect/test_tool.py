@@ -87,11 +87,11 @@ def test_a_skill_that_is_added_is_in_the_description_of_the_same_tool(
 
 
 @pytest.mark.covers("O-47")
-def test_loading_gives_name_base_path_and_content(call: Call, skills: Path) -> None:
+def test_loading_gives_name_base_path_and_content(call: Call, session: Session) -> None:
     result = call("skill", skill_name="forms")
     assert set(result.result) == {"skill_name", "base_path", "content"}
     assert result.result["skill_name"] == "forms"
-    assert result.result["base_path"] == str(skills / "forms")
+    assert result.result["base_path"] == session.one().root
     assert "Fill:" in result.result["content"]
     assert result.duration_ms >= 0
     assert result.keep

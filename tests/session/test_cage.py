@@ -262,7 +262,7 @@ def test_hooks_commands_and_the_bash_tool_get_the_same(
 ) -> None:
     more = asking(network="none") + "allowed-tools: Bash\nhooks:\n  pre: 'true'\n"
     folder = tmp_path / "s"
-    root = write_skill(folder / "a", more=more, body=f"!`cat {folder}/a/SKILL.md`").parent
+    root = write_skill(folder / "a", more=more, body="!`cat SKILL.md`").parent
     policy = Policy(network="host", hooks="allow", injection="allow", limits={"processes": 7})
     session = begin_in(folder, policy=policy, runner=recorder, skills=["a"])
     hook, injected = recorder.jobs
@@ -270,12 +270,11 @@ def test_hooks_commands_and_the_bash_tool_get_the_same(
         copy = job.places[-1].path
         assert (job.network, job.sandbox, job.limits.processes) == ("none", True, 7)
         assert job.env["SKILL_DIR"] == copy != str(root)
-    assert injected.argv == ("cat", f"{injected.places[-1].path}/SKILL.md"), "what was loaded, not what is there now"
     anyio.run(session.execute, "echo 1")
     session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "echo 1"})
     for job in recorder.jobs[2:]:
         assert (job.network, job.limits.processes) == ("none", 7)
-        assert Place(str(root)) in job.places
+        assert Place(session.one().root) in job.places
         assert job.places[0] == Place(session.workspace, is_writable=True)
     assert len(recorder.jobs) == 4
 

@@ -253,8 +253,8 @@ def test_the_files_that_a_body_speaks_of_are_listed_with_what_it_says_of_them(
     lines = session.content().splitlines()
     start = lines.index("AVAILABLE SUPPORTING FILES")
     assert lines[start + 2 : start + 4] == [
-        f"- {tmp_path}/forms/notes.txt: more",
-        f"- {tmp_path}/forms/reference.md (1,200 lines): API documentation",
+        f"- {session.one().root}/notes.txt: more",
+        f"- {session.one().root}/reference.md (1,200 lines): API documentation",
     ]
     assert session.files_read == frozenset()
     session.read("reference.md")

@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from metier import Policy, Session
-from metier.errors import FileRefused, MetierError, PackageTooLarge, SkillChanged, SkillUnreadable
+from metier import Library, Policy, Session
+from metier.errors import FileRefused, MetierError, SkillChanged, SkillUnreadable
 from metier.guard import MemoryLog
 from metier.session.copies import Copies
 
@@ -99,25 +99,31 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
+def roots_in(scratch: Path) -> list[Path]:
+    """The folders of copies that are in use."""
+    return [path for path in scratch.iterdir() if path.name.startswith("metier-skill-")]
+
+
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_has_changed_since_it_was_loaded_does_not_run(
+def test_what_has_changed_does_not_run_where_its_copy_is_gone(
     session: Session, log: MemoryLog, folder: Path, outside: Path, scratch: Path, change: Callable[[Path, Path], None]
 ) -> None:
+    shutil.rmtree(session.one().root)
     change(folder, outside)
     with pytest.raises(SkillChanged, match="have changed since it was loaded") as caught:
         session.run_blocking("scripts/x.sh", by="model")
     assert caught.value.hint == "Load it again."
     record = log.records[-1]
     assert (record.event, record.success, record.code) == ("run", False, "skill-changed")
-    assert list(scratch.iterdir()) == [], "nothing is left behind"
+    assert roots_in(scratch) == [], "nothing is left behind"
 
 
+@pytest.mark.covers("SEC-5")
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_was_loaded_and_run_goes_on_running_as_it_was(
+def test_what_was_loaded_runs_as_it_was_whatever_becomes_of_its_files(
     session: Session, log: MemoryLog, folder: Path, outside: Path, change: Callable[[Path, Path], None]
 ) -> None:
     digest = session.one().digest
-    session.run_blocking("scripts/here.sh")
     change(folder, outside)
     outcome = anyio.run(lambda: session.run("scripts/x.sh", by="model"))
     assert outcome.stdout == "original\n"
@@ -129,7 +135,7 @@ def test_a_skill_that_is_loaded_again_runs_what_it_is_now(session: Session, fold
     (folder / "scripts" / "x.sh").write_text("echo changed\n")
     session.load("a")
     assert session.run_blocking("scripts/x.sh").stdout == "changed\n"
-    assert len(list(scratch.iterdir())) == 1, "the copy of what it was is gone"
+    assert len(roots_in(scratch)) == 1, "the copy of what it was is gone"
 
 
 def test_a_file_that_was_put_beside_it_is_no_part_of_what_runs(session: Session, folder: Path) -> None:
@@ -161,6 +167,8 @@ def test_a_copy_is_private_and_its_files_are_read_only(begin_in: Begin, folder: 
         'chmod u+w "$SKILL_DIR/scripts/x.sh"; echo "echo mine" > "$SKILL_DIR/scripts/x.sh"',
         'rm -f "$SKILL_DIR/scripts/x.sh"; ln -s /bin/true "$SKILL_DIR/scripts/x.sh"',
         'echo "echo added" > "$SKILL_DIR/scripts/added.sh"',
+        'mkdir "$SKILL_DIR/scripts/__pycache__"; echo "echo added" > "$SKILL_DIR/scripts/__pycache__/x.sh"',
+        'ln -s /bin "$SKILL_DIR/node_modules"; chmod a+x "$SKILL_DIR/scripts/x.sh"',
         'rm -rf "$SKILL_DIR"',
         'chmod 0 "$SKILL_DIR/scripts"',
     ],
@@ -174,9 +182,10 @@ def test_whatever_a_script_does_to_its_copy_the_next_run_begins_afresh(
     assert not session.one().is_stale, "the skill itself is as it was"
     assert session.run_blocking("scripts/x.sh").stdout == "original\n"
     root = Path(session.run_blocking("scripts/here.sh").stdout)
+    assert str(root) == session.one().root, "where the model was told that it is"
     assert sorted(path.name for path in (root / "scripts").iterdir()) == ["bad.sh", "here.sh", "x.sh"]
     session.close()
-    assert list(scratch.iterdir()) == []
+    assert roots_in(scratch) == []
 
 
 def test_links_inside_a_skill_work_and_links_that_leave_are_left_out(
@@ -197,6 +206,7 @@ def test_links_inside_a_skill_work_and_links_that_leave_are_left_out(
 def test_a_link_that_leads_elsewhere_by_now_is_a_change(begin_in: Begin, folder: Path, scratch: Path) -> None:
     (folder / "link").symlink_to("SKILL.md")
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
+    shutil.rmtree(session.one().root)
     (folder / "link").unlink()
     (folder / "link").symlink_to("scripts/x.sh")
     with pytest.raises(SkillChanged):
@@ -207,7 +217,7 @@ def test_a_skill_in_memory_runs_from_a_copy_too(begin: Begin, skill: Files, scra
     session = begin(skill("a", **{"scripts/here.sh": HERE}), skills=["a"], policy=FREE)
     assert Path(session.run_blocking("scripts/here.sh").stdout).is_dir()
     session.close()
-    assert list(scratch.iterdir()) == []
+    assert roots_in(scratch) == []
 
 
 @pytest.mark.parametrize("how", ["unload", "replace", "close", "block", "forget it"])
@@ -216,8 +226,8 @@ def test_copies_go_when_the_skill_or_the_session_does(
 ) -> None:
     write_skill(folder.parent / "b")
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    session.run_blocking("scripts/x.sh")
-    assert len(list(scratch.iterdir())) == 1
+    root = Path(session.one().root)
+    assert root.parent in roots_in(scratch)
     match how:
         case "unload":
             session.unload("a")
@@ -231,7 +241,7 @@ def test_copies_go_when_the_skill_or_the_session_does(
         case _:
             del session
             gc.collect()
-    assert list(scratch.iterdir()) == []
+    assert root.parent not in roots_in(scratch)
 
 
 def test_a_copy_stays_for_as_long_as_something_runs_from_it(session: Session, scratch: Path) -> None:
@@ -240,8 +250,8 @@ def test_a_copy_stays_for_as_long_as_something_runs_from_it(session: Session, sc
         session.close()
         assert Path(root, "scripts", "x.sh").read_text() == "echo original\n"
         with session.copies.of(one) as other:
-            assert other != root, "nothing is kept once it is closed"
-    assert list(scratch.iterdir()) == []
+            assert other == root
+    assert roots_in(scratch) == [], "nothing is kept once it is closed"
 
 
 def test_several_at_once_share_one_copy(session: Session, scratch: Path) -> None:
@@ -260,7 +270,74 @@ def test_several_at_once_share_one_copy(session: Session, scratch: Path) -> None
         thread.join()
     assert len(roots) == 1
     session.unload("a")
-    assert list(scratch.iterdir()) == []
+    assert roots_in(scratch) == []
+
+
+@pytest.mark.covers("SEC-5")
+def test_sessions_with_the_same_skill_share_one_copy_until_the_last_one_ends(
+    begin_in: Begin, folder: Path, scratch: Path
+) -> None:
+    first, second = (begin_in(folder.parent, skills=["a"], policy=FREE) for _ in range(2))
+    child = first.fork("a")
+    root = first.one().root
+    assert {second.one().root, child.one().root} == {root}
+    (folder / "scripts" / "x.sh").write_text("echo changed\n")
+    first.close()
+    child.close()
+    assert second.run_blocking("scripts/x.sh").stdout == "original\n"
+    second.load("a")
+    assert second.one().root != root, "other content has another root"
+    assert second.run_blocking("scripts/x.sh").stdout == "changed\n"
+    assert roots_in(scratch) == [Path(second.one().root).parent]
+
+
+@pytest.mark.covers("SEC-5")
+def test_a_skill_that_is_loaded_again_is_where_it_was_and_as_it_was(session: Session, scratch: Path) -> None:
+    root = session.one().root
+    session.unload("a")
+    idle = [path for path in scratch.iterdir() if path.name.startswith("metier-idle-")]
+    assert len(idle) == 1
+    script = idle[0] / "a" / "scripts" / "x.sh"
+    script.chmod(0o644)
+    script.write_text("echo changed\n")
+    session.load("a")
+    assert session.one().root == root
+    assert session.run_blocking("scripts/x.sh").stdout == "original\n"
+
+
+@pytest.mark.covers("SEC-5")
+def test_a_session_that_is_resumed_finds_its_skill_where_it_was_told(
+    begin_in: Begin, session: Session, folder: Path, scratch: Path
+) -> None:
+    state, root = session.save(), session.one().root
+    session.close()
+    resumed = Session.resume(begin_in(folder.parent).library, state, policy=FREE)
+    assert resumed.one().root == root
+    assert resumed.run_blocking("scripts/x.sh").stdout == "original\n"
+
+
+@pytest.mark.covers("SEC-5")
+def test_a_root_that_somebody_else_has_taken_is_not_used(begin_in: Begin, folder: Path, scratch: Path) -> None:
+    session = begin_in(folder.parent, skills=["a"], policy=FREE)
+    root = Path(session.one().root)
+    session.close()
+    (root / "scripts").mkdir(parents=True)
+    (root / "scripts" / "x.sh").write_text("echo planted\n")
+    session = begin_in(folder.parent, skills=["a"], policy=FREE)
+    assert session.one().root != str(root)
+    assert session.run_blocking("scripts/x.sh").stdout == "original\n"
+    assert (root / "scripts" / "x.sh").exists(), "what is not ours is left alone"
+
+
+@pytest.mark.covers("SEC-5")
+def test_the_same_content_from_elsewhere_keeps_its_root(begin_in: Begin, folder: Path, scratch: Path) -> None:
+    other = folder.parent.parent / "t" / "a"
+    shutil.copytree(folder, other)
+    library = Library.from_folder(folder.parent, other.parent)
+    session = library.session(skills=["a@s"], policy=FREE, workspace=folder.parent.parent)
+    session.load("a@t")
+    assert session.run_blocking("scripts/x.sh").stdout == "original\n"
+    assert Path(session.one().root).is_dir()
 
 
 def test_a_swap_at_any_moment_never_runs_something_else(
@@ -299,14 +376,14 @@ def test_a_swap_at_any_moment_never_runs_something_else(
     assert seen <= {"", "echo original\n"}
 
 
-def test_a_skill_with_too_many_files_says_so(begin_in: Begin, folder: Path, scratch: Path) -> None:
+def test_a_skill_with_more_files_than_are_listed_is_copied_whole(begin_in: Begin, folder: Path, scratch: Path) -> None:
     (folder / "many").mkdir()
     for at in range(2_001):
         (folder / "many" / f"{at}").touch()
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    with pytest.raises(PackageTooLarge, match="more than 2,000 files") as caught:
-        session.run_blocking("scripts/x.sh")
-    assert caught.value.hint
+    assert session.one().listing.stopped_at
+    assert len(list(Path(session.one().root, "many").iterdir())) == 2_001
+    assert session.run_blocking("scripts/x.sh").stdout == "original\n"
 
 
 def test_a_file_whose_name_cannot_be_asked_for_is_named(begin_in: Begin, folder: Path, scratch: Path) -> None:
@@ -316,10 +393,12 @@ def test_a_file_whose_name_cannot_be_asked_for_is_named(begin_in: Begin, folder:
         session.run_blocking("scripts/x.sh")
 
 
-def test_no_room_for_a_copy_is_an_error_with_a_hint(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_no_room_for_a_copy_is_an_error_with_a_hint_for_what_needs_it(
+    begin_in: Begin, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    session = begin_in(folder.parent, skills=["a"], policy=FREE)
+    assert session.content("a"), "its instructions can be followed"
     with pytest.raises(SkillUnreadable, match="cannot be copied: No such file") as caught:
         session.run_blocking("scripts/x.sh")
     assert isinstance(caught.value, MetierError)

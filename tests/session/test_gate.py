@@ -302,5 +302,6 @@ def test_rules_may_name_the_skills_own_folder(
 ) -> None:
     file = write_skill(tmp_path / "s" / "a", more='allowed-tools: "Bash(${CLAUDE_SKILL_DIR}/scripts/x.sh:*)"\n')
     session = begin_in(tmp_path / "s", skills=["a"])
-    assert session.may_call("Bash", {"command": f"{file.parent}/scripts/x.sh --all"})
+    assert session.may_call("Bash", {"command": f"{session.one().root}/scripts/x.sh --all"})
+    assert not session.may_call("Bash", {"command": f"{file.parent}/scripts/x.sh --all"})
     assert not session.may_call("Bash", {"command": "/elsewhere/scripts/x.sh"})

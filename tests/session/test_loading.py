@@ -52,7 +52,7 @@ def test_what_is_loaded_last_stands_last_and_once(
 
 @pytest.mark.covers("G-39")
 def test_a_receipt_says_what_is_loaded_and_from_where(begin_in: Begin, write_skill: Write, tmp_path: Path) -> None:
-    file = write_skill(tmp_path / "skills" / "a", more="license: MIT\n")
+    write_skill(tmp_path / "skills" / "a", more="license: MIT\n")
     session = begin_in(tmp_path / "skills")
     receipt = session.load("a")
     assert receipt.changed == ("a",)
@@ -60,8 +60,8 @@ def test_a_receipt_says_what_is_loaded_and_from_where(begin_in: Begin, write_ski
         "active": [
             {
                 "name": "a",
-                "location": str(file),
-                "root_dir": str(file.parent),
+                "location": f"{session.one().root}/SKILL.md",
+                "root_dir": session.one().root,
                 "digest": session.library.digest("a"),
                 "properties": {"license": "MIT"},
             }

@@ -68,15 +68,16 @@ def test_what_is_mounted_is_what_was_loaded(begin_in: Begin, write_skill: Write,
 
 
 @needs_shell
-def test_a_skill_that_changed_before_it_was_mounted_is_left_out(
+def test_a_skill_that_changed_before_it_was_mounted_is_mounted_as_it_was_loaded(
     begin_in: Begin, write_skill: Write, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
         write_skill(tmp_path / "s" / name)
     session = begin_in(tmp_path / "s", skills=["a", "b"])
     (tmp_path / "s" / "a" / "new.txt").write_text("x")
-    (tmp_path / "s" / "a" / "SKILL.md").unlink()
-    assert said(session, "ls /.sandbox/skills") == "b\n"
+    (tmp_path / "s" / "b" / "SKILL.md").unlink()
+    assert said(session, "ls /.sandbox/skills") == "a\nb\n"
+    assert said(session, "cd /.sandbox/skills; ls a b/SKILL.md") == "b/SKILL.md\n\na:\nSKILL.md\n"
 
 
 @needs_shell

@@ -165,8 +165,9 @@ class Shell:
         if self._json:
             _print(self._session.receipt().as_dict())
             return
-        rows = [(one.name, one.digest[:19], "stale" if one.is_stale else "", one.root) for one in self._session.active]
-        print(table(self._style, ("NAME", "DIGEST", "STATE", "ROOT"), rows) if rows else "No skill is loaded.")
+        active = self._session.active
+        rows = [(one.name, one.digest[:19], "stale" if one.is_stale else "", one.folder) for one in active]
+        print(table(self._style, ("NAME", "DIGEST", "STATE", "FOLDER"), rows) if rows else "No skill is loaded.")
 
     def _files(self, rest: str) -> None:
         listing = self._session.files(rest or None)

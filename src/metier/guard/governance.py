@@ -378,14 +378,6 @@ class Governance:
             return None
         return lambda name, source: effective.visibility_of(name, source)[0] == "name-only"
 
-    def binds(self, subject: Subject, actor: Actor) -> bool:
-        """Whether a skill is used because its very content was approved or recorded."""
-        case = self.case(Action(point="read", skill=subject), actor)
-        if case.approvals or case.install is not None:
-            return True
-        pins = case.effective.pins
-        return bool(pins) and bool(case.effective.pins_of(subject.name, subject.source))
-
     def may_reach(self, subject: Subject, actor: Actor) -> bool:
         """Whether a skill needs no approval for the network, or has it."""
         case = self.case(Action(point="run", skill=subject), actor)

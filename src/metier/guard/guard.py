@@ -164,10 +164,6 @@ class Guard:
         """Whether what a skill runs may reach as much of the network as policy grants: where that takes an approval."""
         return self._governance.may_reach(subject, actor)
 
-    def binds(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
-        """Whether a skill is used because its very content was approved or recorded: nothing else of it is read."""
-        return self._governance.binds(subject, actor)
-
     def _is_blocked(self, subject: Subject) -> bool:
         blocked = self._blocked
         return bool(blocked) and (

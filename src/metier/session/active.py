@@ -25,6 +25,8 @@ class ActiveSkill:
     entry: Entry
     digest: str
     """`sha256:` of the package that was loaded."""
+    root: str
+    """The folder that its relative paths start from: the verified copy of what was loaded, for every tool."""
     body: str
     """Its instructions, with arguments in their places."""
     arguments: str = ""
@@ -43,8 +45,8 @@ class ActiveSkill:
         return self.entry.name
 
     @property
-    def root(self) -> str:
-        """The folder that its relative paths start from."""
+    def folder(self) -> str:
+        """The folder that it was loaded from, whose files may have changed since; models are never told of it."""
         return os.path.dirname(self.entry.location)
 
     @property
@@ -68,7 +70,7 @@ class ReceiptItem:
 
     name: str
     location: str
-    """Where its SKILL.md is."""
+    """Where its SKILL.md is, in the verified copy."""
     root_dir: str
     digest: str
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -129,10 +131,10 @@ def subject_of(entry: Entry, digest: str = "") -> Subject:
     )
 
 
-def script_paths(entry: Entry, listing: Listing) -> tuple[str, ...]:
-    """The absolute paths of a skill's scripts."""
-    root = os.path.dirname(entry.location)
-    return tuple(os.path.join(root, *file.path.split("/")) for file in listing.scripts())
+def script_paths(entry: Entry, root: str, listing: Listing) -> tuple[str, ...]:
+    """The absolute paths of a skill's scripts: in its verified copy, and where it was loaded from."""
+    roots = (root, os.path.dirname(entry.location))
+    return tuple(os.path.join(root, *file.path.split("/")) for root in roots for file in listing.scripts())
 
 
 def receipt_item(active: ActiveSkill) -> ReceiptItem:
@@ -142,7 +144,7 @@ def receipt_item(active: ActiveSkill) -> ReceiptItem:
     }
     return ReceiptItem(
         name=active.name,
-        location=active.entry.location,
+        location=os.path.join(active.root, os.path.basename(active.entry.location)),
         root_dir=active.root,
         digest=active.digest,
         properties=properties,

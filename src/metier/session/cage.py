@@ -7,19 +7,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
-from metier.guard import Action, Passage, redact, refused
+from metier.guard import Action, Decision, Passage, redact, refused
 from metier.guard.verdict import STRICTNESS
 from metier.run.job import Place
-from metier.session.concerned import concerned, folders_of
+from metier.session.concerned import Named, folders_of
 from metier.session.granting import limits_under, reach_of
-from metier.session.places import asked_places, kept_folders, skill_places, workspace_notes, workspace_places
+from metier.session.places import (
+    asked_places,
+    covering_places,
+    holds_home,
+    kept_folders,
+    workspace_notes,
+    workspace_places,
+)
 from metier.session.secrets import secrets_for
-from metier.skill.folder import is_inside
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from metier.guard import Decision
     from metier.run import Capabilities, Job, Outcome, Runner
     from metier.run.job import OutputLine
     from metier.session.active import ActiveSkill
@@ -56,17 +62,15 @@ class Cage:
         if active is None or job_at is None or not isinstance(runner, AutoRunner):
             return False
         with session.copies.of(active) as root:
-            caged = self.for_skill(job_at(root), active, root, isolated=True)
+            caged = self.for_skill(job_at(root), active, isolated=True)
             try:
                 runner.choose(caged.job)
             except IsolationMissing:
                 return False
             return True
 
-    def for_skill(
-        self, job: Job, active: ActiveSkill, root: str, *, isolated: bool, gets_secrets: bool = False
-    ) -> CagedJob:
-        """A job of a skill whose files are at `root`. It goes by policy as it is now: call it when the guard agreed."""
+    def for_skill(self, job: Job, active: ActiveSkill, *, isolated: bool, gets_secrets: bool = False) -> CagedJob:
+        """A job of a skill. It goes by policy as it is now: call it when the guard agreed, while the copy is held."""
         session, policy = self._session, self._session.guard.policy
         secrets, notes = secrets_for(active, policy, self.provider) if gets_secrets else ({}, ())
         job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
@@ -81,7 +85,7 @@ class Cage:
         reach = reach_of(policy, [execution])
         job = replace(
             job,
-            places=(*workspace_places(session.workspace, kept), *places, Place(root)),
+            places=(*self._workspace(kept), *places, Place(active.root)),
             network=reach.network,
             hosts=reach.hosts,
         )
@@ -91,16 +95,17 @@ class Cage:
     def for_command(
         self, job: Job, *, isolated: bool, has_places: bool = False, agreed: Collection[str] = ()
     ) -> CagedJob:
-        """A job that belongs to no skill: it sees the active ones, and reaches what each of them leaves it.
+        """A job that belongs to no skill: it sees the verified copies of the active ones, and reaches what each leaves.
 
         One that `has_places` of its own sees nothing else. Skills whose scripts may not run are not there for it,
         unless somebody `agreed` to those of that name.
         """
         session, policy = self._session, self._session.guard.policy
         job = replace(job, limits=limits_under(policy, job.limits), sandbox=isolated)
-        if not isolated:
-            return CagedJob(session, replace(job, network="host"), {}, ())
         active = session.live()
+        if not isolated:
+            # It sees all that there is, so that the copies had better be what they are said to be.
+            return CagedJob(session, replace(job, network="host"), {}, self._verified(active)[1])
         if not all(session.guard.may_reach(one.subject, session.actor) for one in active):
             policy = replace(policy, network="none")
         reach = reach_of(policy, [one.skill.execution for one in active])
@@ -108,13 +113,35 @@ class Cage:
         barred = [one for one in with_scripts if not self._decided(one, job, isolated=isolated).is_allowed]
         hidden = {path for one in barred for path in folders_of(session, one)}
         places = tuple(place for place in job.places if place.path not in hidden)
+        notes = [f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred]
         if not has_places:
             kept = kept_folders(session.library, session.guard, active)
-            roots = (*(one.root for one in active), *session.copies.roots)
-            skills = skill_places(root for root in roots if root not in hidden)
-            places = tuple(dict.fromkeys((*workspace_places(session.workspace, kept), *skills)))
-        notes = tuple(f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred)
-        return CagedJob(session, replace(job, places=places, network=reach.network, hosts=reach.hosts), {}, notes)
+            seen = [one for one in active if one.root not in hidden and not holds_home(one.folder)]
+            verified, problems = self._verified(seen)
+            notes += problems
+            places = (*self._workspace(kept), *(Place(one.root) for one in verified))
+        job = replace(job, places=places, network=reach.network, hosts=reach.hosts)
+        return CagedJob(session, job, {}, tuple(notes))
+
+    def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
+        """The skills that have a verified copy, and a sentence for each that has none."""
+        verified: list[ActiveSkill] = []
+        notes: list[str] = []
+        for one, problem in self._session.copies.verified(actives):
+            if problem is None:
+                verified.append(one)
+            else:
+                self._session.is_stale(one)
+                notes.append(f"Skill {one.name!r} is not there for commands: {problem} {problem.hint}")
+        return verified, tuple(notes)
+
+    def _workspace(self, kept: Iterable[str]) -> tuple[Place, ...]:
+        """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be."""
+        session = self._session
+        places = workspace_places(session.workspace, kept)
+        if not session.runner.capabilities().hides_files:
+            return places
+        return (*places, *covering_places(session.workspace, self._verified(session.live())[0]))
 
     def strictest(self, job: Job, *, isolated: bool, by: By = "host") -> ActiveSkill | None:
         """The skill that a command runs something of; of several, the one that most is against."""
@@ -122,19 +149,33 @@ class Cage:
         return max(found, key=lambda pair: STRICTNESS[pair[1].outcome])[0] if found else None
 
     def require_scripts(self, job: Job, *, isolated: bool, by: By = "host", agreed: Collection[str] = ()) -> None:
-        """Raise `Refused`, with a record, where a command runs something of a skill whose scripts may not run."""
-        session = self._session
-        for one in self._concerned(job):
+        """Raise `Refused`, with a record, where a command runs something of a skill whose scripts may not run.
+
+        That is so too for what lies in the folder that a skill was loaded from, instead of in its verified copy: nobody
+        has approved it.
+        """
+        session, named = self._session, Named(job.argv, job.folder)
+        against = [(one, _unverified(one)) for one in named.loaded_from(session) if not self._covers(one, isolated)]
+        for one in named.concerned(session):
             decision = self._decided(one, job, isolated=isolated, by=by)
             if one.name in agreed or decision.is_allowed:
                 continue
             if decision.outcome == "ask":
                 decision = replace(decision, hint=f"Run the script as a script of skill {one.name!r}: that asks.")
+            against.append((one, decision))
+        for one, decision in against[:1]:
             Passage(session.guard.keep, _run_of(one, job, isolated=isolated, by=by), session.actor, decision).close()
             raise refused(decision)
 
+    def _covers(self, one: ActiveSkill, isolated: bool) -> bool:
+        """Whether a job sees the verified copy of a skill where it was loaded from."""
+        session = self._session
+        if not isolated or not session.runner.capabilities().hides_files:
+            return False
+        return bool(covering_places(session.workspace, (one,)))
+
     def _concerned(self, job: Job) -> Iterable[ActiveSkill]:
-        return concerned(self._session, job.argv, job.folder)
+        return Named(job.argv, job.folder).concerned(self._session)
 
     def _decided(self, one: ActiveSkill, job: Job, *, isolated: bool, by: By = "host") -> Decision:
         return self._session.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._session.actor)
@@ -162,11 +203,9 @@ class Cage:
 
         return CagedRunner(self._session, caged)
 
-    def runner_for_skill(self, active: ActiveSkill, root: str, *, isolated: bool) -> CagedRunner:
-        """A runner for jobs of a skill whose files are at `root`, about which the guard has decided."""
-        return CagedRunner(
-            self._session, lambda job: self.for_skill(_moved(job, active.root, root), active, root, isolated=isolated)
-        )
+    def runner_for_skill(self, active: ActiveSkill, *, isolated: bool) -> CagedRunner:
+        """A runner for jobs of a skill, about which the guard has decided."""
+        return CagedRunner(self._session, lambda job: self.for_skill(job, active, isolated=isolated))
 
 
 def close_with(passage: Passage, outcome: Outcome) -> None:
@@ -191,10 +230,15 @@ def _run_of(one: ActiveSkill, job: Job, *, isolated: bool, by: By) -> Action:
     return Action(point="run", skill=one.subject, command=_command(job), by=by, isolated=isolated)
 
 
-def _moved(job: Job, before: str, now: str) -> Job:
-    """The job with the files of a skill where they are now."""
-    words = (f"{now}{word[len(before) :]}" if is_inside(word, before) else word for word in job.argv)
-    return replace(job, argv=tuple(words))
+def _unverified(one: ActiveSkill) -> Decision:
+    folder = shown(one.folder, 300)
+    return Decision(
+        outcome="deny",
+        reason=f"Skill {one.name!r} was loaded from {folder}, whose files may not be those that were approved.",
+        rule="verified copy",
+        code="file-refused",
+        hint=f"Use the same path in {one.root}, which holds what was loaded.",
+    )
 
 
 class CagedJob:

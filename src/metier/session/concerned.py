@@ -1,7 +1,8 @@
 """Which active skills a command runs something of: whatever program it names, that is a run of the skill's scripts.
 
 What a command does cannot be told from its text alone. So a skill whose scripts may not run is also left out of what
-commands see, where there is a sandbox; the text decides where there is none, and who is told why.
+commands see, where there is a sandbox, and so are the folders that skills were loaded from, whose files may not be
+those that were approved; the text decides where there is none, and who is told why.
 """
 
 from __future__ import annotations
@@ -21,41 +22,63 @@ if TYPE_CHECKING:
 _QUOTING = re.compile(r"[\"'\\]")
 _BETWEEN = re.compile(r"[\s;|&()<>{}=,:`]+")
 _MOST_WORDS = 2_000
+_MOST_FOLDERS = 16
 
 
 def folders_of(session: State, one: ActiveSkill) -> tuple[str, ...]:
-    """Where the files of a skill are: its own folder, the copy that it runs from, and its place in the shell."""
-    named = [one.root, session.copies.root_of(one.digest), f"{session.options.mount}/{one.name}"]
-    found = [path for path in named if path and os.path.isabs(path)]
+    """Where the files of a skill are: its verified copy, its place in the shell, and where it was loaded from."""
+    return _absolute(one.root, f"{session.options.mount}/{one.name}", one.folder)
+
+
+class Named:
+    """What a command names, or is among, as far as its text tells."""
+
+    def __init__(self, argv: Sequence[str], folder: str) -> None:
+        self._text = _QUOTING.sub("", " ".join(argv)).replace("${HOME}", "~").replace("$HOME", "~")
+        self._words = tuple(dict.fromkeys(word for word in _BETWEEN.split(self._text) if word))[:_MOST_WORDS]
+        self._paths = tuple(dict.fromkeys(_paths(self._words, folder)))
+
+    def concerned(self, session: State) -> tuple[ActiveSkill, ...]:
+        """The active skills that have scripts and whose files it names."""
+        with_scripts = (one for one in session.live() if one.listing.scripts())
+        return tuple(one for one in with_scripts if self._names(folders_of(session, one)) or self._names_script(one))
+
+    def loaded_from(self, session: State) -> tuple[ActiveSkill, ...]:
+        """The active skills that it names by the folder they were loaded from, unless it works in that anyway."""
+        workspace = os.path.realpath(session.workspace)
+        return tuple(
+            one
+            for one in session.live()
+            if not is_inside(workspace, os.path.realpath(one.folder)) and self._names(_absolute(one.folder))
+        )
+
+    def _names(self, folders: Sequence[str]) -> bool:
+        return any(root in self._text or any(is_inside(path, root) for path in self._paths) for root in folders)
+
+    def _names_script(self, one: ActiveSkill) -> bool:
+        # Behind a `cd` to wherever it was, a script goes by its path in the skill.
+        scripts = tuple(f"/{file.path}" for file in one.listing.scripts() if "/" in file.path)
+        relative = (word for word in self._words if not word.startswith(("/", "~")))
+        return any(f"/{word.removeprefix('./')}".endswith(scripts) for word in relative)
+
+
+def _absolute(*folders: str) -> tuple[str, ...]:
+    found = [path for path in folders if os.path.isabs(path)]
     return tuple(dict.fromkeys((*found, *map(os.path.realpath, found))))
 
 
-def concerned(session: State, argv: Sequence[str], folder: str) -> tuple[ActiveSkill, ...]:
-    """The active skills that have scripts and whose files a command names, or is among."""
-    with_scripts = [one for one in session.live() if one.listing.scripts()]
-    if not with_scripts:
-        return ()
-    text = _QUOTING.sub("", " ".join(argv)).replace("${HOME}", "~").replace("$HOME", "~")
-    words = tuple(dict.fromkeys(word for word in _BETWEEN.split(text) if word))[:_MOST_WORDS]
-    paths = tuple(_paths(words, folder))
-    return tuple(one for one in with_scripts if _is_named(session, one, text, words, paths))
-
-
 def _paths(words: Sequence[str], folder: str) -> Iterator[str]:
+    """Where words lead, from the folder that a command begins in and from those that it may go to."""
     yield os.path.realpath(folder)
+    folders = [folder]
     for word in words:
-        if "/" not in word or "\0" in word:
+        if "\0" in word:
             continue
-        full = os.path.normpath(os.path.join(folder, os.path.expanduser(word)))
-        yield full
-        yield os.path.realpath(full)
-
-
-def _is_named(session: State, one: ActiveSkill, text: str, words: Sequence[str], paths: Sequence[str]) -> bool:
-    folders = folders_of(session, one)
-    if any(root in text for root in folders) or any(is_inside(path, root) for path in paths for root in folders):
-        return True
-    # Behind a `cd` to wherever it was, a script goes by its path in the skill.
-    scripts = tuple(f"/{file.path}" for file in one.listing.scripts() if "/" in file.path)
-    relative = (word for word in words if not word.startswith(("/", "~")))
-    return any(f"/{word.removeprefix('./')}".endswith(scripts) for word in relative)
+        for within in tuple(folders):
+            full = os.path.normpath(os.path.join(within, os.path.expanduser(word)))
+            if "/" in word:
+                yield full
+                yield os.path.realpath(full)
+            if len(folders) < _MOST_FOLDERS and full not in folders and os.path.isdir(full):
+                folders.append(full)
+                yield os.path.realpath(full)

@@ -1,225 +1,393 @@
-"""Copies of loaded skills that scripts and hooks run from, so that what runs is what was loaded.
+"""The verified copies of loaded skills: the one root that every tool reads and runs them from.
 
-The files of a skill may change at any time, also between a look at them and their use. A copy is made by reads that no
-link leads out of, and counts only when the digest of exactly what was copied is the one that was loaded, decided about
-and recorded. What is not part of a package, such as installed modules and bytecode, is not in its copy.
+The files of a skill may change at any time, also between a look at them and their use. A copy is made when a skill is
+loaded, by reads that no link leads out of, and counts only when the digest of exactly what was copied is the one that
+was decided about and recorded. Its path is what a model is told as the root of the skill. What is not part of a
+package, such as installed modules and bytecode, is not in its copy.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
+import secrets
+import tempfile
 import threading
+import time
 import weakref
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.errors import MetierError, PackageTooLarge, SkillChanged, SkillUnreadable
+from metier._log import logger
+from metier.errors import MetierError, SkillChanged, SkillUnreadable
+from metier.run.removing import remove_tree
 from metier.skill import FolderPackage
-from metier.skill.files import DigestEntry, checked_path, digest_of
-from metier.skill.folder import is_inside
+from metier.skill.files import MAX_PACKAGE_BYTES, DigestEntry, checked_path, digest_of
+from metier.skill.folder import Identity, is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from metier.library import Entry
     from metier.session.active import ActiveSkill
-    from metier.skill.files import PackageFile
+    from metier.skill import Listing
+
+    Key: TypeAlias = tuple[str, str, str]
+    """Where copies are made, the name of a skill, and its digest."""
+    Mode: TypeAlias = Literal["file", "exec", "link"]
+    Snapshot: TypeAlias = dict[str, tuple[int, Identity]]
+    """Mode and identity of all that is in a folder, by path."""
+
+log = logger("metier.session")
+
+_MOST_IDLE = 32
+_MOST_IDLE_BYTES = 32 * 1024 * 1024
+"""How many copies that nobody uses are kept, and how much of them."""
 
 
 class Copies:
-    """The copies of one session's skills, one for each content, made when they are first needed.
+    """The copies of one session's skills, each kept for as long as the skill is active.
 
-    Whatever a script does to the copy it runs from, the next run begins with what was loaded. Copies that are still
-    there when nobody has this object any more, or when the program ends, are removed then.
+    Whatever a script does to the copy it runs from, the next use finds what was loaded. Copies that are still there
+    when nobody has this object any more, or when the program ends, go then.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._kept: dict[str, _Copy] = {}
+        self._kept: dict[tuple[str, str], _Copy] = {}
         self._is_closed = False
-        self._folders: set[str] = set()
-        weakref.finalize(self, _remove_all, self._folders)
+        weakref.finalize(self, _release_all, self._kept)
+
+    def keep(self, entry: Entry, digest: str, listing: Listing) -> str:
+        """Copy a skill that is being loaded, and return the root that models are told.
+
+        Raises `SkillChanged` when its files are no longer those of the digest. A skill that cannot be copied, for want
+        of room or for the names of its files, can still be loaded for its instructions; whatever would use its files
+        says what is wrong.
+        """
+        copy = self._taken(entry.name, digest)
+        try:
+            copy.require(entry, digest, listing)
+        except SkillChanged:
+            self._forget(entry.name, digest)
+            raise
+        except MetierError as error:
+            log.warning("no copy of %s: %s", entry.name, error)
+        finally:
+            _shared.release(copy)
+        return copy.root
 
     @contextlib.contextmanager
     def of(self, active: ActiveSkill) -> Iterator[str]:
-        """The folder with the files of a skill as they were when it was loaded; it stays for as long as it is used.
+        """The root of a skill, with its files as they were when it was loaded; it stays for as long as it is used.
 
-        Raises `SkillChanged` when there is no copy yet and the files are no longer those.
+        Raises `SkillChanged` when the copy is damaged and the files it was made of are no longer those.
         """
-        copy = self._taken(active)
+        copy = self._taken(active.name, active.digest)
         try:
+            copy.require(active.entry, active.digest, active.listing)
             yield copy.root
         finally:
-            self._let_go(copy)
+            _shared.release(copy)
 
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """The folders of the copies that there are."""
-        with self._lock:
-            return tuple(copy.root for copy in self._kept.values())
+    def verified(self, actives: Iterable[ActiveSkill]) -> Iterator[tuple[ActiveSkill, MetierError | None]]:
+        """Each skill, after a look at its copy, with what is wrong if there is none: then nothing is at its root."""
+        for one in actives:
+            try:
+                with self.of(one):
+                    yield one, None
+            except MetierError as error:
+                yield one, error
 
-    def root_of(self, digest: str) -> str:
-        """The folder of the copy of a content; empty if there is none."""
-        with self._lock:
-            copy = self._kept.get(digest)
-            return copy.root if copy is not None else ""
-
-    def forget(self, digest: str) -> None:
-        """Remove the copy of a content, as soon as nothing runs from it."""
-        with self._lock:
-            copy = self._kept.pop(digest, None)
-        if copy is not None:
-            self._let_go(copy)
+    def forget(self, active: ActiveSkill) -> None:
+        """Remove the copy of a skill, as soon as nobody uses it."""
+        self._forget(active.name, active.digest)
 
     def close(self) -> None:
         """Remove all copies, and keep none from now on."""
         with self._lock:
             self._is_closed = True
-            digests = tuple(self._kept)
-        for digest in digests:
-            self.forget(digest)
+        _release_all(self._kept)
 
-    def _taken(self, active: ActiveSkill) -> _Copy:
+    def _taken(self, name: str, digest: str) -> _Copy:
         with self._lock:
-            copy = self._kept.get(active.digest)
-            if copy is None or not copy.is_intact():
-                self.forget(active.digest)
-                copy = _made(active, self._folders)
-                if not self._is_closed:
-                    copy.users += 1  # this object
-                    self._kept[active.digest] = copy
+            copy = self._kept.get((name, digest))
+            if copy is None:
+                copy = _shared.acquire(name, digest)
+                if self._is_closed:
+                    return copy
+                self._kept[name, digest] = copy
+            return _shared.acquire_again(copy)
+
+    def _forget(self, name: str, digest: str) -> None:
+        with self._lock:
+            copy = self._kept.pop((name, digest), None)
+        if copy is not None:
+            _shared.release(copy)
+
+
+class _Shared:
+    """The copies of this process: one for each content, however many sessions have it loaded.
+
+    A few that nobody uses are laid aside under other names, for whoever loads the same next: most of what a load costs
+    is to make a copy and to remove it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._copies: dict[Key, _Copy] = {}
+        self._idle: OrderedDict[Key, _Copy] = OrderedDict()
+        self._most_idle = _MOST_IDLE
+        atexit.register(self.end)
+
+    def acquire(self, name: str, digest: str) -> _Copy:
+        key = (os.path.realpath(tempfile.gettempdir()), name, digest)
+        with self._lock:
+            copy = self._copies.get(key)
+            if copy is None:
+                copy = self._idle.pop(key, None) or _Copy(key)
+                copy.bring_back()
+                self._copies[key] = copy
             copy.users += 1
             return copy
 
-    def _let_go(self, copy: _Copy) -> None:
+    def acquire_again(self, copy: _Copy) -> _Copy:
+        with self._lock:
+            copy.users += 1
+            return copy
+
+    def release(self, copy: _Copy) -> None:
         with self._lock:
             copy.users -= 1
             if copy.users:
                 return
-        _remove(copy.folder)
-        self._folders.discard(copy.folder)
+            del self._copies[copy.key]
+            copy.lay_aside()
+            self._idle[copy.key] = copy
+            gone = []
+            while self._idle and (len(self._idle) > self._most_idle or self._idle_bytes() > _MOST_IDLE_BYTES):
+                gone.append(self._idle.popitem(last=False)[1])
+        for copy in gone:
+            copy.remove()
+
+    def end(self) -> None:
+        """Remove what nobody uses, and keep nothing of the kind from now on: the program ends."""
+        with self._lock:
+            self._most_idle = 0
+            gone = tuple(self._idle.values())
+            self._idle.clear()
+        for copy in gone:
+            copy.remove()
+
+    def _idle_bytes(self) -> int:
+        return sum(copy.size for copy in self._idle.values())
+
+
+_shared = _Shared()
+
+
+def _release_all(kept: dict[tuple[str, str], _Copy]) -> None:
+    for key in tuple(kept):
+        copy = kept.pop(key, None)
+        if copy is not None:
+            _shared.release(copy)
 
 
 class _Copy:
-    """A copy on disk, and how many use it."""
+    """A copy on disk, and how many use it. Its root stays the same for as long as anybody does."""
 
-    def __init__(self, folder: str, root: str) -> None:
-        self.folder = folder
-        self.root = root
+    def __init__(self, key: Key) -> None:
+        self.key = key
         self.users = 0
-        self._package = FolderPackage(root)
-        self._digest = self._package.digest()
-        self._signature = ""
+        self.root = ""
+        self._folder = ""
+        self._aside = ""
+        self._owner = 0
+        self._lock = threading.Lock()
+        self._digest = ""
+        self._snapshot: Snapshot = {}
+        self._is_settled = False
 
-    def is_intact(self) -> bool:
-        """Whether it still holds what was copied; everything is read again only when a file may have changed."""
+    def require(self, entry: Entry, digest: str, listing: Listing) -> None:
+        """Make it, or look whether it still holds what was copied; one that does not is made again."""
+        with self._lock:
+            if self._snapshot and self._is_intact():
+                return
+            self.lay_aside()
+            self.remove()
+            try:
+                self._make_folder()
+                os.mkdir(self.root)
+                is_whole = _write(entry, digest, listing, self.root)
+                self._digest = digest if is_whole else FolderPackage(self.root).digest()
+                self._snapshot, self._is_settled = _snapshot(self.root), False
+            except BaseException as error:
+                remove_tree(self._folder)
+                if not self._digest:
+                    # What models are told although it is not there must be nobody else's to make.
+                    self._set(f"metier-skill-{secrets.token_hex(16)}")
+                if isinstance(error, OSError):
+                    raise SkillUnreadable(
+                        f"The files of skill {entry.name!r} cannot be copied: {error.strerror or error}.",
+                        hint=f"Skills are used from a copy; make room for it in {self.key[0]}.",
+                        name=entry.name,
+                    ) from None
+                raise
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(identity.size for _, identity in self._snapshot.values())
+
+    def lay_aside(self) -> None:
+        """Give its folder another name: at its root is nothing any more."""
+        # What was made by the process that this one was forked from is not ours to move.
+        if self._snapshot and self._owner == os.getpid():
+            self._aside = os.path.join(self.key[0], f"metier-idle-{secrets.token_hex(16)}")
+            with contextlib.suppress(OSError):
+                os.rename(self._folder, self._aside)
+                return
+        self._snapshot = {}
+
+    def bring_back(self) -> None:
+        """Undo `lay_aside`; where that cannot be, it will be made anew."""
+        if self._snapshot:
+            try:
+                os.rename(self._aside, self._folder)
+            except OSError:
+                self.remove()
+                self._folder = self.root = self._digest = ""
+
+    def remove(self) -> None:
+        """Remove what was laid aside."""
+        if self._snapshot and self._owner == os.getpid():
+            remove_tree(self._aside)
+        self._snapshot = {}
+
+    def _make_folder(self) -> None:
+        """A folder that nobody else may enter, under the same name each time and in each process, if that is free.
+
+        A conversation that goes on in another process then finds a skill where it was told that it is.
+        """
+        self._owner = os.getpid()
+        if not self._folder:
+            _, name, digest = self.key
+            token = hashlib.sha256(f"{name}\0{digest}".encode(errors="surrogatepass")).hexdigest()[:16]
+            self._set(f"metier-skill-{token}")
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._folder, 0o700)
+                return
+            self._set(f"metier-skill-{secrets.token_hex(16)}")
+        os.mkdir(self._folder, 0o700)
+
+    def _set(self, folder: str) -> None:
+        self._folder = os.path.join(self.key[0], folder)
+        self.root = os.path.join(self._folder, self.key[1])
+
+    def _is_intact(self) -> bool:
+        """Whether it holds what was copied and nothing else; all is read again only when a file may have changed."""
+        now = time.time_ns()
         try:
-            signature = self._package.signature()
-            if signature != self._signature and self._package.digest() != self._digest:
+            found = _snapshot(self.root)
+            if found == self._snapshot and self._is_settled:
+                return True
+            added = sorted(found.keys() - self._snapshot.keys())
+            for path in added:
+                _remove(os.path.join(self.root, path))
+            if added:
+                found = _snapshot(self.root)
+            if found.keys() != self._snapshot.keys() or FolderPackage(self.root).digest() != self._digest:
                 return False
-        except MetierError:
+        except (OSError, MetierError):
             return False
-        self._signature = signature
+        self._snapshot, self._is_settled = found, all(identity.is_settled(now) for _, identity in found.values())
         return True
 
 
-def _made(active: ActiveSkill, folders: set[str]) -> _Copy:
-    import tempfile
-
-    folder = ""
-    try:
-        folder = os.path.realpath(tempfile.mkdtemp(prefix="metier-skill-"))  # which nobody else may enter
-        folders.add(folder)
-        root = os.path.join(folder, active.name)
-        os.mkdir(root)
-        _write(active, root)
-        return _Copy(folder, root)
-    except BaseException as error:
-        _remove(folder)
-        folders.discard(folder)
-        if isinstance(error, OSError):
-            raise SkillUnreadable(
-                f"The files of skill {active.name!r} cannot be copied: {error.strerror or error}.",
-                hint=f"Scripts run from a copy; make room for it in {tempfile.gettempdir()}.",
-                name=active.name,
-            ) from None
-        raise
+def _snapshot(root: str) -> Snapshot:
+    found: Snapshot = {}
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with os.scandir(os.path.join(root, prefix)) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                found[f"{prefix}{entry.name}"] = (status.st_mode, Identity.of(status))
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{prefix}{entry.name}/")
+    return found
 
 
-def _write(active: ActiveSkill, root: str) -> None:
-    """Write the files of a skill into an empty folder; raises `SkillChanged` unless they are what was loaded."""
-    if active.listing.stopped_at is not None:
-        raise PackageTooLarge(
-            f"Skill {active.name!r} has more than {active.listing.stopped_at}, too many to run anything of it.",
-            hint="Remove files that the skill does not need.",
-            name=active.name,
-        )
+def _remove(path: str) -> None:
+    """Remove what somebody has put into a copy; what lay in a folder that is gone is gone with it."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove_tree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _write(entry: Entry, digest: str, listing: Listing, root: str) -> bool:
+    """Write the files of a skill into an empty folder; raises `SkillChanged` unless they are what was loaded.
+
+    Whether all of it is there: a link that leads elsewhere is part of what was loaded, and left out.
+    """
     entries: list[DigestEntry] = []
     links: dict[str, str] = {}
     # Not what the folder holds now: a file that was put there since is no part of what was loaded, nor in its way.
-    for file in active.listing.files:
-        target = os.path.join(root, *checked_path(file.path))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        if file.kind == "link":
-            links[target] = _link_of(active, file.path)
-            entries.append(DigestEntry(file.path, "link", hashlib.sha256(os.fsencode(links[target])).digest()))
+    for path, mode, size in _files(entry, listing):
+        target = os.path.join(root, *checked_path(path))
+        if "/" in path:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+        if mode == "link":
+            links[target] = _link_of(entry, path)
+            entries.append(DigestEntry(path, "link", hashlib.sha256(os.fsencode(links[target])).digest()))
             continue
-        data = _read(active, file)
-        entries.append(DigestEntry(file.path, "exec" if file.executable else "file", hashlib.sha256(data).digest()))
+        try:
+            data = entry.package.read(path, limit=size)
+        except MetierError as error:
+            raise _changed(entry, f" {error}") from None
+        entries.append(DigestEntry(path, mode, hashlib.sha256(data).digest()))
         with open(target, "xb") as opened:
             opened.write(data)
-        os.chmod(target, 0o555 if file.executable else 0o444)
-    if digest_of(entries) != active.digest:
-        raise _changed(active)
+        os.chmod(target, 0o555 if mode == "exec" else 0o444)
+    if digest_of(entries) != digest:
+        raise _changed(entry)
     for link, leads_to in links.items():
         # Only where everything else is already written, so that nothing is written through one.
         with contextlib.suppress(OSError):
             os.symlink(leads_to, link)
-    for link in links:
-        if not is_inside(os.path.realpath(link), root):
-            with contextlib.suppress(OSError):
-                os.unlink(link)
+    outside = [link for link in links if not is_inside(os.path.realpath(link), root)]
+    for link in outside:
+        with contextlib.suppress(OSError):
+            os.unlink(link)
+    return not links
 
 
-def _read(active: ActiveSkill, file: PackageFile) -> bytes:
-    try:
-        return active.entry.package.read(file.path, limit=file.size)
-    except MetierError as error:
-        raise _changed(active, f" {error}") from None
+def _files(entry: Entry, listing: Listing) -> Iterator[tuple[str, Mode, int]]:
+    """Path, mode and most bytes of each file that a digest is made of."""
+    if listing.stopped_at is None:
+        for file in listing.files:
+            yield file.path, "link" if file.kind == "link" else "exec" if file.executable else "file", file.size
+        return
+    # A digest has more files in it than a listing.
+    for one in entry.package.contents():
+        yield one.path, one.mode, MAX_PACKAGE_BYTES
 
 
-def _link_of(active: ActiveSkill, path: str) -> str:
+def _link_of(entry: Entry, path: str) -> str:
     """Where a link of a skill leads, which need not be inside it."""
     try:
-        return os.readlink(os.path.join(active.root, *path.split("/")))
+        return os.readlink(os.path.join(os.path.dirname(entry.location), *path.split("/")))
     except OSError:
-        raise _changed(active, f" {path!r} is no link.") from None
+        raise _changed(entry, f" {path!r} is no link.") from None
 
 
-def _changed(active: ActiveSkill, why: str = "") -> SkillChanged:
+def _changed(entry: Entry, why: str = "") -> SkillChanged:
     return SkillChanged(
-        f"The files of skill {active.name!r} have changed since it was loaded.{why}",
+        f"The files of skill {entry.name!r} have changed since it was loaded.{why}",
         hint="Load it again.",
-        name=active.name,
+        name=entry.name,
     )
-
-
-def _remove_all(folders: set[str]) -> None:
-    for folder in tuple(folders):
-        _remove(folder)
-
-
-def _remove(folder: str) -> None:
-    """Remove a folder with all that is in it, whatever its permissions have become."""
-    if not folder:
-        return
-    import shutil
-
-    for at, names, files in os.walk(folder):
-        # A folder must be writable for that, and on Windows a file too.
-        for name in (*names, *(files if os.name == "nt" else ())):
-            path = os.path.join(at, name)
-            with contextlib.suppress(OSError):
-                if not os.path.islink(path):
-                    os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -213,7 +213,7 @@ class HookRunner:
             else:
                 env = job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id)
                 job = Job(argv=tuple(words), folder=session.workspace, env=env, limits=limits, stdin=stdin)
-            caged = session.cage.for_skill(job, active, root, isolated=action.isolated)
+            caged = session.cage.for_skill(job, active, isolated=action.isolated)
             caged.announce(passage)
             return caged.run_blocking()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +44,7 @@ class Loading:
         self._entered: set[str] = set()
         self._passages: list[tuple[Passage, Subject]] = []
         self._hooked: list[ActiveSkill] = []
+        self._copied: list[ActiveSkill] = []
 
     def _with_dependencies(self, entries: Sequence[Entry]) -> list[Entry]:
         """The skills with those that they require before them; raises `ActivationFailed` for a cycle."""
@@ -118,18 +118,21 @@ class Loading:
         """The text of a skill that is a message of the user's, with the content that was decided about."""
         active, document = self._begun(entry, digest)
         values = named_values(document.skill.arguments, split_arguments(self._arguments))
+        text = ""
         try:
             self._check(active)
-            rendered = render(
+            text = render(
                 self._injected(document, active),
                 document.skill.arguments,
                 values,
                 variables=self._variables(active.root) | {"ARGUMENTS": self._arguments},
-            )
+            ).text
         finally:
             self._tidy_up()
-            self._session.copies.forget(active.digest)
-        return rendered.text
+            if active.root not in text:
+                # A message that names it is read for as long as the session lasts.
+                self._session.copies.forget(active)
+        return text
 
     def _found(self, name: str) -> Entry:
         entry = self._session.find(name)
@@ -202,6 +205,7 @@ class Loading:
             return self._with_body(active, document)
         except BaseException:
             self._tidy_up()
+            self._session.forget_copies(self._copied)
             raise
 
     def _prepared(self, entry: Entry, digest: str) -> ActiveSkill:
@@ -237,17 +241,20 @@ class Loading:
                 hint="Load it again.",
                 name=entry.name,
             )
+        root = session.copies.keep(entry, digest, listing)
         active = ActiveSkill(
             skill=document.skill,
             entry=entry,
             digest=digest,
+            root=root,
             body="",
             arguments=self._arguments,
             by=self._by,
-            ceiling=ceiling_of(session, document.skill, entry, digest, listing),
+            ceiling=ceiling_of(session, document.skill, entry, digest, root, listing),
             listing=listing,
             hooks_run=session.guard.policy.hooks != "deny",
         )
+        self._copied.append(active)
         return active, document
 
     def _with_body(self, active: ActiveSkill, document: Document) -> ActiveSkill:
@@ -304,15 +311,16 @@ class Loading:
             raise refused(decision)
         rules = document.skill.allowed_tools
         with contextlib.ExitStack() as used:
-            root = used.enter_context(session.copies.of(active)) if decision.is_allowed else active.root
+            if decision.is_allowed:
+                used.enter_context(session.copies.of(active))
             injected = inject(
                 document.body,
                 rules=None if rules is None else parse_rules(rules),
                 enabled=decision.is_allowed,
                 because=decision.reason,
-                runner=session.cage.runner_for_skill(active, root, isolated=action.isolated),
+                runner=session.cage.runner_for_skill(active, isolated=action.isolated),
                 folder=session.workspace,
-                env=job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id),
+                env=job_environment(workspace=session.workspace, skill_dir=active.root, session_id=session.id),
                 roots=(active.root,),
                 against=against,
             )
@@ -341,7 +349,6 @@ class Loading:
         """Run `post` for each skill whose `pre` began something, where it is not used after all, or no longer."""
         for active in self._hooked:
             self._session.hook_runner.after_unload(active, self._session.actor)
-            self._session.copies.forget(active.digest)
 
     def _abandon(self, error: BaseException) -> None:
         session = self._session
@@ -349,6 +356,7 @@ class Loading:
         try:
             self._tidy_up()
         finally:
+            session.forget_copies(self._copied)
             for subject in dict.fromkeys(self._wanted.values()):
                 if subject.name not in self._entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
@@ -369,10 +377,9 @@ _NOT_HERE = Decision(
 )
 
 
-def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, listing: Listing) -> Ceiling:
+def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: Listing) -> Ceiling:
     """What a skill declares about tool calls."""
     is_advisory = entry.layer in session.guard.policy.advisory
-    root = os.path.dirname(entry.location)
     values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
     allowed = None
     if skill.allowed_tools is not None and not is_advisory:
@@ -383,7 +390,7 @@ def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, listing:
         layer=entry.layer,
         allowed=allowed,
         disallowed=parse_rules([_filled(rule, values) for rule in skill.disallowed_tools]),
-        scripts=script_paths(entry, listing),
+        scripts=script_paths(entry, root, listing),
     )
 
 

@@ -46,7 +46,7 @@ _OF_A_SKILL = ("SKILL.md", "scripts")
 def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
     """What decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
     found = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
-    found += [path for one in active for path in (one.root, *(os.path.join(one.root, name) for name in _OF_A_SKILL))]
+    found += [path for one in active for path in (one.root, one.folder, *_parts(one.folder))]
     found += [path for path in (*guard.kept_paths, default_cache_folder()) if path is not None]
     found.append(os.fspath(default_config_folder()))
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
@@ -82,11 +82,29 @@ def workspace_places(workspace: str, kept: Iterable[str]) -> tuple[Place, ...]:
     return (Place(workspace, is_writable=True), *kept_places)
 
 
-def skill_places(roots: Iterable[str]) -> tuple[Place, ...]:
-    """The folders of skills, to read: those that are on this disk, and are no home with a skill in it."""
-    home = os.path.realpath(home_folder() or os.sep)
-    there = (root for root in roots if os.path.isabs(root) and os.path.isdir(root))
-    return tuple(Place(root) for root in there if not is_inside(home, os.path.realpath(root)))
+def holds_home(folder: str) -> bool:
+    """Whether a folder is or holds the user's home: one with a skill in it is not for commands to see.
+
+    >>> holds_home(os.sep)
+    True
+    """
+    return is_inside(os.path.realpath(home_folder() or os.sep), os.path.realpath(folder))
+
+
+def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> tuple[Place, ...]:
+    """Verified copies where a workspace has the folders that skills were loaded from, to be seen instead of those."""
+    real = os.path.realpath(workspace)
+    found: list[Place] = []
+    for one in active:
+        if not os.path.isabs(one.folder):
+            continue
+        folder = os.path.realpath(one.folder)
+        # A workspace that is itself the folder of a skill, or is in it, has no more than some parts of it.
+        pairs = zip(_parts(folder), _parts(one.root), strict=True) if is_inside(real, folder) else ((folder, one.root),)
+        for path, copy in pairs:
+            if path != real and is_inside(path, real) and os.path.exists(path) and os.path.exists(copy):
+                found.append(Place(copy, at=_within(workspace, real, path)))
+    return tuple(found)
 
 
 def workspace_notes(workspace: str) -> tuple[str, ...]:
@@ -162,6 +180,10 @@ def _is_plain(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
+
+
+def _parts(folder: str) -> tuple[str, ...]:
+    return tuple(os.path.join(folder, name) for name in _OF_A_SKILL)
 
 
 def _within(workspace: str, real: str, path: str) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.errors import IntegrityFailed, InvalidArgument
-from metier.skill import shown
-from metier.skill.files import checked_path, digest_of
+from metier.errors import FileMissing, FileRefused, InvalidArgument
+from metier.skill import FolderPackage
 from metier.tools.lines import line_range, split_lines
 
 if TYPE_CHECKING:
@@ -59,12 +57,10 @@ def read_resource(
     start: int | None = None,
     end: int | None = None,
     limit: int = MAX_BYTES,
-    as_loaded: bool = False,
 ) -> Resource:
-    """A file of an active skill; `start` is the first line, from 1, and `end` the line after the last.
+    """A file of the verified copy of a skill; `start` is the first line, from 1, and `end` the line after the last.
 
-    What is not UTF-8 text comes as base64 whatever was asked for, and says so. With `as_loaded`, a file that is not, or
-    not any more, part of what was loaded raises `IntegrityFailed`.
+    What is not UTF-8 text comes as base64 whatever was asked for, and says so.
     """
     if encoding not in ("text", "base64"):
         raise InvalidArgument(f"There is no encoding {encoding!r}.", hint="Encodings are text and base64.")
@@ -73,9 +69,16 @@ def read_resource(
             raise InvalidArgument(f"{name} is {number!r}.", hint="Lines are counted from 1.")
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InvalidArgument(f"A limit of {limit!r} bytes cannot be.", hint="Give a number of bytes.")
-    data = active.entry.package.read(path)
-    if as_loaded:
-        _require_loaded(active, path, data)
+    try:
+        data = FolderPackage(active.root).read(path)
+    except FileMissing:
+        if any(file.kind == "link" and file.path == path for file in active.listing.files):
+            raise FileRefused(
+                f"{path!r} is a link that leads outside the skill (path traversal).",
+                hint="Replace the link by a copy of the file.",
+                path=path,
+            ) from None
+        raise
     text = _text_of(data) if encoding == "text" else None
     if text is None:
         # Whole groups of three bytes, so that what is cut can still be decoded.
@@ -100,25 +103,6 @@ def read_resource(
         lines=len(split_lines(text)),
         truncated=len(encoded) > limit,
     )
-
-
-def _require_loaded(active: ActiveSkill, path: str, data: bytes) -> None:
-    """Raise unless these bytes are those of a file of the very content that was loaded."""
-    entries = active.entry.package.contents()
-    plain = "/".join(checked_path(path))
-    found = hashlib.sha256(data).digest()
-    mode = next((one.mode for one in entries if one.path == plain), None)
-    # A link leads to another file of the skill, whose content it must be.
-    is_its = mode is not None and any(
-        one.content == found and one.mode != "link" and (mode == "link" or one.path == plain) for one in entries
-    )
-    if not is_its or digest_of(entries) != active.digest:
-        raise IntegrityFailed(
-            f"{shown(path)} of skill {active.name!r} is not what was approved: files have changed or were added.",
-            hint="It was not read. Somebody has to approve what is there now.",
-            skill=active.name,
-            path=path,
-        )
 
 
 def _text_of(data: bytes) -> str | None:

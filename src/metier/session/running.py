@@ -116,7 +116,7 @@ class Running:
     def _caged(self, used: contextlib.ExitStack, passage: Passage) -> CagedJob:
         root = used.enter_context(self._session.copies.of(self.active))
         caged = self._session.cage.for_skill(
-            self._job(root), self.active, root, isolated=self.action.isolated, gets_secrets=True
+            self._job(root), self.active, isolated=self.action.isolated, gets_secrets=True
         )
         caged.announce(passage)
         return caged

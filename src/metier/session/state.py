@@ -435,12 +435,19 @@ class State:
                     self.hook_runner.after_unload(one, self._actor)
             finally:
                 self._shell.follow()
-                self.copies.forget(one.digest)
+                self.forget_copies([one])
                 self.spending.end(one.name)
                 passage.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
             because = "" if why == "unloaded" else f": {why}"
             self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}{because}."))
+
+    def forget_copies(self, gone: Sequence[ActiveSkill]) -> None:
+        """Remove the copies of skills, but for what is active still or again, perhaps from elsewhere."""
+        used = {(one.name, one.digest) for one in self._active}
+        for one in gone:
+            if (one.name, one.digest) not in used:
+                self.copies.forget(one)
 
     def _tell_stale(self, one: ActiveSkill) -> None:
         message = f"The files of {one.name} have changed since it was loaded."

@@ -53,7 +53,7 @@ class Use(State):
 
     def files(self, skill: str | None = None) -> Listing:
         """The files of an active skill."""
-        return self.one(skill).entry.package.listing()
+        return self.one(skill).listing
 
     def read(
         self,
@@ -75,9 +75,9 @@ class Use(State):
         path = relative_to_root(path, one.root)
         where = path if isinstance(path, str) else ""
         instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
-        with self.passing(Action(point="read", skill=one.subject, path=where, command=instead, by=by)):
-            bound = self.guard.binds(one.subject, self._actor)
-            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit, as_loaded=bound)
+        action = Action(point="read", skill=one.subject, path=where, command=instead, by=by)
+        with self.passing(action), self.copies.of(one):
+            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
         self._files_read.add((one.name, resource.path))
         self.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
         return replace(resource, is_stale=True) if self.is_stale(one) else resource
@@ -160,13 +160,7 @@ class Use(State):
 
     def mount_path(self, active: ActiveSkill) -> str:
         """Where commands find the files of a skill: in the virtual shell, or else in a copy of what was loaded."""
-        if self.has_shell:
-            return self._shell.path_of(active)
-        try:
-            with self.copies.of(active) as root:
-                return root
-        except MetierError:
-            return active.root  # where it was; what runs there says what is wrong with it
+        return self._shell.path_of(active) if self.has_shell else active.root
 
     def _ran(self, running: Running, outcome: Outcome) -> Outcome:
         self.is_stale(running.active)
@@ -202,8 +196,9 @@ class Use(State):
 
     @staticmethod
     def _delivery_of(one: ActiveSkill) -> tuple[str, str, str]:
-        # What a body says may depend on more than its file: on arguments, the day, and what its commands print.
-        return (one.name, one.digest, hashlib.sha256(one.body.encode()).hexdigest())
+        # What a model is told may depend on more than files: on arguments, the day, what commands print, and on where
+        # its copy is, which a session that goes on in another process may have elsewhere.
+        return (one.name, one.digest, hashlib.sha256(f"{one.root}\n{one.body}".encode()).hexdigest())
 
     def history_was_cut(self) -> None:
         """Say that earlier tool results are gone from the history: content is sent again when it is loaded again."""
