@@ -55,14 +55,15 @@ def commands(folder: Path, workspace: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("at", ["root", "folder"])
 def test_bash_runs_no_script_of_a_skill_whose_scripts_may_not_run(
-    put: Put, begin: Begin, enterprise: Write, log: MemoryLog, number: int
+    put: Put, begin: Begin, enterprise: Write, log: MemoryLog, number: int, at: str
 ) -> None:
     enterprise(NO_SCRIPTS)
-    folder = put("plugin", "peek", **SCRIPT)
+    put("plugin", "peek", **SCRIPT)
     session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load("peek")
-    command = commands(folder, session.workspace)[number]
+    command = commands(Path(getattr(session.one(), at)), session.workspace)[number]
     result = session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": command})
     assert (result.success, result.code) == (False, "rule-denied")
     assert "rule R1" in str(result.error)
@@ -81,10 +82,11 @@ def test_other_commands_still_run(put: Put, begin: Begin, enterprise: Write) -> 
 
 def test_execute_is_a_run_of_the_skill_that_it_names(put: Put, begin: Begin, enterprise: Write, log: MemoryLog) -> None:
     enterprise(NO_SCRIPTS)
-    folder = put("plugin", "peek", **SCRIPT)
-    other = put("personal", "mine", **SCRIPT)
+    put("plugin", "peek", **SCRIPT)
+    put("personal", "mine", **SCRIPT)
     session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load(["peek", "mine"])
+    folder, other = (session.one(name).root for name in ("peek", "mine"))
     assert anyio.run(lambda: session.execute(f"bash {other}/scripts/x.sh > /dev/null; echo done")).stdout == "done\n"
     assert (log.records[-1].type, log.records[-1].skill) == ("script.run", "mine")
     for command in (f"bash {folder}/scripts/x.sh", f"bash {other}/scripts/x.sh; bash {folder}/scripts/x.sh"):
@@ -95,7 +97,8 @@ def test_execute_is_a_run_of_the_skill_that_it_names(put: Put, begin: Begin, ent
 
 def test_who_agrees_to_a_command_agrees_to_one_skill_alone(put: Put, begin: Begin, enterprise: Write) -> None:
     enterprise("version: 1\nrun: {unsandboxed: allow}\nrules:\n  - {id: R1, point: script-run, effect: ask}\n")
-    folders = [put("personal", name, **SCRIPT) for name in ("one", "two")]
+    for name in ("one", "two"):
+        put("personal", name, **SCRIPT)
     asked: list[str] = []
 
     def approve(action: Action, _: Decision) -> bool:
@@ -104,6 +107,7 @@ def test_who_agrees_to_a_command_agrees_to_one_skill_alone(put: Put, begin: Begi
 
     session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed(approve))
     session.load(["one", "two"])
+    folders = [session.one(name).root for name in ("one", "two")]
     assert anyio.run(session.execute, f"bash {folders[0]}/scripts/x.sh").stdout == "it ran\n"
     with pytest.raises(Refused, match="rule R1"):
         anyio.run(session.execute, f"bash {folders[0]}/scripts/x.sh; bash {folders[1]}/scripts/x.sh")
@@ -114,7 +118,8 @@ def test_a_sandbox_does_not_show_commands_a_skill_whose_scripts_may_not_run(
     put: Put, begin: Begin, enterprise: Write
 ) -> None:
     enterprise(NO_SCRIPTS)
-    peek, mine = put("plugin", "peek", **SCRIPT), put("personal", "mine", **SCRIPT)
+    peek = put("plugin", "peek", **SCRIPT)
+    put("personal", "mine", **SCRIPT)
     runner = Recorder()
     session = begin(runner=runner, approve=Typed())
     session.load(["peek", "mine"])
@@ -123,8 +128,8 @@ def test_a_sandbox_does_not_show_commands_a_skill_whose_scripts_may_not_run(
     session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "ls"})
     for job in runner.jobs:
         seen = {place.path for place in job.places}
-        assert str(mine) in seen
-        assert str(peek) not in seen
+        assert session.one("mine").root in seen
+        assert not {str(peek), session.one("peek").root} & seen
     assert len(runner.jobs) == 2
 
 

@@ -75,7 +75,7 @@ def test_every_file_of_every_listed_skill_has_the_digest_and_size_it_is_served_w
             assert (await ask(client, "skills/get", uri=entry["uri"]))["skill"] == entry
         return [resource["uri"] for entry in listed["skills"] for resource in entry["resources"]]
 
-    assert talk(serve(), use, mode) == [
+    assert talk(serve(Policy(script_reads="allow")), use, mode) == [
         "skill://forms/SKILL.md",
         "skill://forms/assets/logo.bin",
         "skill://forms/references/deep/two%20words.md",
@@ -97,7 +97,7 @@ def test_the_extension_is_announced(serve: Callable[..., SkillServer]) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_read_by_a_host_is_recorded_as_such(serve: Callable[..., SkillServer], log: MemoryLog, mode: str) -> None:
     async def use(client: mcp.Client) -> None:
-        await client.read_resource("skill://forms/scripts/echo.py")
+        await client.read_resource("skill://forms/references/fields.md")
 
     talk(serve(), use, mode)
     (record,) = log.records
@@ -105,9 +105,44 @@ def test_a_read_by_a_host_is_recorded_as_such(serve: Callable[..., SkillServer],
         "read",
         "host",
         "forms",
-        "scripts/echo.py",
+        "references/fields.md",
         True,
     )
+
+
+@pytest.mark.covers("SEC-22")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_script_is_refused_as_by_the_tool_that_reads(
+    serve: Callable[..., SkillServer], mode: str, is_loaded: bool
+) -> None:
+    async def use(client: mcp.Client) -> None:
+        if is_loaded:
+            await client.call_tool("skills_load", {"skills": ["forms"]})
+        with pytest.raises(MCPError, match="run it instead of reading it"):
+            await client.read_resource("skill://forms/scripts/echo.py")
+
+    talk(serve(), use, mode)
+
+
+@pytest.mark.covers("SEC-5")
+@pytest.mark.parametrize("mode", MODES)
+def test_of_a_skill_that_was_loaded_resources_are_what_was_loaded(
+    serve: Callable[..., SkillServer], skills: Path, mode: str
+) -> None:
+    async def use(client: mcp.Client) -> None:
+        uri, folder = "skill://forms/references/fields.md", "skill://forms/references"
+        await client.call_tool("skills_load", {"skills": ["forms"]})
+        before = await content(client, uri)
+        (skills / "forms" / "references" / "fields.md").write_text("changed")
+        (skills / "forms" / "references" / "added.md").write_text("changed")
+        assert await content(client, uri) == before
+        listed = (await ask(client, "resources/directory/read", uri=folder))["resources"]
+        assert "added.md" not in [one["name"] for one in listed]
+        await client.call_tool("skills_unload", {"all": True})
+        assert await content(client, uri) == b"changed"
+
+    talk(serve(), use, mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -432,4 +467,4 @@ def test_of_a_skill_that_policy_shows_by_its_name_nothing_else_is_told(
         resources = {one.name: one.description for one in (await client.list_resources()).resources}
         assert not resources["forms"]
 
-    talk(serve(), use, mode)
+    talk(serve(Policy(script_reads="allow")), use, mode)

@@ -101,7 +101,7 @@ def outside(tmp_path: Path) -> Path:
 
 def roots_in(scratch: Path) -> list[Path]:
     """The folders of copies that are in use."""
-    return [path for path in scratch.iterdir() if path.name.startswith("metier-skill-")]
+    return [path for path in scratch.iterdir() if path.name.startswith("skill-copy-")]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -295,7 +295,7 @@ def test_sessions_with_the_same_skill_share_one_copy_until_the_last_one_ends(
 def test_a_skill_that_is_loaded_again_is_where_it_was_and_as_it_was(session: Session, scratch: Path) -> None:
     root = session.one().root
     session.unload("a")
-    idle = [path for path in scratch.iterdir() if path.name.startswith("metier-idle-")]
+    idle = [path for path in scratch.iterdir() if path.name.startswith("skill-idle-")]
     assert len(idle) == 1
     script = idle[0] / "a" / "scripts" / "x.sh"
     script.chmod(0o644)

@@ -178,7 +178,7 @@ def test_nothing_of_a_run_stays_behind(
     assert session.run_blocking("scripts/x.sh").is_success
     session.close()
     if session.cage.isolates():
-        assert [path for path in scratch.iterdir() if not path.name.startswith("metier-idle-")] == []
+        assert [path for path in scratch.iterdir() if not path.name.startswith("skill-idle-")] == []
 
 
 def test_a_script_runs_by_the_path_that_the_model_was_told(begin_in: Begin, scripted: Path) -> None:

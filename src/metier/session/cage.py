@@ -155,7 +155,7 @@ class Cage:
         has approved it.
         """
         session, named = self._session, Named(job.argv, job.folder)
-        against = [(one, _unverified(one)) for one in named.loaded_from(session) if not self._covers(one, isolated)]
+        against: list[tuple[ActiveSkill, Decision]] = []
         for one in named.concerned(session):
             decision = self._decided(one, job, isolated=isolated, by=by)
             if one.name in agreed or decision.is_allowed:
@@ -163,6 +163,7 @@ class Cage:
             if decision.outcome == "ask":
                 decision = replace(decision, hint=f"Run the script as a script of skill {one.name!r}: that asks.")
             against.append((one, decision))
+        against += [(one, _unverified(one)) for one in named.loaded_from(session) if not self._covers(one, isolated)]
         for one, decision in against[:1]:
             Passage(session.guard.keep, _run_of(one, job, isolated=isolated, by=by), session.actor, decision).close()
             raise refused(decision)

@@ -227,7 +227,7 @@ class _Copy:
                 remove_tree(self._folder)
                 if not self._digest:
                     # What models are told although it is not there must be nobody else's to make.
-                    self._set(f"metier-skill-{secrets.token_hex(16)}")
+                    self._set(f"skill-copy-{secrets.token_hex(16)}")
                 if isinstance(error, OSError):
                     raise SkillUnreadable(
                         f"The files of skill {entry.name!r} cannot be copied: {error.strerror or error}.",
@@ -245,7 +245,7 @@ class _Copy:
         """Give its folder another name: at its root is nothing any more."""
         # What was made by the process that this one was forked from is not ours to move.
         if self._snapshot and self._owner == os.getpid():
-            self._aside = os.path.join(self.key[0], f"metier-idle-{secrets.token_hex(16)}")
+            self._aside = os.path.join(self.key[0], f"skill-idle-{secrets.token_hex(16)}")
             with contextlib.suppress(OSError):
                 os.rename(self._folder, self._aside)
                 return
@@ -269,17 +269,18 @@ class _Copy:
     def _make_folder(self) -> None:
         """A folder that nobody else may enter, under the same name each time and in each process, if that is free.
 
-        A conversation that goes on in another process then finds a skill where it was told that it is.
+        A conversation that goes on in another process then finds a skill where it was told that it is. Commands are full
+        of that name: it has no word in it that rules about commands look for.
         """
         self._owner = os.getpid()
         if not self._folder:
             _, name, digest = self.key
             token = hashlib.sha256(f"{name}\0{digest}".encode(errors="surrogatepass")).hexdigest()[:16]
-            self._set(f"metier-skill-{token}")
+            self._set(f"skill-copy-{token}")
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._folder, 0o700)
                 return
-            self._set(f"metier-skill-{secrets.token_hex(16)}")
+            self._set(f"skill-copy-{secrets.token_hex(16)}")
         os.mkdir(self._folder, 0o700)
 
     def _set(self, folder: str) -> None:

@@ -21,7 +21,7 @@ from metier.session.shell import is_installed
 from metier.session.state import MAX_ID, State
 from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
-from metier.skill.files import checked_path, relative_to_root
+from metier.skill.files import relative_to_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Use(State):
         one = self.one(skill)
         path = relative_to_root(path, one.root)
         where = path if isinstance(path, str) else ""
-        instead = words.running(one.name, where) if by == "model" and one.listing.is_script(_plain(where)) else ""
+        instead = words.running(one.name, where) if by == "model" and one.listing.is_script(where) else ""
         action = Action(point="read", skill=one.subject, path=where, command=instead, by=by)
         with self.passing(action), self.copies.of(one):
             resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
@@ -340,11 +340,3 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     """What listeners are told of a run."""
     found = {"exit_code": outcome.exit_code, "duration_ms": outcome.duration_ms, "runner": outcome.runner}
     return found | ({"notes": list(outcome.notes)} if outcome.notes else {})
-
-
-def _plain(path: str) -> str:
-    """A path as listings have it; one that no listing could have stays as it is, and is refused when it is read."""
-    try:
-        return "/".join(checked_path(path))
-    except MetierError:
-        return path

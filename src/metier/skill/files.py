@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from metier.errors import FileMissing, FileRefused
+from metier.errors import FileMissing, FileRefused, MetierError
 
 Kind: TypeAlias = Literal["skill", "script", "reference", "asset", "link", "other"]
 
@@ -53,8 +53,12 @@ class Listing:
         return tuple(file for file in self.files if file.kind == "script")
 
     def is_script(self, path: str) -> bool:
-        """Whether a path is one of the skill's scripts."""
-        return any(file.path == path for file in self.scripts())
+        """Whether a path, however it is written, is one of the skill's scripts."""
+        try:
+            plain = "/".join(checked_path(path))
+        except MetierError:
+            return False  # it is refused when it is read
+        return any(file.path == plain for file in self.scripts())
 
     def named_by(self, command: str) -> str | None:
         """The file of the skill that a command begins with, if it does: `hooks/check.sh --all` names one."""

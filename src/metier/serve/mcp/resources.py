@@ -1,6 +1,7 @@
 """Skills as resources, and the skills extension over them (`io.modelcontextprotocol/skills`).
 
-What is read here is read by a host, which shows it to a model or not. The guard decides about each file and records it.
+What is read here is read by a host, which shows it to a model or not. The guard decides about each file, as where a
+model reads it, and records it. Of a skill that the conversation has loaded, it is what was loaded.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from mcp_types import (
 from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
 from metier.guard.question import asking_if
-from metier.serve.mcp.contents import Contents
+from metier.serve.mcp.contents import Contents, FileContent
 from metier.serve.mcp.lines import conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.uris import address_of, uri_of
-from metier.session.active import subject_of
-from metier.skill import shown
+from metier.session.active import is_same, subject_of
+from metier.skill import FolderPackage, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from metier.serve.mcp.asking import Questions
     from metier.serve.mcp.conversations import Conversations
     from metier.serve.mcp.lines import Context, Line
+    from metier.session.active import ActiveSkill
+    from metier.skill import Listing
 
     Served: TypeAlias = TextResourceContents | BlobResourceContents
 
@@ -125,11 +128,13 @@ class Resources:
 
     async def read_folder(self, ctx: Context, params: FolderParams) -> dict[str, Any]:
         """`resources/directory/read`."""
+        session = (await kit_of(ctx) or self._conversations.window).session
 
         def found() -> dict[str, Any]:
             address, after = address_of(params.uri), place_of(params.cursor)
             entry = self._entry(address.skill)
-            children = _children(entry, address.path)
+            one = _loaded(session, entry)
+            children = _children(entry, entry.package.listing() if one is None else one.listing, address.path)
             if not children:
                 raise FileMissing(f"{shown(params.uri, 200)!r} is no folder of a skill.", hint="Name a folder of one.")
             behind = ((name, child) for name, child in sorted(children.items()) if name > after)
@@ -181,13 +186,17 @@ class Resources:
         self._conversations.library.document(entry.name)  # raises where its file hides it by now, or is another skill
         if not path:
             raise FileMissing(f"{shown(uri, 200)!r} is a folder.", hint="Name a file in it, such as SKILL.md.")
-        content = self._contents.read(entry, path, limit=MAX_BYTES)
+        one = _loaded(session, entry)
+        content = self._contents.read(entry, path, limit=MAX_BYTES) if one is None else _of_copy(session, one, path)
         subject = subject_of(entry, content.digest)
         self._require_tool(session, entry, path)
         wanted = session.load_action(entry, content.digest, "model")
         if not self._conversations.guard.decide(wanted, session.actor).is_allowed:
             self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
-        with session.passing(Action(point="read", skill=subject, path=path, by="host")):
+        listing = entry.package.listing() if one is None else one.listing
+        # What a model may not read, it does not get from a host that reads for it.
+        instead = self._conversations.dialect.words.running(entry.name, path) if listing.is_script(path) else ""
+        with session.passing(Action(point="read", skill=subject, path=path, command=instead, by="host")):
             if content.problem is not None:
                 raise content.problem
         return _contents(uri, path, content.data)
@@ -257,11 +266,25 @@ def _weight(skill: dict[str, Any]) -> int:
     return 1 + len(skill["resources"]) // 20
 
 
-def _children(entry: Entry, folder: str) -> dict[str, Resource]:
+def _loaded(session: Session, entry: Entry) -> ActiveSkill | None:
+    """The skill as it was loaded into a conversation, if it was."""
+    return next((one for one in session.active if is_same(one.entry, entry)), None)
+
+
+def _of_copy(session: Session, one: ActiveSkill, path: str) -> FileContent:
+    """A file of what was loaded, whatever lies in the skill's folder by now."""
+    with session.copies.of(one) as root:
+        try:
+            return FileContent(digest=one.digest, data=FolderPackage(root).read(path, limit=MAX_BYTES))
+        except MetierError as error:
+            return FileContent(digest=one.digest, problem=error)
+
+
+def _children(entry: Entry, listing: Listing, folder: str) -> dict[str, Resource]:
     """What lies directly in a folder of a skill, by name."""
     prefix = f"{folder}/" if folder else ""
     found: dict[str, Resource] = {}
-    for file in entry.package.listing().files:
+    for file in listing.files:
         if not file.path.startswith(prefix):
             continue
         name, _, below = file.path.removeprefix(prefix).partition("/")
