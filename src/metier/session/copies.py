@@ -269,8 +269,8 @@ class _Copy:
     def _make_folder(self) -> None:
         """A folder that nobody else may enter, under the same name each time and in each process, if that is free.
 
-        A conversation that goes on in another process then finds a skill where it was told that it is. Commands are full
-        of that name: it has no word in it that rules about commands look for.
+        A conversation that goes on in another process then finds a skill where it was told that it is. Commands have
+        that name in them: there is no word in it that rules about commands look for.
         """
         self._owner = os.getpid()
         if not self._folder:

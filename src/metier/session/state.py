@@ -354,7 +354,10 @@ class State:
     def _skill_folders(self, active: Sequence[ActiveSkill]) -> tuple[str, ...]:
         """Where skills come from; of one that is the workspace itself, what makes it a skill."""
         roots = [place.source.root for place in self.library.places if isinstance(place.source, FolderSource)]
-        return (*roots, *(path for one in active for path in (one.root, f"{one.root}/SKILL.md", f"{one.root}/scripts")))
+        return (
+            *roots,
+            *(path for one in active for path in (one.folder, f"{one.folder}/SKILL.md", f"{one.folder}/scripts")),
+        )
 
     def decide_call(self, tool: str, arguments: Mapping[str, Any], *more: Ceiling) -> Decision:
         """What would be decided about a tool call now; nobody is asked and nothing is recorded."""
