@@ -306,6 +306,7 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("apply_patch", {"input": "*** Begin Patch\n*** Add File: a\u2028*** Add File: .envrc\n+x\n*** End Patch"}),
     ("write_file", {"path": "file://{root}/.envrc", "text": "x"}),
     ("write_file", {"path": "~/.bashrc", "text": "x"}),
+    ("write_file", {"path": ".envrc", "text": "x", "command": "view"}),
 ]
 
 

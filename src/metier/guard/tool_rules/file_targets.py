@@ -29,8 +29,8 @@ _ENDS = (
     "folder folders from location out output path paths source src target to uri"
 )
 _WRITING = frozenset(_VERBS.split())
-_LOOKING = frozenset({"view", "read", "list"})
-"""Commands by which a tool that edits only shows a file."""
+_EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "text_editor"})
+"""Tools that edit, or only show a file, by the command that they are given; others pass over such an argument."""
 _PATHS = frozenset(_ENDS.split())
 """How the name of an argument ends that is a path."""
 _PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
@@ -68,7 +68,7 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     if not arguments:
         return _NOTHING
     writes, takes_patch = _kind(tool)
-    if writes and arguments.get("command") in _LOOKING and isinstance(arguments.get("path"), str):
+    if writes and arguments.get("command") == "view" and tool.lower() in _EDITORS:
         writes = False
     if not writes:
         if not any(_last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()):
