@@ -139,15 +139,15 @@ def restore(scope: Scope, tamper: Tamper) -> Callable[[], None]:
         (
             [
                 "DELETE FROM audit_log WHERE seq = 17",
-                "UPDATE audit_log SET seq = -seq WHERE seq > 17",
-                "UPDATE audit_log SET seq = -seq - 1 WHERE seq < 0",
+                "UPDATE audit_log SET seq = seq + 1000 WHERE seq > 17",
+                "UPDATE audit_log SET seq = seq - 1001 WHERE seq > 1000",
             ],
             (17, "deleted"),
         ),
         (
             [
-                "UPDATE audit_log SET seq = -seq WHERE seq >= 17",
-                "UPDATE audit_log SET seq = -seq + 1 WHERE seq < 0",
+                "UPDATE audit_log SET seq = seq + 1000 WHERE seq >= 17",
+                "UPDATE audit_log SET seq = seq - 999 WHERE seq > 1000",
                 "INSERT INTO audit_log (tenant, seq, data_json, prev_hash, hash) "
                 "SELECT tenant, 17, data_json, prev_hash, hash FROM audit_log WHERE seq = 3",
             ],
@@ -162,9 +162,9 @@ def restore(scope: Scope, tamper: Tamper) -> Callable[[], None]:
         ),
         (
             [
-                "UPDATE audit_log SET seq = -1 WHERE seq = 17",
+                "UPDATE audit_log SET seq = 1000 WHERE seq = 17",
                 "UPDATE audit_log SET seq = 17 WHERE seq = 23",
-                "UPDATE audit_log SET seq = 23 WHERE seq = -1",
+                "UPDATE audit_log SET seq = 23 WHERE seq = 1000",
             ],
             (17, "swapped"),
         ),

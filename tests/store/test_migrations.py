@@ -13,9 +13,10 @@ import pytest
 from metier.errors import StoreUnavailable
 from metier.store import Store, migrations
 from metier.store.checking import check
-from metier.store.migrations import Run
+from metier.store.migrations import STEPS, Run, newest
 from metier.store.url import Kind
 
+NOW = newest()
 FIRST = Path(__file__).with_name("version-1.sql")
 
 
@@ -49,8 +50,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_a_store_is_made_once(url: str) -> None:
-    assert Store.migrate(url) == (0, 1)
-    assert Store.migrate(url) == (1, 1)
+    assert Store.migrate(url) == (0, NOW)
+    assert Store.migrate(url) == (NOW, NOW)
     with Store.open(url, create=False) as store:
         assert check(store) == []
 
@@ -58,8 +59,8 @@ def test_a_store_is_made_once(url: str) -> None:
 def test_a_store_is_brought_up_to_date_and_keeps_what_it_has(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(url) as store:
         store.of("acme").blocks.add("name", "x", reason="", by="ada")
-    monkeypatch.setattr(migrations, "STEPS", (add_colours, lambda run, kind: run("DROP TABLE colours")))
-    assert Store.migrate(url) == (1, 3)
+    monkeypatch.setattr(migrations, "STEPS", (*STEPS, add_colours, lambda run, kind: run("DROP TABLE colours")))
+    assert Store.migrate(url) == (NOW, NOW + 2)
     with Store.open(url) as store:
         assert "colour" in columns(store, "blocks")
         assert columns(store, "colours") == set()
@@ -68,12 +69,19 @@ def test_a_store_is_brought_up_to_date_and_keeps_what_it_has(url: str, monkeypat
 
 def test_only_a_file_is_brought_up_to_date_by_opening_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.migrate(url)
-    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
+    monkeypatch.setattr(
+        migrations,
+        "STEPS",
+        (
+            *STEPS,
+            add_colours,
+        ),
+    )
     if url.startswith("sqlite"):
         with Store.open(url) as store:
             assert "colour" in columns(store, "blocks")
         return
-    with pytest.raises(StoreUnavailable, match="has tables of version 1") as caught:
+    with pytest.raises(StoreUnavailable, match=f"has tables of version {NOW}") as caught:
         Store.open(url)
     assert "metier store migrate" in caught.value.hint
 
@@ -81,21 +89,42 @@ def test_only_a_file_is_brought_up_to_date_by_opening_it(url: str, monkeypatch: 
 def test_a_step_that_fails_never_happened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.migrate(url)
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", (break_in_the_middle,))
+        patch.setattr(
+            migrations,
+            "STEPS",
+            (
+                *STEPS,
+                break_in_the_middle,
+            ),
+        )
         with pytest.raises(ZeroDivisionError):
             Store.migrate(url)
     with Store.open(url) as store:
         assert check(store) == []
-    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
-    assert Store.migrate(url) == (1, 2)
+    monkeypatch.setattr(
+        migrations,
+        "STEPS",
+        (
+            *STEPS,
+            add_colours,
+        ),
+    )
+    assert Store.migrate(url) == (NOW, NOW + 1)
 
 
 def test_a_store_of_a_later_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", (add_colours,))
+        patch.setattr(
+            migrations,
+            "STEPS",
+            (
+                *STEPS,
+                add_colours,
+            ),
+        )
         Store.migrate(url)
     for use in (Store.open, Store.peek, Store.migrate):
-        with pytest.raises(StoreUnavailable, match="version 2; this version of Métier knows 1") as caught:
+        with pytest.raises(StoreUnavailable, match=f"version {NOW + 1}; this version of Métier knows {NOW}") as caught:
             use(url)
         assert "Upgrade" in caught.value.hint
 
@@ -139,20 +168,41 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 def test_a_step_that_was_killed_in_the_middle_never_happened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.migrate(url)
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", (killed,))
+        patch.setattr(
+            migrations,
+            "STEPS",
+            (
+                *STEPS,
+                killed,
+            ),
+        )
         assert at_once(url) == [""]
     with Store.open(url) as store:
         assert "colour" not in columns(store, "blocks")
-    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
-    assert Store.migrate(url) == (1, 2)
+    monkeypatch.setattr(
+        migrations,
+        "STEPS",
+        (
+            *STEPS,
+            add_colours,
+        ),
+    )
+    assert Store.migrate(url) == (NOW, NOW + 1)
 
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_of_several_processes_that_come_at_once_one_does_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert at_once(url, 4) == ["(0, 1)", "(1, 1)", "(1, 1)", "(1, 1)"]
-    monkeypatch.setattr(migrations, "STEPS", (add_colours,))
-    assert at_once(url, 4) == ["(1, 2)", "(2, 2)", "(2, 2)", "(2, 2)"]
+    assert at_once(url, 4) == [str((0, NOW)), *[str((NOW, NOW))] * 3]
+    monkeypatch.setattr(
+        migrations,
+        "STEPS",
+        (
+            *STEPS,
+            add_colours,
+        ),
+    )
+    assert at_once(url, 4) == [str((NOW, NOW + 1)), *[str((NOW + 1, NOW + 1))] * 3]
 
 
 @needs_fork

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from metier.errors import InvalidArgument, StoreUnavailable
+from metier.guard.backups import back_up, restore
 from metier.store import Store
-from metier.store.backup import back_up
 from metier.store.driver import Driver
-from metier.store.restoring import restore
 
 SHORT = 0.001
 """Seconds that a decision waits here; nobody is in its way who would be gone then."""

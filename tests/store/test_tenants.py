@@ -99,14 +99,14 @@ class Played:
             "proposals.move": scope.proposals.move(self.proposal.id, expected="open", to="applied"),
             "blocks.remove": scope.blocks.remove("name", "x"),
             "installs.remove": scope.installs.remove("/x"),
-            "people.revoke_token": scope.people.revoke_token(self.token.id),
+            "people.revoke_token": bool(scope.people.revoke_token(self.token.id)),
             "people.remove": scope.people.remove("ada"),
         }
 
 
 ADDING = {
     *("approvals.request", "approvals.add", "proposals.add", "blocks.add", "installs.put", "versions.add"),
-    *("people.add", "people.new_token", "revisions.put", "scans.put", "policies.keep"),
+    *("people.add", "people.new_token", "people.record_token", "revisions.put", "scans.put", "policies.keep"),
     *("audit.append", "audit.keep_checkpoint"),
 }
 """What `Played` does."""

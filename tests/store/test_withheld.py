@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
+from metier.guard.backups import back_up, restore
 from metier.store import Person, Scope, Store
-from metier.store.backup import back_up
-from metier.store.restoring import Restored, restore
+from metier.store.restoring import Restored
 
 ADA = Person(name="ada", roles=frozenset({"admin"}))
 Restore = Callable[[Callable[[Store], object]], Restored]

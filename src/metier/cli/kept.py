@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from metier.cli.output import Style
 from metier.guard.approvals._deciding import fields_of
 from metier.guard.audit.deeds import actor_of, keep
+from metier.store.restoring import TAKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from metier.store.restoring import Restored
     from metier.store.withheld import KeptPerson
 
-_TAKEN = "This was so before a backup was brought back that says otherwise."
-
 
 def record_kept(store: Store, restored: Restored, person: Person) -> None:
-    """Record each in the trail of its tenant: the records of it are not in the backup either."""
+    """Record each in the trail of its tenant: the records of it are not in the backup either.
+
+    Who stays, and who stays removed, is on record already.
+    """
     for one in restored.kept_decisions:
         _record_decision(store.of(one.tenant), one, person)
     for block in restored.kept_blocks:
@@ -29,17 +31,9 @@ def record_kept(store: Store, restored: Restored, person: Person) -> None:
         reason = f"It was in quarantine before a backup was brought back. {block.reason}".strip()
         scope = store.of(block.tenant)
         keep(scope, "skill.quarantined", actor_of(person, scope), **about, notes=notes, reason=reason)
-    # As whoever did it has recorded it: by these records the next restore knows who was removed.
-    for somebody in restored.kept_people:
-        scope, who = store.of(somebody.tenant), f"{somebody.kind} {somebody.name}"
-        if somebody.state == "removed":
-            keep(scope, "person.removed", actor_of(person, scope), reason=who, notes=(_TAKEN,))
-        else:
-            said = f"{who}: {', '.join(somebody.roles)}"
-            keep(scope, "person.added", actor_of(person, scope), reason=said, notes=(_TAKEN,))
     for token in restored.kept_tokens:
         scope, said = store.of(token.tenant), f"{token.id} of {token.person}"
-        keep(scope, "token.revoked", actor_of(person, scope), reason=said, notes=(_TAKEN,))
+        keep(scope, "token.revoked", actor_of(person, scope), reason=said, notes=(TAKEN,))
 
 
 def kept_lines(restored: Restored) -> Iterator[str]:

@@ -111,11 +111,13 @@ def _tokens(options: argparse.Namespace, scope: Scope, person: Person) -> int:
 
 
 def _revoke_token(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    revoked = revoke_token(scope, person, options.id)
+    revoked, *made_with_it = revoke_token(scope, person, options.id)
     if options.json:
-        print_json(_token_shape(revoked) | {"state": "revoked"})
+        also = [one.id for one in made_with_it]
+        print_json(_token_shape(revoked) | {"state": "revoked", "made_with_it": also})
         return 0
-    print(f"{Style(sys.stdout).good('✓')} {revoked.id} of {Style.text(revoked.person)} counts no longer.")
+    for one in (revoked, *made_with_it):
+        print(f"{Style(sys.stdout).good('✓')} {one.id} of {Style.text(one.person)} counts no longer.")
     return 0
 
 

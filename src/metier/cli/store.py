@@ -43,19 +43,20 @@ def _migrate(options: argparse.Namespace) -> int:
 
 
 def _backup(options: argparse.Namespace) -> int:
-    from metier.store.backup import back_up
+    from metier.cli.audit import key_file
+    from metier.guard.backups import back_up
 
     with acting(options, create=False) as (scope, person):
         with deciding(scope, person, "store", notes=("metier store backup",)):
             demand(person, "admin", "take a backup of what all tenants have")
         store = scope.store
-        manifest = back_up(store, options.file)
+        manifest = back_up(store, options.file, key_file=key_file())
     rows = sum(table["rows"] for table in manifest["tables"].values())
     if options.json:
         print_json({"store": str(store), "file": options.file, "rows": rows, "blobs": manifest["blobs"]})
         return FINE
     print(f"{_good()} {_shown(options.file)} has {plural(rows, 'row')} and {plural(manifest['blobs'], 'content')}.")
-    print("It holds everything but the keys that sign the audit trail; keep it where only you can read it.")
+    print("It is signed, and holds everything but the keys that sign; keep it where only you can read it.")
     return FINE
 
 
@@ -63,12 +64,20 @@ def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
     from metier.cli.kept import kept_lines, record_kept
     from metier.guard.audit.checkpoints import begin_anew
+    from metier.guard.backups import restore
     from metier.store.checking import check
-    from metier.store.restoring import restore
 
     url = store_url()
     person = _who_restores(options, url)
-    restored = restore(url, options.file, force=options.force)
+    restored = restore(
+        url,
+        options.file,
+        force=options.force,
+        untrusted=options.untrusted,
+        key_file=key_file(),
+        keys=options.key,
+        by={"agent" if person.kind == "agent" else "user": person.name},
+    )
     with Store.open(url, create=False) as store:
         scope = store.of()
         keep(
@@ -77,7 +86,11 @@ def _restore(options: argparse.Namespace) -> int:
             actor_of(person, scope),
             reason=f"the backup of {restored.made_at} was brought back",
             path=options.file,
-            notes=tuple(f"set aside: {path}" for path in restored.set_aside),
+            notes=(
+                f"of the store {restored.store}",
+                *((f"without what loosens: {restored.distrusted}",) if restored.distrusted else ()),
+                *(f"set aside: {path}" for path in restored.set_aside),
+            ),
         )
         record_kept(store, restored, person)
         restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
@@ -88,6 +101,8 @@ def _restore(options: argparse.Namespace) -> int:
         return INTEGRITY if errors else FINE
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
     print(f"{_good()} The store {_shown(str(store))} holds {what}.")
+    if restored.distrusted:
+        print(f"Nothing in it that loosens was brought back: {_shown(restored.distrusted)}.")
     for line in kept_lines(restored):
         print(line)
     for path in restored.set_aside:
@@ -97,7 +112,7 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _faults(url: str) -> list[Problem]:
-    """What is wrong with the audit trail that was in a backup: whoever made the file may have written it."""
+    """The faults of the audit trail, as `metier audit verify` names them."""
     from metier.cli.audit import key_file
     from metier.guard.audit.signing import known_keys
     from metier.guard.audit.verifying import verify_store
@@ -111,8 +126,8 @@ def _faults(url: str) -> list[Problem]:
             # Another machine has another key.
             severity="warning" if fault.kind == "unknown-key" else "error",
             part="tables",
-            message=f"The audit trail of the backup is not as it was written. {fault.message}",
-            hint="`metier audit verify` says more; use another backup if nobody can tell why.",
+            message=f"The audit trail is not as it was written. {fault.message}",
+            hint="`metier audit verify` says more; bring a backup back if nobody can tell why.",
         )
         for fault in faults
     ]
@@ -162,7 +177,7 @@ def _check(options: argparse.Namespace) -> int:
         exists = store is not None
         if store is not None:
             with store:
-                problems = check(store)
+                problems = [*check(store), *_faults(url)]
     except StoreUnavailable as error:
         if not error.context.get("is_damaged") and not was_there(url):
             raise
@@ -176,7 +191,7 @@ def _check(options: argparse.Namespace) -> int:
         return FINE
     _print(problems)
     if not errors:
-        print(f"{_good()} The store {_shown(where)} is as it should be. `metier audit verify` checks what it says.")
+        print(f"{_good()} The store {_shown(where)} is as it should be, and so is its audit trail.")
     return INTEGRITY if errors else FINE
 
 

@@ -31,6 +31,16 @@ def add(command: Command) -> None:
     )
     restore.add_argument("file", metavar="FILE", help="a file that `backup` wrote")
     restore.add_argument("--force", action="store_true", help="also in place of what the store holds now")
+    restore.add_argument(
+        "--key",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="the public half of a key that signs elsewhere",
+    )
+    restore.add_argument(
+        "--untrusted", action="store_true", help="also one that no known key signed, without all that loosens"
+    )
     check = verb("check", "say whether all of it is there and as it was; exit 3 if not", "metier store check")
     for added in (backup, restore):
         added.set_defaults(tenant="")  # whoever has all tenants' must be an admin of all of them

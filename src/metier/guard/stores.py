@@ -117,7 +117,14 @@ def _name_of(url: str) -> str:
     return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
+def keep_ledgers(store: Store) -> Store:
+    """Let what was verified of a store's audit trail outlast the process, away from the store."""
+    store.ledgers.folder = os.path.join(default_config_folder(), "stores")
+    return store
+
+
 def _keep(url: str, store: Store) -> Store:
+    keep_ledgers(store)
     with _opening:
         kept = _stores.setdefault(url, store)
         let_go = [store] if kept is not store else []

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.store.codec import checked_choice, checked_key, new_id, now, packed, unpacked
+from metier.store.ledger import terms_of
+from metier.store.trail import Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
+    from metier.store.ledger import Ledger
     from metier.store.rows import Rows
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "denied", "expired", "superseded"]
@@ -82,11 +85,45 @@ _REQUEST_JSON: Mapping[str, Callable[[Any], Any]] = {"capabilities": tuple, "new
 APPROVAL_JSON: Mapping[str, Callable[[Any], Any]] = {"grants": tuple, "tools": tuple}
 
 
+_AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
+"""What is said of an approval after it was given, and only takes something from it."""
+
+
+def approval_terms(approval: Approval) -> str:
+    """A digest of all that an approval says, which the record of it has."""
+    return terms_of(*(value for name, value in packed(approval).items() if name not in _AFTERWARDS))
+
+
+def approval_of(row: Mapping[str, Any], ledger: Ledger) -> Approval | None:
+    """The approval in a row, as far as the audit trail bears it out; None for one that has no record of it."""
+    found = unpacked(Approval, row, APPROVAL_JSON)
+    against = ledger.against.get(found.id)
+    if against is not None and ("revoked_at" not in against) is bool(found.revoked_at):
+        # It was refused or revoked, and the row says otherwise.
+        return _recorded(found.id, against)
+    if found.decision == "approved" and not found.revoked_at:
+        if ledger.granted.get(found.id) == approval_terms(found):
+            return found
+        return None if against is None else _recorded(found.id, against)
+    return found
+
+
+def missing(ids: Collection[str], ledger: Ledger) -> list[Approval]:
+    """Refusals and revoked approvals that the audit trail has and no row."""
+    return [_recorded(one, against) for one, against in ledger.against.items() if one not in ids]
+
+
+def _recorded(id: str, against: Mapping[str, str]) -> Approval:  # noqa: A002
+    return Approval(id=id, **against)  # type: ignore[arg-type]
+
+
 class Approvals:
     """The approvals of a tenant, and the requests for them."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, ledger: Callable[[], Ledger]) -> None:
         self._rows = rows
+        self._ledger = ledger
+        self._trail = Trail(rows)
 
     def request(self, request: Request) -> Request:
         """Ask for an approval; the pending request for the same content and environment, where there is one."""
@@ -94,7 +131,7 @@ class Approvals:
         checked_choice("status of a request", request.status, _STATUSES)
         asked = replace(request, id=request.id or new_id("r"), created_at=request.created_at or now())
         with self._rows.transaction():
-            if self._rows.insert("approval_requests", packed(asked), "ignore"):
+            if self._rows.insert_next("approval_requests", packed(asked), "ignore"):
                 return asked
             where = {"digest": asked.digest, "environment": asked.environment, "status": "pending"}
             found = self._rows.select("approval_requests", where)
@@ -112,7 +149,7 @@ class Approvals:
         where: dict[str, Any] = {} if status is None else {"status": status}
         if skill is not None:
             where["skill"] = skill
-        found = self._rows.select("approval_requests", where, ("created_at", "id"))
+        found = self._rows.select("approval_requests", where, ("created_at", "number", "id"))
         return [unpacked(Request, row, _REQUEST_JSON) for row in found]
 
     def set_request(self, id: str, status: RequestStatus, *, expected: RequestStatus) -> bool:  # noqa: A002
@@ -120,46 +157,80 @@ class Approvals:
         checked_choice("status of a request", status, _STATUSES)
         return self._rows.update("approval_requests", {"status": status}, {"id": id, "status": expected}) > 0
 
-    def add(self, approval: Approval) -> Approval:
-        """Note what was decided, from the next decision on."""
+    def add(self, approval: Approval, record: Mapping[str, Any] | None = None) -> Approval:
+        """Note what was decided, from the next decision on, with the record that it counts by.
+
+        `record` is what the audit trail says of it, by default what the approval says.
+        """
         checked_key("digest", approval.digest)
         checked_choice("decision", approval.decision, ("approved", "denied"))
         added = replace(approval, id=approval.id or new_id("a"), decided_at=approval.decided_at or now())
         with self._rows.transaction():
-            self._rows.insert("approvals", packed(added))
+            self._rows.insert_next("approvals", packed(added))
             self._rows.bump()
+            kind = "denied" if added.decision == "denied" else "automatic" if added.rule else "granted"
+            said = record or self._record(kind, added, added.decided_by)
+            self._trail.append({**said, "terms": approval_terms(added)})
         return added
+
+    @staticmethod
+    def _record(kind: str, approval: Approval, by: str) -> dict[str, Any]:
+        name, _, source = approval.skill.partition("@")
+        return {
+            "timestamp": now(),
+            "event": "approval",
+            "type": f"approval.{kind}",
+            "decision": "deny" if kind == "denied" else "allow",
+            "approval": approval.id,
+            "request": approval.request,
+            "skill": name,
+            "source": source,
+            "digest": approval.digest,
+            "layer": approval.layer,
+            "environment": approval.environment,
+            "user": by,
+        }
 
     def get(self, id: str) -> Approval | None:  # noqa: A002
         """The approval of this id."""
-        found = self._rows.select("approvals", {"id": id})
-        return unpacked(Approval, found[0], APPROVAL_JSON) if found else None
+        return next(iter(self._counting({"id": id})), None)
 
     def of(self, digest: str) -> list[Approval]:
         """What was decided about a content, the oldest first."""
-        found = self._rows.select("approvals", {"digest": digest}, ("decided_at", "id"))
-        return [unpacked(Approval, row, APPROVAL_JSON) for row in found]
+        return self._counting({"digest": digest})
 
     def of_skill(self, skill: str, location: str) -> list[Approval]:
         """What was decided about the contents of a skill in a folder and was not revoked, the oldest first."""
-        where = {"skill": skill, "location": location, "revoked_at": ""}
-        found = self._rows.select("approvals", where, ("decided_at", "id"))
-        return [unpacked(Approval, row, APPROVAL_JSON) for row in found]
+        return [one for one in self._counting({"skill": skill, "location": location}) if not one.revoked_at]
 
     def all(self, active_only: bool = False) -> list[Approval]:
         """Everything that was decided, the oldest first; or only what was not revoked."""
-        where = {"revoked_at": ""} if active_only else {}
-        found = self._rows.select("approvals", where, ("decided_at", "id"))
-        return [unpacked(Approval, row, APPROVAL_JSON) for row in found]
+        return [one for one in self._counting({}) if not active_only or not one.revoked_at]
 
-    def revoke(self, id: str, by: str, reason: str) -> bool:  # noqa: A002
-        """Take an approval back, from the next decision on; False when there is none to take back."""
+    def _counting(self, where: dict[str, Any]) -> list[Approval]:
+        """The approvals that the audit trail bears out, and those it has alone; a row without a record is nothing."""
+        with self._rows.snapshot():
+            ledger = self._ledger()
+            rows = self._rows.select("approvals", where, ("decided_at", "number", "id"))
+        found = [one for row in rows if (one := approval_of(row, ledger)) is not None]
+        known = {row["id"] for row in rows}
+        alone = (one for one in missing(known, ledger) if all(getattr(one, name) == where[name] for name in where))
+        return [*found, *alone]
+
+    def revoke(self, id: str, by: str, reason: str, record: Mapping[str, Any] | None = None) -> bool:  # noqa: A002
+        """Take an approval back, from the next decision on; False when there is none to take back.
+
+        `record` is what the audit trail says of it, by default no more than that.
+        """
         revoked = {"revoked_at": now(), "revoked_by": by, "revoked_reason": reason}
         with self._rows.transaction():
-            was_active = self._rows.update("approvals", revoked, {"id": id, "revoked_at": ""}) > 0
-            if was_active:
-                self._rows.bump()
-        return was_active
+            found = self.get(id)
+            if found is None or found.revoked_at:
+                return False
+            self._rows.update("approvals", revoked, {"id": id})
+            self._rows.bump()
+            self._trail.append(record or {**self._record("revoked", found, by), "reason": reason})
+        return True
 
     def fell(self, id: str, new_digest: str) -> bool:  # noqa: A002
         """Note which content took the place of the approved one; False when that is known already."""

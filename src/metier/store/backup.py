@@ -1,7 +1,7 @@
 """A backup: everything that a store holds at one moment, in one file, while others go on writing.
 
 The file is a ZIP archive with the rows of each table as lines of JSON, the contents by their hash, and a manifest with
-the hash of every part. What SQLite held can be brought back into PostgreSQL, and the other way round.
+the hash of every part, which is signed. What SQLite held can be brought back into PostgreSQL, and the other way round.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from metier.store.migrations import newest
 from metier.store.rows import every_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metier.store.store import Store
 
-FORMAT = 1
+FORMAT = 2
+MANIFEST, SIGNATURE = "manifest.json", "signature.json"
 CHECKPOINTS = "audit/checkpoints.jsonl"
 PROPOSALS = "proposals"
 
 
-def back_up(store: Store, path: Path | str) -> dict[str, Any]:
+def back_up(store: Store, path: Path | str, sign: Callable[[bytes], Mapping[str, str]]) -> dict[str, Any]:
     """Write everything that a store holds into a new file; returns what its manifest says.
 
+    `sign` makes a signature of the manifest, which `restore` is given to check; `metier.guard.backups` has both.
     The file is complete or not there at all, and only its owner may read it.
     """
     target = Path(os.path.abspath(path))
@@ -44,7 +46,7 @@ def back_up(store: Store, path: Path | str) -> dict[str, Any]:
         try:
             with open(file, "w+b") as stream:
                 with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                    manifest = _fill(store, archive)
+                    manifest = _fill(store, archive, sign)
                 stream.flush()
                 os.fsync(file)
             os.replace(beside, target)
@@ -75,8 +77,9 @@ def kept_blobs(revisions: Iterable[Mapping[str, Any]], files: Iterable[Mapping[s
     return {row["sha256"] for row in files if (row["tenant"], row["digest"]) in kept}
 
 
-def _fill(store: Store, archive: zipfile.ZipFile) -> dict[str, Any]:
+def _fill(store: Store, archive: zipfile.ZipFile, sign: Callable[[bytes], Mapping[str, str]]) -> dict[str, Any]:
     manifest: dict[str, Any] = {"format": FORMAT, "version": newest(), "kind": store.kind, "made_at": now()}
+    manifest["store"] = str(store)
     # Before the rows: a checkpoint must not speak of records that came later.
     manifest["files"] = {name: _add(archive, f"files/{name}", [data])[0] for name, data in _files(store.folder)}
     manifest["tables"] = {}
@@ -89,7 +92,9 @@ def _fill(store: Store, archive: zipfile.ZipFile) -> dict[str, Any]:
         for name in sorted(names):
             archive.writestr(f"blobs/{name}", store.blobs.get(name))
     manifest["blobs"] = len(names)
-    archive.writestr("manifest.json", json.dumps(manifest, indent=2))
+    text = json.dumps(manifest, indent=2).encode()
+    archive.writestr(MANIFEST, text)
+    archive.writestr(SIGNATURE, json.dumps(sign(text)))
     return manifest
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.store.ledger import Ledger
     from metier.store.rows import Rows
 
 BlockKind: TypeAlias = Literal["name", "digest", "source"]
@@ -28,8 +31,9 @@ class Block:
 class Blocks:
     """The blocks of a tenant."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, ledger: Callable[[], Ledger]) -> None:
         self._rows = rows
+        self._ledger = ledger
 
     def add(self, kind: BlockKind, value: str, *, reason: str, by: str) -> Block:
         """Block it, from the next decision on; of several reasons the last one counts."""
@@ -41,13 +45,26 @@ class Blocks:
         return block
 
     def remove(self, kind: BlockKind, value: str) -> bool:
-        """Block it no longer; False when it was not blocked."""
+        """Block it no longer; False when it was not blocked. What a record put in quarantine takes a record too."""
         with self._rows.transaction():
             was_blocked = self._rows.delete("blocks", {"kind": kind, "value": value}) > 0
+            was_blocked = was_blocked or f"{kind} {value}" in self._ledger().blocked
             if was_blocked:
                 self._rows.bump()
         return was_blocked
 
     def all(self) -> list[Block]:
-        """Everything that is blocked, the oldest first."""
-        return [unpacked(Block, row, {}) for row in self._rows.select("blocks", order=("at", "kind", "value"))]
+        """Everything that is blocked, the oldest first; at the end, what only the audit trail still has."""
+        found = [unpacked(Block, row, {}) for row in self._rows.select("blocks", order=("at", "kind", "value"))]
+        known = {(block.kind, block.value) for block in found}
+        for what, reason in self._ledger().blocked.items():
+            kind, value = split_block(what)
+            if (kind, value) not in known:
+                found.append(Block(kind=kind, value=value, reason=reason, by="", at=""))  # type: ignore[arg-type]
+        return found
+
+
+def split_block(what: str) -> tuple[str, str]:
+    """The kind and the value of a block, as a record has it: `name miner`."""
+    kind, _, value = what.partition(" ")
+    return kind, value

@@ -15,7 +15,7 @@ from metier.store.migrations import creation
 from metier.store.rows import every_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from metier.store.driver import Driver
     from metier.store.store import Store
@@ -63,27 +63,39 @@ def _database(store: Store) -> Iterator[Problem]:
 
 
 def unprotected(store: Store) -> list[Problem]:
-    """What no longer closes the audit log to everything but new records: triggers that are gone or were changed."""
-    return [
-        problem
-        for problem in _tables(store.driver)
-        if problem.severity == "error" and problem.message.startswith("The trigger ")
-    ]
+    """The parts of the schema that close the audit log to everything but new records and are gone or were changed.
+
+    A trigger that is not ours may change what is written to any table.
+    """
+    return [_changed(name, what) for name, what in _differences(store.driver) if _protects(name)]
+
+
+def _protects(name: str) -> bool:
+    kind, _, about = name.removeprefix("the ").partition(" ")
+    return kind in ("trigger", "view") or about.partition(".")[0] in ("audit_log", "audit_checkpoints")
 
 
 def _tables(driver: Driver) -> Iterator[Problem]:
     """Compare the tables with those that this version makes."""
+    for name, what in _differences(driver):
+        yield _changed(name, what)
+
+
+def _changed(name: str, what: str) -> Problem:
+    return Problem(
+        severity="warning" if what == "is not ours" and not _protects(name) else "error",
+        part="tables",
+        message=f"{name[0].upper()}{name[1:]} {what}.",
+        hint="Nobody but Métier should change its tables; compare the store with a backup.",
+    )
+
+
+def _differences(driver: Driver) -> Iterator[tuple[str, str]]:
+    """The parts of the schema that are not as this version makes them, each with what became of it."""
     expected, found = _expected(driver), _found(driver)
     for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) == found.get(name):
-            continue
-        what = "is missing" if name not in found else "is not ours" if name not in expected else "was changed"
-        yield Problem(
-            severity="warning" if name not in expected else "error",
-            part="tables",
-            message=f"{name[0].upper()}{name[1:]} {what}.",
-            hint="Nobody but Métier should change its tables; compare the store with a backup.",
-        )
+        if expected.get(name) != found.get(name):
+            yield name, "is missing" if name not in found else "is not ours" if name not in expected else "was changed"
 
 
 def _expected(driver: Driver) -> dict[str, str]:
@@ -95,20 +107,28 @@ def _expected(driver: Driver) -> dict[str, str]:
             for statement in creation("sqlite"):
                 connection.execute(statement)
             return _described(connection.execute(_SQLITE_SCHEMA).fetchall())
-    from metier.store.schema import tables_of, triggers_of
+    from metier.store.schema import described
 
-    rows = [("column", f"{table.name}.{column.name}", "") for table in tables_of(driver.kind) for column in table.c]
-    rows += [("index", str(index.name), "") for table in tables_of(driver.kind) for index in table.indexes]
-    return _described([*rows, *(("trigger", name, "O") for name in triggers_of(driver.kind))])
+    return _described(described())
 
 
 _SQLITE_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+# A view, a rule, a policy for rows, or a table that inherits would change what is read under the name of a table.
 _POSTGRESQL_SCHEMA = """
-SELECT 'column', table_name || '.' || column_name, '' FROM information_schema.columns
-    WHERE table_schema = current_schema()
+SELECT CASE relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'view' ELSE relkind::text END, relname,
+    concat_ws(' ', relrowsecurity,
+        (SELECT count(*) FROM pg_rewrite WHERE ev_class = pg_class.oid),
+        (SELECT count(*) FROM pg_inherits WHERE pg_class.oid IN (inhparent, inhrelid)))
+    FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'v', 'm', 'p', 'f')
+UNION ALL SELECT 'column', table_name || '.' || column_name, concat_ws(' ', data_type, is_generated)
+    FROM information_schema.columns WHERE table_schema = current_schema()
 UNION ALL SELECT 'index', indexname, '' FROM pg_indexes
     WHERE schemaname = current_schema() AND indexname NOT LIKE '%_pkey'
-UNION ALL SELECT 'trigger', tgname, tgenabled::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+UNION ALL SELECT 'constraint', relname || '.' || conname, replace(pg_get_constraintdef(pg_constraint.oid), '"', '')
+    FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid
+    WHERE relnamespace = current_schema()::regnamespace AND contype IN ('p', 'c')
+UNION ALL SELECT 'trigger', tgname, concat_ws(' ', relname, tgenabled, tgtype, tgqual IS NULL, proname, prosrc)
+    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid
     WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace
 """
 
@@ -117,7 +137,7 @@ def _found(driver: Driver) -> dict[str, str]:
     return _described(driver.execute(_SQLITE_SCHEMA if driver.kind == "sqlite" else _POSTGRESQL_SCHEMA))
 
 
-def _described(rows: list[tuple[str, str, str]]) -> dict[str, str]:
+def _described(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {f"the {kind} {name}": _SPACE.sub(" ", text).strip() for kind, name, text in rows}
 
 

@@ -20,7 +20,8 @@ Record = TypeVar("Record")
 
 _MARK = "\ufdd0"  # stands for no character, in any text
 _ODD = re.compile(f"[\0\ud800-\udfff{_MARK}]")
-_WRITTEN = re.compile(f"{_MARK}([0-9a-f]{{4}})")
+# Nothing else is written so, or one text could be kept in two ways, of which a search finds but one.
+_WRITTEN = re.compile(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 MAX_KEY = 2_000
 """The longest text that may be a part of a key, in bytes: a page of an index must hold a few of them."""

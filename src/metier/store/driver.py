@@ -119,6 +119,12 @@ class Driver:
         """Whether this thread is inside a transaction or a snapshot."""
         return self._current() is not None
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread is inside a transaction that may have changed something."""
+        current = self._current()
+        return current is not None and current.can_write
+
     def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """The rows that a statement gives: inside the transaction of this thread, else on its own."""
         current = self._current()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier.store.codec import packed
 from metier.store.rows import every_row
 from metier.store.withheld import withheld_since
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from metier.store.driver import Driver
+    from metier.store.store import Store
     from metier.store.withheld import KeptPerson, KeptToken
 
     Row: TypeAlias = Mapping[str, Any]
@@ -80,14 +82,19 @@ class Forbidden:
         yield from left.values()
 
 
-def forbidden_since(driver: Driver, saved: Callable[[str], Iterable[Row]]) -> Forbidden:
-    """What the tables forbid now and the rows that were saved do not, inside of a transaction."""
+def forbidden_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Forbidden:
+    """What a store forbids now and the rows that were saved do not, inside of a transaction."""
+    driver, scopes = store.driver, [store.of(tenant) for tenant in store.tenants()]
     blocked = {_key("blocks", row) for row in saved("blocks")}
-    blocks = {key: row for row in every_row(driver, "blocks") if (key := _key("blocks", row)) not in blocked}
-    against = {_key("approvals", row): row for row in every_row(driver, "approvals") if not _counts(row)}
+    standing = [{**packed(block), "tenant": scope.tenant} for scope in scopes for block in scope.blocks.all()]
+    blocks = {key: row for row in standing if (key := _key("blocks", row)) not in blocked}
+    decided = (
+        {**packed(one), "tenant": scope.tenant, "number": 0} for scope in scopes for one in scope.approvals.all()
+    )
+    against = {_key("approvals", row): row for row in decided if not _counts(row)}
     before = {key: row for row in saved("approvals") if (key := _key("approvals", row)) in against}
     decisions = {key: row for key, row in against.items() if _is_looser(before.get(key), row)}
-    withheld = withheld_since(driver, saved)
+    withheld = withheld_since(store, saved)
     return Forbidden(
         blocks=tuple(
             KeptBlock(tenant=row["tenant"], kind=row["kind"], value=row["value"], reason=row["reason"])

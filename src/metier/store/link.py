@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metier.store.canonical import is_readable
+from metier.store.canonical import is_readable, tied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +51,17 @@ class Link:
     hash: str
     columns: Mapping[str, str] | None = None
     """What is kept beside it to search by; None where it does not come from a database."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it fits itself: its number, its tenant, its columns and its hash are those of what it says."""
+        if type(self.seq) is not int or self.seq < 1 or self.record is None:
+            return False
+        if (self.record.get("seq"), self.record.get("tenant")) != (self.seq, self.tenant):
+            return False
+        if self.columns is not None and columns_of(self.record) != self.columns:
+            return False
+        return tied(self.previous, self.text) == self.hash
 
 
 def columns_of(record: Mapping[str, Any]) -> dict[str, str]:

@@ -16,11 +16,50 @@ if TYPE_CHECKING:
     from metier.store.driver import Database
     from metier.store.url import Kind
 
-Run: TypeAlias = Callable[[str], object]
-"""Carries out one statement."""
+Run: TypeAlias = Callable[[str], Any]
+"""Carries out one statement; what it returns has `fetchall()`."""
 Step: TypeAlias = "Callable[[Run, Kind], None]"
 
-STEPS: tuple[Step, ...] = ()
+
+def _count_rows(run: Run, kind: Kind) -> None:
+    """To version 2: records of the audit log come in order, rows of one moment too, and a token knows which made it."""
+    anew = ("approval_requests", "approvals", "audit_checkpoints", "audit_log", "proposals", "tokens")
+    if kind == "sqlite":
+        _make_anew(run, anew)
+        return
+    for table in ("approval_requests", "approvals", "proposals", "tokens"):
+        run(f"ALTER TABLE {table} ADD COLUMN number BIGINT DEFAULT '0' NOT NULL")
+    run("ALTER TABLE tokens ADD COLUMN parent TEXT COLLATE \"C\" DEFAULT '' NOT NULL")
+    for table in ("audit_log", "audit_checkpoints"):
+        run(f"ALTER TABLE {table} ADD CONSTRAINT {table}_counted CHECK (seq >= 1)")
+    for statement in creation(kind):
+        if statement.startswith(("CREATE FUNCTION audit_log_in_order", "CREATE TRIGGER audit_log_in_order")):
+            run(statement)
+
+
+def _make_anew(run: Run, tables: tuple[str, ...]) -> None:
+    """Make tables of SQLite again as a new store has them, with the rows they have: it cannot add a constraint."""
+    for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        run(f"DROP TRIGGER {name}")
+    statements = creation("sqlite")
+    for table in tables:
+        columns = ", ".join(f'"{row[1]}"' for row in run(f"PRAGMA table_info({table})").fetchall())
+        for (name,) in run(
+            f"SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{table}' AND sql IS NOT NULL"
+        ).fetchall():
+            run(f"DROP INDEX {name}")
+        run(f"ALTER TABLE {table} RENAME TO older_{table}")
+        for statement in statements:
+            if statement.startswith(f"CREATE TABLE {table} (") or f" ON {table} (" in statement.partition("\n")[0]:
+                run(statement)
+        run(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM older_{table} ORDER BY 1, 2")
+        run(f"DROP TABLE older_{table}")
+    for statement in statements:
+        if statement.startswith("CREATE TRIGGER"):
+            run(statement)
+
+
+STEPS: tuple[Step, ...] = (_count_rows,)
 """From version 1 to 2, from 2 to 3, and so on. What was released is never changed again."""
 LOCK = "\0migrations"
 END = ";\n\n"
@@ -53,7 +92,7 @@ def migrate(database: Database, connection: Any) -> int:
 
 
 def _step(database: Database, connection: Any, version: int) -> None:
-    def run(sql: str) -> object:
+    def run(sql: str) -> Any:
         return database.run(connection, sql, ())
 
     if version == 0:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import PersonNotFound
-from metier.store.codec import as_json, checked_choice, checked_key, new_id, now, unpacked
+from metier.store.codec import as_json, checked_choice, checked_key, new_id, now, packed, unpacked
+from metier.store.ledger import terms_of
+from metier.store.rows import Rows, tenant_of_token
+from metier.store.trail import Trail
 
 if TYPE_CHECKING:
-    from metier.store.rows import Rows
+    from collections.abc import Mapping
+
+    from metier.store.ledger import Ledger, Ledgers
 
 PersonKind: TypeAlias = Literal["user", "agent", "service"]
 _KINDS = ("user", "agent", "service")
+_MAX_LINEAGE = 100
+"""Tokens of which each was made with the one before."""
 ROLES = ("viewer", "author", "reviewer", "admin")
 PREFIX = "mtr_"
 """What every token begins with, so that one that leaked is found by those who look for secrets."""
@@ -29,6 +36,13 @@ class Person:
     kind: PersonKind = "user"
     roles: frozenset[str] = field(default_factory=frozenset)
     """Of `viewer`, `author`, `reviewer` and `admin`."""
+    token: str = field(default="", compare=False)
+    """The hash of the token that they are known by at this moment; "" for none."""
+
+    @property
+    def title(self) -> str:
+        """What records call them, and what they may do: `user ada: admin`."""
+        return f"{self.kind} {self.name}: {', '.join(sorted(self.roles))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +52,8 @@ class Token:
     id: str
     person: str
     label: str = ""
+    parent: str = ""
+    """The hash of the token that it was made with: it counts as long as that does; "" for none."""
     created_at: str = ""
     expires_at: str = ""
     """"" for never."""
@@ -45,70 +61,162 @@ class Token:
 
 
 class People:
-    """The people of a tenant."""
+    """The people of a tenant: those whom the audit trail has records of; a row without one is nothing."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, ledgers: Ledgers) -> None:
         self._rows = rows
+        self._ledgers = ledgers
+        self._trail = Trail(rows)
 
-    def add(self, person: Person) -> Person:
-        """Add somebody, or give somebody who is there other roles."""
+    def add(self, person: Person, record: Mapping[str, Any] | None = None) -> Person:
+        """Add somebody, or give somebody who is there other roles; `record` is what the audit trail says besides."""
         checked_key("name", person.name)
         checked_choice("kind of person", person.kind, _KINDS)
         for role in person.roles:
             checked_choice("role", role, ROLES)
         row = {"name": person.name, "kind": person.kind, "roles": as_json(person.roles), "added_at": now()}
-        self._rows.insert("people", row, "replace")
+        with self._rows.transaction():
+            self._rows.insert("people", row, "replace")
+            said = _record("person.added", person.title, record)
+            self._trail.append({**said, "terms": _person_terms(row)})
         return person
 
     def get(self, name: str) -> Person | None:
         """Somebody by their name."""
-        found = self._rows.select("people", {"name": name})
-        return unpacked(Person, found[0], {"roles": frozenset}) if found else None
+        return next(iter(self._counting({"name": name})), None)
 
     def all(self) -> list[Person]:
         """Everybody, by name."""
-        return [unpacked(Person, row, {"roles": frozenset}) for row in self._rows.select("people", order=("name",))]
+        return self._counting({})
 
-    def remove(self, name: str) -> bool:
+    def _ledger(self) -> Ledger:
+        return self._ledgers.of(self._rows)
+
+    def _counting(self, where: dict[str, Any]) -> list[Person]:
+        with self._rows.snapshot():
+            terms = self._ledger().people
+            rows = self._rows.select("people", where, ("name",))
+        known = (row for row in rows if terms.get(row["name"]) == _person_terms(row))
+        return [unpacked(Person, {**row, "token": ""}, {"roles": frozenset}) for row in known]
+
+    def remove(self, name: str, record: Mapping[str, Any] | None = None) -> bool:
         """Remove somebody and all of their tokens; False when nobody has that name."""
         with self._rows.transaction():
+            person = self.get(name)
             self._rows.delete("tokens", {"person": name})
-            return self._rows.delete("people", {"name": name}) > 0
+            was_there = self._rows.delete("people", {"name": name}) > 0
+            if name in self._ledger().people:
+                self._trail.append(record_of_removal(name, record, person.kind if person is not None else "user"))
+            return was_there
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody was added yet."""
-        return not self._rows.statement("SELECT name FROM people WHERE tenant = ? LIMIT 1")
+        return not self._ledger().people
 
-    def new_token(self, name: str, *, label: str = "", expires_at: str = "") -> tuple[Token, str]:
-        """A token for somebody, and its secret, which nobody can show again."""
+    def new_token(
+        self,
+        name: str,
+        *,
+        label: str = "",
+        expires_at: str = "",
+        parent: str = "",
+        record: Mapping[str, Any] | None = None,
+    ) -> tuple[Token, str]:
+        """A token for somebody, and its secret, which nobody can show again.
+
+        With a `parent`, the hash of another token, it counts as long as that one does, and no longer.
+        """
         secret = PREFIX + secrets.token_urlsafe(32)
-        token = Token(id=new_id("t"), person=name, label=label, created_at=now(), expires_at=expires_at)
         with self._rows.transaction():
             if self.get(name) is None:
                 raise PersonNotFound(f"Nobody is called {name!r} here.", hint="`metier user list` shows who is known.")
-            values = {name: getattr(token, name) for name in Token.__dataclass_fields__}
-            self._rows.insert("tokens", {**values, "secret_hash": secret_hash(secret)})
+            if parent:
+                ends = self._end_of(parent)
+                expires_at = min(filter(None, (expires_at, ends)), default="")
+            token = Token(
+                id=new_id("t"), person=name, label=label, parent=parent, created_at=now(), expires_at=expires_at
+            )
+            self._rows.insert_next("tokens", {**packed(token), "secret_hash": secret_hash(secret)})
+            self.record_token(token.id, record)
         return token, secret
+
+    def record_token(self, id: str, record: Mapping[str, Any] | None = None) -> None:  # noqa: A002
+        """Write the record that a token counts by."""
+        (row,) = self._rows.select("tokens", {"id": id})
+        self._trail.append({**_record("token.made", f"{id} of {row['person']}", record), "terms": _token_terms(row)})
 
     def by_token(self, secret: str) -> Person | None:
         """Whose secret it is; None for one that is unknown, has expired or was revoked."""
         hashed = secret_hash(secret)
+        try:
+            self._end_of(hashed)
+        except PersonNotFound:
+            return None
         found = self._rows.select("tokens", {"secret_hash": hashed})
-        if not found or not hmac.compare_digest(found[0]["secret_hash"], hashed):
-            return None
-        token = unpacked(Token, found[0], {})
-        if token.revoked_at or (token.expires_at and token.expires_at <= now()):
-            return None
-        return self.get(token.person)
+        person = self.get(found[0]["person"]) if found else None
+        return replace(person, token=hashed) if person is not None else None
+
+    def _end_of(self, hashed: str) -> str:
+        """When a token, or one that it was made with, runs out, "" for never; `PersonNotFound` if one counts no more.
+
+        A token of one tenant may have been made with one of another.
+        """
+        ends: list[str] = []
+        for _ in range(_MAX_LINEAGE):
+            tenant = tenant_of_token(self._rows.driver, hashed)
+            rows = Rows(self._rows.driver, tenant) if tenant is not None else self._rows
+            found = rows.select("tokens", {"secret_hash": hashed})
+            if not found or not hmac.compare_digest(found[0]["secret_hash"], hashed):
+                break
+            ledger, row = self._ledgers.of(rows), found[0]
+            is_over = row["revoked_at"] or (row["expires_at"] and row["expires_at"] <= now())
+            if is_over or ledger.tokens.get(row["id"]) != _token_terms(row):
+                break
+            ends += filter(None, (row["expires_at"],))
+            if not row["parent"]:
+                return min(ends, default="")
+            hashed = row["parent"]
+        raise PersonNotFound("The token counts no longer.", hint="`metier token list` shows those that do.")
 
     def tokens(self) -> list[Token]:
         """All tokens, the oldest first."""
-        return [unpacked(Token, row, {}) for row in self._rows.select("tokens", order=("created_at", "id"))]
+        with self._rows.snapshot():
+            terms = self._ledger().tokens
+            rows = self._rows.select("tokens", order=("created_at", "number", "id"))
+        known = (row for row in rows if row["revoked_at"] or terms.get(row["id"]) == _token_terms(row))
+        return [unpacked(Token, row, {}) for row in known]
 
-    def revoke_token(self, id: str) -> bool:  # noqa: A002
-        """Accept a token no longer; False when there is none of this id that counts."""
-        return self._rows.update("tokens", {"revoked_at": now()}, {"id": id, "revoked_at": ""}) > 0
+    def revoke_token(self, id: str, record: Mapping[str, Any] | None = None) -> list[Token]:  # noqa: A002
+        """Accept a token no longer, nor those that were made with it; those that counted until now."""
+        with self._rows.transaction():
+            counting = [one for one in self.tokens() if not one.revoked_at]
+            hashes = {row["id"]: row["secret_hash"] for row in self._rows.select("tokens")}
+            found = [one for one in counting if one.id == id]
+            for one in found:  # which grows
+                found += [other for other in counting if other.parent == hashes[one.id] and other not in found]
+            for one in found:
+                self._rows.update("tokens", {"revoked_at": now()}, {"id": one.id})
+                self._trail.append(_record("token.revoked", f"{one.id} of {one.person}", record))
+        return found
+
+
+def record_of_removal(name: str, more: Mapping[str, Any] | None, kind: str = "user") -> dict[str, Any]:
+    """The record that somebody is no longer there."""
+    return _record("person.removed", f"{kind} {name}", more)
+
+
+def _record(type: str, reason: str, more: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: A002
+    said = {"timestamp": now(), "event": type.partition(".")[0], "type": type, "decision": "allow"}
+    return {**said, **(more or {}), "reason": reason}
+
+
+def _person_terms(row: Mapping[str, Any]) -> str:
+    return terms_of(row["name"], row["kind"], row["roles"])
+
+
+def _token_terms(row: Mapping[str, Any]) -> str:
+    return terms_of(*(row[name] for name in ("id", "person", "label", "secret_hash", "parent", "expires_at")))
 
 
 def secret_hash(secret: str) -> str:

@@ -13,6 +13,7 @@ CREATE TABLE approval_requests (
 	reason TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	status TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	created_at TEXT COLLATE "C" DEFAULT '' NOT NULL,
+	number BIGINT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id)
 );
 
@@ -40,6 +41,7 @@ CREATE TABLE approvals (
 	revoked_by TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	revoked_reason TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	fell_to TEXT COLLATE "C" DEFAULT '' NOT NULL,
+	number BIGINT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id)
 );
 
@@ -54,7 +56,8 @@ CREATE TABLE audit_checkpoints (
 	signed_at TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	key_id TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	signature TEXT COLLATE "C" DEFAULT '' NOT NULL,
-	PRIMARY KEY (tenant, seq, key_id)
+	PRIMARY KEY (tenant, seq, key_id),
+	CONSTRAINT audit_checkpoints_counted CHECK (seq >= 1)
 );
 
 CREATE TABLE audit_log (
@@ -77,7 +80,8 @@ CREATE TABLE audit_log (
 	data_json TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	prev_hash TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	hash TEXT COLLATE "C" DEFAULT '' NOT NULL,
-	PRIMARY KEY (tenant, seq)
+	PRIMARY KEY (tenant, seq),
+	CONSTRAINT audit_log_counted CHECK (seq >= 1)
 );
 
 CREATE INDEX audit_log_digest ON audit_log USING hash (digest);
@@ -161,6 +165,7 @@ CREATE TABLE proposals (
 	decided_at TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	applied_digest TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	recommendations TEXT COLLATE "C" DEFAULT '' NOT NULL,
+	number BIGINT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id)
 );
 
@@ -235,9 +240,11 @@ CREATE TABLE tokens (
 	person TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	label TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	secret_hash TEXT COLLATE "C" DEFAULT '' NOT NULL,
+	parent TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	created_at TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	expires_at TEXT COLLATE "C" DEFAULT '' NOT NULL,
 	revoked_at TEXT COLLATE "C" DEFAULT '' NOT NULL,
+	number BIGINT DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id),
 	FOREIGN KEY(tenant, person) REFERENCES people (tenant, name)
 );
@@ -246,7 +253,11 @@ CREATE UNIQUE INDEX tokens_secret_hash ON tokens (secret_hash);
 
 CREATE FUNCTION audit_log_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the audit log can only be added to'; END $$;
 
+CREATE FUNCTION audit_log_in_order() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE last_seq bigint; last_hash text; BEGIN SELECT seq, hash INTO last_seq, last_hash FROM audit_log WHERE tenant = NEW.tenant ORDER BY seq DESC LIMIT 1; IF NEW.seq IS DISTINCT FROM 1 + coalesce(last_seq, 0) OR NEW.prev_hash IS DISTINCT FROM coalesce(last_hash, '0000000000000000000000000000000000000000000000000000000000000000') THEN RAISE EXCEPTION 'the audit log can only be added to'; END IF; RETURN NEW; END $$;
+
 CREATE TRIGGER audit_log_no_change BEFORE UPDATE OR DELETE ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_refuse();
 
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_refuse();
+
+CREATE TRIGGER audit_log_in_order BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_in_order();
 

@@ -59,7 +59,7 @@ class Proposals:
         checked_key("skill", proposal.skill)
         checked_choice("status of a proposal", proposal.status, _STATUSES)
         added = replace(proposal, id=proposal.id or new_id("p"), created_at=proposal.created_at or now())
-        self._rows.insert("proposals", packed(added))
+        self._rows.insert_next("proposals", packed(added))
         return added
 
     def get(self, id: str) -> Proposal | None:  # noqa: A002
@@ -70,7 +70,7 @@ class Proposals:
     def all(self, status: ProposalStatus | None = None, skill: str | None = None) -> list[Proposal]:
         """All proposals, or those of a status or for a skill; the oldest first."""
         where = {name: value for name, value in (("status", status), ("skill", skill)) if value is not None}
-        found = self._rows.select("proposals", where, ("created_at", "id"))
+        found = self._rows.select("proposals", where, ("created_at", "number", "id"))
         return [unpacked(Proposal, row, _JSON) for row in found]
 
     def move(

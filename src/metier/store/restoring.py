@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -14,25 +15,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
-from metier.store.backup import CHECKPOINTS, FORMAT, PROPOSALS, kept_blobs, tables
+from metier.store.backup import CHECKPOINTS, FORMAT, MANIFEST, PROPOSALS, SIGNATURE, kept_blobs, tables
 from metier.store.blobs import make_folder, write_file
+from metier.store.canonical import FIRST, tied
 from metier.store.forbidden import forbidden_since
 from metier.store.migrations import LOCK, newest
-from metier.store.rows import is_unused, keep_others_out, refill
+from metier.store.people import Person, record_of_removal
+from metier.store.rows import every_row, is_unused, keep_others_out, refill
 from metier.store.store import Store
 from metier.store.url import address_of
+from metier.store.withheld import roles_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from metier.store.forbidden import KeptBlock, KeptDecision
+    from metier.store.forbidden import Forbidden, KeptBlock, KeptDecision
     from metier.store.withheld import KeptPerson, KeptToken
 
+TAKEN = "This was so before a backup was brought back that says otherwise."
 _BLOB = re.compile(r"blobs/([0-9a-f]{64})")
 _FILE = re.compile(rf"files/({re.escape(CHECKPOINTS)}|{PROPOSALS}/[^/\\\0:]{{1,200}}\.md)")
 _MAX_BYTES = 256 * 1024 * 1024
 """Of one row, one content or one file."""
+_MAX_MANIFEST = 16 * 1024 * 1024
+_MAX_TOTAL, _MAX_RATIO = 1024**3, 200
+"""What all parts may have together, and how many times as much as the file has they may have if it is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +48,10 @@ class Restored:
     """What was brought back, and what was moved out of its way."""
 
     made_at: str
+    store: str
+    """The address of the store that the backup is of, as it says."""
+    distrusted: str
+    """Why nothing of it that loosens was brought back; "" where it is signed by a key that is known."""
     rows: int
     blobs: int
     set_aside: tuple[str, ...] = ()
@@ -54,37 +66,67 @@ class Restored:
     """The tokens that count in the backup, and were revoked."""
 
 
-def restore(url: str | None, path: Path | str, *, force: bool = False) -> Restored:
+def restore(
+    url: str | None,
+    path: Path | str,
+    check: Callable[[bytes, object], str],
+    *,
+    force: bool = False,
+    untrusted: bool = False,
+    by: Mapping[str, Any] | None = None,
+) -> Restored:
     """Put what a backup holds in place of what the store at an address holds.
 
-    A store that is in use is only replaced with `force`; then one that is damaged is set aside, and so are its
-    checkpoints, which speak of records that are no longer there.
+    `check` is given the manifest and its signature, and says why the backup cannot be relied on, "" for one that can.
+    One that cannot be is refused, or with `untrusted` brought back without all that loosens. A store that is in use is
+    only replaced with `force`; then one that is damaged is set aside, and so are its checkpoints, which speak of
+    records that are no longer there. `by` are the fields of records that say who does it.
     """
     with _reading(path), zipfile.ZipFile(path) as archive:
-        backup = _Backup(archive)
+        backup = _Backup(archive, check)
+        if backup.distrusted and not untrusted:
+            raise IntegrityFailed(
+                f"The backup cannot be relied on: {backup.distrusted}.",
+                hint="--key names the public half of the key that signed it. With --untrusted it is brought back "
+                "without approvals, people, tokens, scans and what vouches for folders.",
+                reason=backup.distrusted,
+            )
         backup.verify()
         try:
             with Store.open(url) as store:
-                return _bring_back(store, backup, force=force)
+                return _bring_back(store, backup, force=force, by=by)
         except StoreUnavailable as error:
             if not force or not error.context.get("is_damaged"):
                 raise
         aside = _set_database_aside(address_of(url).target)
         with Store.open(url) as store:
-            return _bring_back(store, backup, force=force, aside=aside)
+            return _bring_back(store, backup, force=force, by=by, aside=aside)
 
 
 class _Backup:
     """The parts of a backup, each compared with what the manifest says of it."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, check: Callable[[bytes, object], str]) -> None:
         self._archive = archive
-        self.manifest = self._read_manifest()
-        self.blobs = {found[1]: found[0] for name in archive.namelist() if (found := _BLOB.fullmatch(name))}
-        self.files = {found[1]: found[0] for name in archive.namelist() if (found := _FILE.fullmatch(name))}
+        names = archive.namelist()
+        if len(set(names)) != len(names):
+            raise _damaged("a part of it is there twice")
+        written = self._bytes(MANIFEST, _MAX_MANIFEST)
+        signature = json.loads(self._bytes(SIGNATURE, _MAX_MANIFEST)) if SIGNATURE in names else None
+        self.distrusted = check(written, signature)
+        self.manifest = self._read_manifest(written)
+        self.blobs = {found[1]: found[0] for name in names if (found := _BLOB.fullmatch(name))}
+        self.files = {found[1]: found[0] for name in names if (found := _FILE.fullmatch(name))}
+        known = {MANIFEST, SIGNATURE, *(f"tables/{table}.jsonl" for table in tables())}
+        strange = set(names) - known - set(self.blobs.values()) - {f"files/{name}" for name in self.manifest["files"]}
+        if strange:
+            raise _damaged(f"{min(strange)!r:.80} is no part of one")
+        size = sum(part.file_size for part in archive.infolist())
+        if size > _MAX_TOTAL and size > _MAX_RATIO * sum(part.compress_size for part in archive.infolist()):
+            raise _damaged("it would unpack to many times its size")
 
-    def _read_manifest(self) -> dict[str, Any]:
-        found = json.loads(self._bytes("manifest.json"))
+    def _read_manifest(self, written: bytes) -> dict[str, Any]:
+        found = json.loads(written)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise _damaged("its manifest is of another kind")
         if found.get("version") != newest():
@@ -105,14 +147,30 @@ class _Backup:
                 pass
         for name in self.manifest["files"]:
             self.file(name)
-        missing = kept_blobs(self.rows("revisions"), self.rows("revision_files")) - self.blobs.keys()
-        if missing:
-            raise _damaged(f"the content {min(missing)[:12]}… is missing")
+        needed = kept_blobs(self.rows("revisions"), self.rows("revision_files"))
+        if needed != self.blobs.keys():
+            which = min(needed ^ self.blobs.keys())
+            raise _damaged(f"the content {which[:12]}… {'is missing' if which in needed else 'belongs to nothing'}")
+        if self.distrusted:
+            self._require_chains()
         for sha256 in self.blobs:
             self.blob(sha256)
 
+    def _require_chains(self) -> None:
+        """Raise `IntegrityFailed` unless the records of each tenant are tied to each other from the first on."""
+        last: dict[str, tuple[int, str]] = {}
+        for row in self._saved("audit_log"):
+            seq, previous = last.get(row["tenant"], (0, FIRST))
+            if (row["seq"], row["prev_hash"]) != (seq + 1, previous) or tied(previous, row["data_json"]) != row["hash"]:
+                raise _damaged(f"its audit trail is not as it was written from record {seq + 1:,} on")
+            last[row["tenant"]] = row["seq"], row["hash"]
+
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """The rows of a table."""
+        """The rows of a table that are brought back: only what loosens nothing of a backup that cannot be relied on."""
+        rows = self._saved(table)
+        return filter(None, map(_LOOSENS[table], rows)) if self.distrusted and table in _LOOSENS else rows
+
+    def _saved(self, table: str) -> Iterator[dict[str, Any]]:
         from metier.store.statements import kinds_of
 
         kinds = kinds_of(table)
@@ -146,15 +204,33 @@ class _Backup:
             raise _damaged(f"{name:.80} is not what was saved")
         return data
 
-    def _bytes(self, name: str) -> bytes:
+    def _bytes(self, name: str, most: int = _MAX_BYTES) -> bytes:
         with self._archive.open(name) as stream:
-            data = stream.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
+            data = stream.read(most + 1)
+        if len(data) > most:
             raise _damaged(f"{name:.80} is too large")
         return data
 
 
-def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str, ...] = ()) -> Restored:
+def _without_grants(row: dict[str, Any]) -> dict[str, Any] | None:
+    return row if row["decision"] == "denied" or row["revoked_at"] else None
+
+
+def _undecided(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "status": "open"} if row["status"] == "approved" else row
+
+
+_LOOSENS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
+    "approvals": _without_grants,
+    "proposals": _undecided,
+    **dict.fromkeys(("people", "tokens", "scans", "installs"), lambda row: None),
+}
+"""The tables whose rows may allow something, each with what is left of a row that nobody can rely on."""
+
+
+def _bring_back(
+    store: Store, backup: _Backup, *, force: bool, by: Mapping[str, Any] | None, aside: tuple[str, ...] = ()
+) -> Restored:
     _require_permission(store, force)
     # Contents first, and under names that nothing refers to yet: whatever ends this early leaves the store as it was.
     store.blobs.put(backup.blob(sha256) for sha256 in backup.blobs)
@@ -162,11 +238,20 @@ def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str,
         # Before anything is read: what somebody decides after that and before the end would be lost.
         keep_others_out(store.driver)
         _require_permission(store, force)
-        forbidden = forbidden_since(store.driver, backup.rows)
-        refill(store.driver, {table: forbidden.over(table, backup.rows(table)) for table in tables()})
+        forbidden = forbidden_since(store, backup.rows)
+        # What belongs in a folder is known better here than by somebody whom nobody can rely on.
+        installs = list(every_row(store.driver, "installs")) if backup.distrusted else []
+        saved = {
+            table: itertools.chain(backup.rows(table), installs if table == "installs" else ()) for table in tables()
+        }
+        refill(store.driver, {table: forbidden.over(table, rows) for table, rows in saved.items()})
+        _record_people(store, forbidden, by)
+    store.ledgers.forget()
     manifest = backup.manifest
     return Restored(
         made_at=str(manifest.get("made_at")),
+        store=str(manifest.get("store")),
+        distrusted=backup.distrusted,
         rows=sum(found["rows"] for found in manifest["tables"].values()),
         blobs=len(backup.blobs),
         set_aside=(*aside, *_put_files(store.folder, backup)),
@@ -175,6 +260,23 @@ def _bring_back(store: Store, backup: _Backup, *, force: bool, aside: tuple[str,
         kept_people=forbidden.people,
         kept_tokens=forbidden.tokens,
     )
+
+
+def _record_people(store: Store, forbidden: Forbidden, by: Mapping[str, Any] | None) -> None:
+    """Record who is there now other than the audit trail of the backup says: nobody counts without a record."""
+    said = {**(by or {}), "notes": [TAKEN]}
+    for tenant in store.tenants():
+        scope = store.of(tenant)
+        people = {row["name"]: row for row in every_row(store.driver, "people") if row["tenant"] == tenant}
+        for name, row in people.items():
+            if (tenant, name) in forbidden.rows.get("people", {}):
+                roles = frozenset(roles_in(row["roles"]))
+                scope.people.add(Person(name=name, kind=row["kind"], roles=roles), said)
+        for name in scope.ledger().people.keys() - people.keys():
+            scope.audit.append(record_of_removal(name, said))
+        for row in forbidden.rows.get("tokens", {}).values():
+            if row["tenant"] == tenant and not row["revoked_at"]:
+                scope.people.record_token(row["id"], said)
 
 
 def _require_permission(store: Store, force: bool) -> None:

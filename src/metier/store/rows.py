@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import InvalidArgument
+from metier.store.canonical import plain
 from metier.store.codec import restored, restored_rows, stored
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Rows:
         self.driver = driver
         self.tenant = tenant
         self._key = stored(tenant)
+        self.tenant_in_records = plain(tenant)
+        """The tenant as audit records say it."""
 
     def transaction(self, wait: float | None = None) -> AbstractContextManager[None]:
         """One transaction, after those of the same tenant that came before; `wait` is how long for them at most."""
@@ -83,6 +86,14 @@ class Rows:
         values = {**values, "tenant": self.tenant}
         sql, names = insert_of(self.driver.kind, table, tuple(sorted(values)), conflict)
         return self._changed(sql, _in_order(names, values, {})) > 0
+
+    def insert_next(
+        self, table: str, values: Mapping[str, Value], conflict: Literal["refuse", "ignore"] = "refuse"
+    ) -> bool:
+        """Add a row behind all that are there, of those that a listing has in the order they came in."""
+        with self.transaction():
+            last = self.statement(f"SELECT max(number) FROM {table} WHERE tenant = ?")[0][0] or 0
+            return self.insert(table, {**values, "number": last + 1}, conflict)
 
     def insert_all(self, table: str, rows: Sequence[Mapping[str, Value]]) -> None:
         """Add many rows, inside of a transaction."""
@@ -139,9 +150,10 @@ def tenant_of_token(driver: Driver, secret_hash: str) -> str | None:
     return restored(rows[0][0]) if rows else None
 
 
-def has_people(driver: Driver) -> bool:
-    """Whether anybody was added, to whatever tenant: a tenant is there as soon as somebody names it."""
-    return bool(driver.execute("SELECT 1 FROM people LIMIT 1"))
+def tenants_with_people(driver: Driver) -> list[str]:
+    """The tenants that somebody was added to."""
+    found = driver.execute("SELECT DISTINCT tenant FROM people")
+    return [restored(tenant) for (tenant,) in found if _is_tenant(tenant)]
 
 
 def tenants_of(driver: Driver) -> list[str]:
@@ -149,7 +161,17 @@ def tenants_of(driver: Driver) -> list[str]:
     from metier.store.schema import tables_of
 
     sql = " UNION ".join(f"SELECT tenant FROM {table.name}" for table in tables_of("sqlite"))
-    return sorted(restored(tenant) for (tenant,) in driver.execute(sql))
+    return sorted(restored(tenant) for (tenant,) in driver.execute(sql) if _is_tenant(tenant))
+
+
+def stray_tenants(driver: Driver) -> list[str]:
+    """What stands in place of a tenant in audit records and is none: nobody could ask for these records."""
+    found = driver.execute("SELECT DISTINCT tenant FROM audit_log")
+    return sorted(repr(tenant) for (tenant,) in found if not _is_tenant(tenant))
+
+
+def _is_tenant(kept: object) -> bool:
+    return isinstance(kept, str) and len(text := restored(kept)) <= _MAX_TENANT and stored(text) == kept
 
 
 def every_row(driver: Driver, table: str, batch: int = 500) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
     ForeignKeyConstraint,
     Index,
@@ -21,6 +22,7 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from metier.store.canonical import FIRST
 from metier.store.migrations import END, creation_file
 
 if TYPE_CHECKING:
@@ -69,6 +71,14 @@ def _table(
     )
 
 
+def _counted(table: str) -> tuple[CheckConstraint, ...]:
+    """Records are counted from 1 on. SQLite would take a text or a fraction for a number too."""
+    return (
+        CheckConstraint("seq >= 1", name=f"{table}_counted").ddl_if(dialect="postgresql"),
+        CheckConstraint("typeof(seq) = 'integer' AND seq >= 1", name=f"{table}_counted").ddl_if(dialect="sqlite"),
+    )
+
+
 def _of_revision() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(["tenant", "digest"], ["revisions.tenant", "revisions.digest"])
 
@@ -100,6 +110,7 @@ _requests = _table(
     ("id",),
     _text("id", "digest", "skill", "location", "layer", "environment", "capabilities", "new", "scripts"),
     _text("requested_by", "reason", "status", "created_at"),
+    _number("number"),
 )
 _PENDING = _requests.c.status == "pending"
 Index(
@@ -118,6 +129,7 @@ _table(
     _text("decided_by"),
     _text("reason", "policy", "rule", "decided_at", "expires_at", "revoked_at", "revoked_by", "revoked_reason"),
     _text("fell_to"),
+    _number("number"),
     more=(
         Index("approvals_digest", "tenant", "digest"),
         Index("approvals_skill", "tenant", "skill", "location"),
@@ -128,7 +140,8 @@ _table("people", ("name",), _text("name", "kind", "roles", "added_at"))
 _table(
     "tokens",
     ("id",),
-    _text("id", "person", "label", "secret_hash", "created_at", "expires_at", "revoked_at"),
+    _text("id", "person", "label", "secret_hash", "parent", "created_at", "expires_at", "revoked_at"),
+    _number("number"),
     more=(
         ForeignKeyConstraint(["tenant", "person"], ["people.tenant", "people.name"]),
         Index("tokens_secret_hash", "secret_hash", unique=True),
@@ -146,6 +159,7 @@ _table(
     _text("id", "kind", "skill", "location", "base_digest", "proposed_digest", "diff", "justification", "evidence"),
     _text("author_kind", "author", "on_behalf_of", "capabilities_new", "status", "reviewer", "comment", "created_at"),
     _text("decided_at", "applied_digest", "recommendations"),
+    _number("number"),
 )
 _table("policies", ("digest", "layer", "path_hash"), _text("digest", "layer", "path_hash", "path", "text", "loaded_at"))
 _audit = _table(
@@ -154,6 +168,7 @@ _audit = _table(
     _number("seq"),
     _text("ts", "event_type", "actor_kind", "actor_id", "env", "session", "trace_id", "skill_ref", "digest", "layer"),
     _text("point", "outcome", "rule_id", "policy_digest", "data_json", "prev_hash", "hash"),
+    more=_counted("audit_log"),
 )
 # What is looked for in a trail, however long: by hash in PostgreSQL, whose other indexes refuse long texts.
 for _name in ("digest", "session"):
@@ -163,6 +178,7 @@ _table(
     ("seq", "key_id"),
     _number("seq"),
     _text("hash", "signed_at", "key_id", "signature"),
+    more=_counted("audit_checkpoints"),
 )
 Table(
     "blobs",
@@ -177,19 +193,37 @@ _ONLY_HERE: dict[str, set[Kind]] = {"blobs": {"postgresql"}, "store_version": {"
 
 _REFUSAL = "the audit log can only be added to"
 _REFUSE = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+_LAST = "FROM audit_log WHERE tenant = NEW.tenant ORDER BY seq DESC LIMIT 1"
 _TRIGGERS: dict[Kind, dict[str, str]] = {
     "sqlite": {
         "audit_log_no_update": f"BEFORE UPDATE ON audit_log {_REFUSE}",
         "audit_log_no_delete": f"BEFORE DELETE ON audit_log {_REFUSE}",
         # REPLACE would remove the old row without a word.
-        "audit_log_no_replace": "BEFORE INSERT ON audit_log "
-        f"WHEN EXISTS (SELECT 1 FROM audit_log WHERE tenant = NEW.tenant AND seq = NEW.seq) {_REFUSE}",
+        "audit_log_in_order": "BEFORE INSERT ON audit_log "
+        f"WHEN NEW.seq IS NOT 1 + coalesce((SELECT seq {_LAST}), 0) "
+        f"OR NEW.prev_hash IS NOT coalesce((SELECT hash {_LAST}), '{FIRST}') {_REFUSE}",
     },
     "postgresql": {
         "audit_log_no_change": "BEFORE UPDATE OR DELETE ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_refuse()",
         "audit_log_no_truncate": "BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_refuse()",
+        "audit_log_in_order": "BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_in_order()",
     },
 }
+_FUNCTIONS = {
+    "audit_log_refuse": f" BEGIN RAISE EXCEPTION '{_REFUSAL}'; END ",
+    "audit_log_in_order": " DECLARE last_seq bigint; last_hash text; "
+    f"BEGIN SELECT seq, hash INTO last_seq, last_hash {_LAST}; "
+    "IF NEW.seq IS DISTINCT FROM 1 + coalesce(last_seq, 0) "
+    f"OR NEW.prev_hash IS DISTINCT FROM coalesce(last_hash, '{FIRST}') "
+    f"THEN RAISE EXCEPTION '{_REFUSAL}'; END IF; RETURN NEW; END ",
+}
+"""What triggers of PostgreSQL do."""
+_TRIGGER_TYPES = {
+    "audit_log_no_change": (1 | 2 | 8 | 16, "audit_log_refuse"),
+    "audit_log_no_truncate": (2 | 32, "audit_log_refuse"),
+    "audit_log_in_order": (1 | 2 | 4, "audit_log_in_order"),
+}
+"""How PostgreSQL writes down when they do it: for each row, before, INSERT, DELETE, UPDATE, TRUNCATE."""
 
 
 def tables_of(kind: Kind) -> list[Table]:
@@ -212,25 +246,44 @@ def written(kind: Kind) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def triggers_of(kind: Kind) -> list[str]:
-    """The names of the triggers that keep the audit log."""
-    return list(_TRIGGERS[kind])
+def described() -> list[tuple[str, str, str]]:
+    """The parts of the schema in PostgreSQL, as its catalogue describes them: kind, name, and what it consists of."""
+    found = []
+    for table in tables_of("postgresql"):
+        found.append(("table", table.name, "f 0 0"))
+        for column in table.c:
+            kind = column.type.compile(dialect_of("postgresql")).partition(" ")[0].lower()
+            found.append(("column", f"{table.name}.{column.name}", f"{kind} NEVER"))
+        found += [("index", str(index.name), "") for index in table.indexes]
+        key = ", ".join(column.name for column in table.primary_key)
+        found.append(("constraint", f"{table.name}.{table.name}_pkey", f"PRIMARY KEY ({key})"))
+    for name in ("audit_log", "audit_checkpoints"):
+        found.append(("constraint", f"{name}.{name}_counted", "CHECK ((seq >= 1))"))
+    for name, (kind, function) in _TRIGGER_TYPES.items():
+        found.append(("trigger", name, f"audit_log O {kind} t {function} {_FUNCTIONS[function]}"))
+    return found
 
 
 def protection(kind: Kind) -> list[str]:
-    """The statements that close the audit log to everything but new records."""
+    """The statements that close the audit log to everything but the next record."""
     made = [f"CREATE TRIGGER {name} {text}" for name, text in _TRIGGERS[kind].items()]
     if kind == "sqlite":
         return made
-    body = f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
-    return [f"CREATE FUNCTION audit_log_refuse() RETURNS trigger LANGUAGE plpgsql AS {body}", *made]
+    functions = _FUNCTIONS.items()
+    return [
+        *(f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $${body}$$" for name, body in functions),
+        *made,
+    ]
 
 
 def unprotection(kind: Kind) -> list[str]:
     """The statements that open it again, for a backup that is brought back, once nobody else can write."""
     if kind == "sqlite":
-        return [f"DROP TRIGGER {name}" for name in _TRIGGERS[kind]]
-    return [*(f"DROP TRIGGER {name} ON audit_log" for name in _TRIGGERS[kind]), "DROP FUNCTION audit_log_refuse()"]
+        return [f"DROP TRIGGER IF EXISTS {name}" for name in _TRIGGERS[kind]]
+    return [
+        *(f"DROP TRIGGER IF EXISTS {name} ON audit_log" for name in _TRIGGERS[kind]),
+        *(f"DROP FUNCTION IF EXISTS {name}()" for name in _FUNCTIONS),
+    ]
 
 
 if __name__ == "__main__":

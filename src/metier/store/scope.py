@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metier.store.approvals import Approvals
     from metier.store.blocks import Blocks
     from metier.store.installs import Installs
+    from metier.store.ledger import Ledger
     from metier.store.people import People
     from metier.store.policies import KeptPolicies
     from metier.store.proposals import Proposals
@@ -56,12 +57,16 @@ class Scope:
         """What decisions depend on; the same object until something of it changes."""
         if self.store.driver.is_in_transaction:
             # What is not committed yet may be taken back, and its number be given to something else.
-            return read_state(self._rows)
+            return read_state(self._rows, self.store.ledgers)
         kept = self.store.states.get(self.tenant)
         if kept is None or kept.generation != self._rows.generation():
-            kept = read_state(self._rows)
+            kept = read_state(self._rows, self.store.ledgers)
             self.store.keep_state(self.tenant, kept)
         return kept
+
+    def ledger(self) -> Ledger:
+        """The decisions that its audit trail has."""
+        return self.store.ledgers.of(self._rows)
 
     @cached_property
     def revisions(self) -> Revisions:
@@ -89,21 +94,21 @@ class Scope:
         """Approvals, and the requests for them."""
         from metier.store.approvals import Approvals
 
-        return Approvals(self._rows)
+        return Approvals(self._rows, self.ledger)
 
     @cached_property
     def blocks(self) -> Blocks:
         """What nobody may use."""
         from metier.store.blocks import Blocks
 
-        return Blocks(self._rows)
+        return Blocks(self._rows, self.ledger)
 
     @cached_property
     def people(self) -> People:
         """Who may decide."""
         from metier.store.people import People
 
-        return People(self._rows)
+        return People(self._rows, self.store.ledgers)
 
     @cached_property
     def scans(self) -> Scans:

@@ -13,6 +13,7 @@ CREATE TABLE approval_requests (
 	reason TEXT DEFAULT '' NOT NULL,
 	status TEXT DEFAULT '' NOT NULL,
 	created_at TEXT DEFAULT '' NOT NULL,
+	number INTEGER DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id)
 )
  WITHOUT ROWID;
@@ -41,6 +42,7 @@ CREATE TABLE approvals (
 	revoked_by TEXT DEFAULT '' NOT NULL,
 	revoked_reason TEXT DEFAULT '' NOT NULL,
 	fell_to TEXT DEFAULT '' NOT NULL,
+	number INTEGER DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id)
 )
  WITHOUT ROWID;
@@ -56,7 +58,8 @@ CREATE TABLE audit_checkpoints (
 	signed_at TEXT DEFAULT '' NOT NULL,
 	key_id TEXT DEFAULT '' NOT NULL,
 	signature TEXT DEFAULT '' NOT NULL,
-	PRIMARY KEY (tenant, seq, key_id)
+	PRIMARY KEY (tenant, seq, key_id),
+	CONSTRAINT audit_checkpoints_counted CHECK (typeof(seq) = 'integer' AND seq >= 1)
 )
  WITHOUT ROWID;
 
@@ -80,7 +83,8 @@ CREATE TABLE audit_log (
 	data_json TEXT DEFAULT '' NOT NULL,
 	prev_hash TEXT DEFAULT '' NOT NULL,
 	hash TEXT DEFAULT '' NOT NULL,
-	PRIMARY KEY (tenant, seq)
+	PRIMARY KEY (tenant, seq),
+	CONSTRAINT audit_log_counted CHECK (typeof(seq) = 'integer' AND seq >= 1)
 )
  WITHOUT ROWID;
 
@@ -164,6 +168,7 @@ CREATE TABLE proposals (
 	decided_at TEXT DEFAULT '' NOT NULL,
 	applied_digest TEXT DEFAULT '' NOT NULL,
 	recommendations TEXT DEFAULT '' NOT NULL,
+	number INTEGER DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id)
 )
  WITHOUT ROWID;
@@ -238,9 +243,11 @@ CREATE TABLE tokens (
 	person TEXT DEFAULT '' NOT NULL,
 	label TEXT DEFAULT '' NOT NULL,
 	secret_hash TEXT DEFAULT '' NOT NULL,
+	parent TEXT DEFAULT '' NOT NULL,
 	created_at TEXT DEFAULT '' NOT NULL,
 	expires_at TEXT DEFAULT '' NOT NULL,
 	revoked_at TEXT DEFAULT '' NOT NULL,
+	number INTEGER DEFAULT '0' NOT NULL,
 	PRIMARY KEY (tenant, id),
 	FOREIGN KEY(tenant, person) REFERENCES people (tenant, name)
 )
@@ -252,5 +259,5 @@ CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log BEGIN SELECT RAISE
 
 CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
 
-CREATE TRIGGER audit_log_no_replace BEFORE INSERT ON audit_log WHEN EXISTS (SELECT 1 FROM audit_log WHERE tenant = NEW.tenant AND seq = NEW.seq) BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
+CREATE TRIGGER audit_log_in_order BEFORE INSERT ON audit_log WHEN NEW.seq IS NOT 1 + coalesce((SELECT seq FROM audit_log WHERE tenant = NEW.tenant ORDER BY seq DESC LIMIT 1), 0) OR NEW.prev_hash IS NOT coalesce((SELECT hash FROM audit_log WHERE tenant = NEW.tenant ORDER BY seq DESC LIMIT 1), '0000000000000000000000000000000000000000000000000000000000000000') BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
 

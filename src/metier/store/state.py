@@ -7,22 +7,23 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier.store.approvals import APPROVAL_JSON, Approval
-from metier.store.codec import unpacked
+from metier.store.approvals import Approval, approval_of, missing
+from metier.store.blocks import split_block
 from metier.store.installs import Install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.store.ledger import Ledger, Ledgers
     from metier.store.rows import Rows
 
 _APPROVAL = tuple(field.name for field in fields(Approval))
-_DIGEST, _SKILL, _LOCATION, _DECISION = map(_APPROVAL.index, ("digest", "skill", "location", "decision"))
+_ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
+    _APPROVAL.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
+)
 _INSTALL = tuple(field.name for field in fields(Install))
 _BLOCKS = "SELECT kind, value FROM blocks WHERE tenant = ?"
-_APPROVALS = (
-    f"SELECT {', '.join(_APPROVAL)} FROM approvals WHERE tenant = ? AND revoked_at = '' ORDER BY decided_at, id"
-)
+_APPROVALS = f"SELECT {', '.join(_APPROVAL)} FROM approvals WHERE tenant = ? ORDER BY decided_at, number, id"
 _INSTALLS = f"SELECT {', '.join(_INSTALL)} FROM installs WHERE tenant = ?"
 
 
@@ -46,17 +47,25 @@ class State:
 class _Approvals(Mapping[str, tuple[Approval, ...]]):
     """Approvals by digest; each is made when it is first asked for, because few of many are."""
 
-    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+    def __init__(self, rows: list[tuple[Any, ...]], ledger: Ledger) -> None:
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._made: dict[str, tuple[Approval, ...]] = {}
+        self._ledger = ledger
         for row in rows:
             self._rows.setdefault(row[_DIGEST], []).append(row)
+        self._missing: dict[str, list[Approval]] = {}
+        for one in missing({row[_ID] for row in rows}, ledger):
+            if not one.revoked_at:
+                self._missing.setdefault(one.digest, []).append(one)
+                self._rows.setdefault(one.digest, [])
 
     def __getitem__(self, digest: str) -> tuple[Approval, ...]:
         made = self._made.get(digest)
         if made is None:
             rows = (dict(zip(_APPROVAL, row, strict=True)) for row in self._rows[digest])
-            made = self._made[digest] = tuple(unpacked(Approval, row, APPROVAL_JSON) for row in rows)
+            found = [approval_of(row, self._ledger) for row in rows]
+            counting = (one for one in (*found, *self._missing.get(digest, ())) if one is not None)
+            made = self._made[digest] = tuple(one for one in counting if not one.revoked_at)
         return made
 
     def __iter__(self) -> Iterator[str]:
@@ -69,22 +78,33 @@ class _Approvals(Mapping[str, tuple[Approval, ...]]):
         return f"<approvals of {len(self)} contents>"
 
 
-def read_state(rows: Rows) -> State:
-    """The state at this moment."""
+def read_state(rows: Rows, ledgers: Ledgers) -> State:
+    """The state at this moment: what the rows say, as far as the audit trail bears it out."""
     with rows.snapshot():
         generation = rows.generation()
+        ledger = ledgers.of(rows)
         blocks = rows.statement(_BLOCKS)
         approvals = rows.statement(_APPROVALS)
         installs = [Install(**dict(zip(_INSTALL, row, strict=True))) for row in rows.statement(_INSTALLS)]
-    has_refusals = any(row[_DECISION] != "approved" for row in approvals)
+    refused = any(one["decision"] == "denied" and "revoked_at" not in one for one in ledger.against.values())
+    has_refusals = refused or any(row[_DECISION] != "approved" and not row[_REVOKED] for row in approvals)
     digests: dict[tuple[str, str], dict[str, None]] = {}
     for row in approvals:
-        digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
+        if not row[_REVOKED]:
+            digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
     return State(
         generation=generation,
-        blocked=frozenset((kind, value) for kind, value in blocks),
-        approvals=_Approvals(approvals),
+        blocked=frozenset(
+            (*((kind, value) for kind, value in blocks), *(split_block(what) for what in ledger.blocked))
+        ),
+        approvals=_Approvals([row for row in approvals if not _is_settled(row, ledger)], ledger),
         digests=MappingProxyType({skill: tuple(found) for skill, found in digests.items()}),
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),
     )
+
+
+def _is_settled(row: tuple[Any, ...], ledger: Ledger) -> bool:
+    """Whether an approval was revoked, and no record says that it was a refusal which stands."""
+    against = ledger.against.get(row[_ID])
+    return bool(row[_REVOKED]) and (against is None or "revoked_at" in against)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.store.driver import Driver
+from metier.store.ledger import Ledgers
 from metier.store.migrations import migrate, newest
-from metier.store.rows import has_people, tenant_of_token, tenants_of
+from metier.store.rows import tenant_of_token, tenants_of, tenants_with_people
 from metier.store.scope import Scope
 from metier.store.url import address_of
 
@@ -37,6 +38,8 @@ class Store:
         self.driver = Driver(database)
         self.states: dict[str, State] = {}
         """What decisions depend on, by tenant, as it was last read."""
+        self.ledgers = Ledgers(str(address))
+        """The decisions that the audit trails have."""
         self.blobs: Blobs
         if address.kind == "sqlite":
             from metier.store.blobs import FolderBlobs
@@ -109,8 +112,12 @@ class Store:
 
     @property
     def has_people(self) -> bool:
-        """Whether anybody was added, to any tenant: until then it is its owner's."""
-        return has_people(self.driver)
+        """Whether anybody was added, to any tenant: until then it is its owner's.
+
+        The audit trail says so: that rows are gone, or were put there, makes no difference.
+        """
+        tenants = dict.fromkeys(("", *tenants_with_people(self.driver)))
+        return any(self.of(tenant).ledger().people for tenant in tenants)
 
     def by_token(self, secret: str) -> tuple[Scope, Person] | None:
         """Whose token it is, and where they belong; None for one that does not count."""

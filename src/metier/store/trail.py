@@ -48,7 +48,7 @@ class Trail:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self.tenant = plain(rows.tenant)
+        self.tenant = rows.tenant_in_records
         """Whose it is, as its records say it."""
 
     def append(self, record: Mapping[str, Any], *, wait: float | None = None) -> Stamp:
@@ -77,15 +77,19 @@ class Trail:
         rows = self._rows.statement(_LAST)
         return Stamp(seq=rows[0][0], hash=rows[0][1]) if rows else None
 
-    def walk(self, *, start: int = 1, batch: int = _BATCH) -> Iterator[Link]:
-        """All records from one on, in order; those that others add meanwhile too."""
+    def walk(self, *, start: int | None = None, batch: int = _BATCH) -> Iterator[Link]:
+        """All rows in order, or all from a number on; those that others add meanwhile too.
+
+        Without `start` that is every row, also one whose number no record can have.
+        """
+        where, after = ("", ()) if start is None else (" AND seq >= ?", (start,))
         while True:
-            rows = self._rows.statement(f"{_SELECT} AND seq >= ? ORDER BY seq LIMIT ?", start, batch)
+            rows = self._rows.statement(f"{_SELECT}{where} ORDER BY seq LIMIT ?", *after, batch)
             for row in rows:
                 yield self._link(row)
             if len(rows) < batch:
                 return
-            start = rows[-1][0] + 1
+            where, after = " AND seq > ?", (rows[-1][0],)
 
     def tail(self, count: int) -> list[dict[str, Any]]:
         """The last records, the newest at the end."""
@@ -106,7 +110,7 @@ class Trail:
         text: str | None = None,
         limit: int = 100,
     ) -> list[dict[str, Any]]:
-        """The records that all of it is true of, the newest first.
+        """The records that all of it is true of, the newest first; a row that its own hash contradicts is none.
 
         A skill is named by `name` or `name@source`, and found where it was active too; a type by all of it or by its
         first word. `since` and `until` are times as records have them. A text may stand anywhere, in any case.
@@ -151,9 +155,9 @@ class Trail:
             sql = f"{_SELECT}{where} AND seq < ? ORDER BY seq DESC LIMIT ?"
             rows = self._rows.statement(sql, *values, before, size)
             for row in rows:
-                record = self._link(row).record
-                if record is not None and wanted.fits(record):
-                    found.append(record)
+                link = self._link(row)
+                if link.is_whole and link.record is not None and wanted.fits(link.record):
+                    found.append(link.record)
                     if len(found) == limit:
                         return found
             if len(rows) < size:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from metier.store.driver import Driver
+    from metier.store.store import Store
 
     Row: TypeAlias = Mapping[str, Any]
     Key: TypeAlias = tuple[str, ...]
@@ -56,13 +57,15 @@ class Withheld:
     """Tenant and name of those whom the backup has and who stay removed."""
 
 
-def withheld_since(driver: Driver, saved: Callable[[str], Iterable[Row]]) -> Withheld:
+def withheld_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Withheld:
     """What people may no longer do and could when the rows were saved, inside of a transaction.
 
     Not everybody who is missing was removed: a store may have been made anew. So the audit trail has to say it.
     """
-    found, removed = Withheld(), _removed(driver)
-    known = {_person(row): row for row in every_row(driver, "people")}
+    found, removed = Withheld(), _removed(store.driver)
+    # Who has no record is nobody, and must not become somebody by staying.
+    counting = {(tenant, one.name) for tenant in store.tenants() for one in store.of(tenant).people.all()}
+    known = {_person(row): row for row in every_row(store.driver, "people") if _person(row) in counting}
     left: dict[Key, Row] = {}
     for row in saved("people"):
         key, standing = _person(row), known.get(_person(row))
@@ -79,14 +82,16 @@ def withheld_since(driver: Driver, saved: Callable[[str], Iterable[Row]]) -> Wit
     stay = _left_in_charge(known, left.values())
     found.people_rows |= stay
     found.people += [_kept(row, "admin") for row in stay.values()]
-    _add_tokens(found, driver, saved("tokens"), removed, stay.keys())
+    _add_tokens(found, store, saved("tokens"), removed, stay.keys())
     return found
 
 
 def _add_tokens(
-    found: Withheld, driver: Driver, saved: Iterable[Row], removed: Collection[Key], stay: Collection[Key]
+    found: Withheld, store: Store, saved: Iterable[Row], removed: Collection[Key], stay: Collection[Key]
 ) -> None:
-    known = {(row["tenant"], row["id"]): row for row in every_row(driver, "tokens")}
+    counting = {(tenant, one.id) for tenant in store.tenants() for one in store.of(tenant).people.tokens()}
+    every = {(row["tenant"], row["id"]): row for row in every_row(store.driver, "tokens")}
+    known = {key: row for key, row in every.items() if key in counting}
     for row in saved:
         key, owner = (row["tenant"], row["id"]), (row["tenant"], row["person"])
         standing = known.pop(key, None)
@@ -122,15 +127,15 @@ def _lower(saved: Row, standing: Row) -> Row:
 
 
 def _is_admin(person: Row) -> bool:
-    return person["kind"] == "user" and "admin" in _roles(person["roles"])
+    return person["kind"] == "user" and "admin" in roles_in(person["roles"])
 
 
 def _rank(written: str) -> int:
     """How much roles allow: each includes those before it."""
-    return max((ROLES.index(role) for role in _roles(written)), default=-1)
+    return max((ROLES.index(role) for role in roles_in(written)), default=-1)
 
 
-def _roles(written: str) -> list[str]:
+def roles_in(written: str) -> list[str]:
     """Roles as a column has them; whoever made a backup may have written anything there."""
     try:
         found = json.loads(written)
@@ -145,5 +150,5 @@ def _person(row: Row) -> Key:
 
 def _kept(row: Row, state: Literal["removed", "lowered", "admin"]) -> KeptPerson:
     return KeptPerson(
-        tenant=row["tenant"], name=row["name"], kind=row["kind"], state=state, roles=tuple(_roles(row["roles"]))
+        tenant=row["tenant"], name=row["name"], kind=row["kind"], state=state, roles=tuple(roles_in(row["roles"]))
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import InvalidArgument, NotPermitted, RequestNotFound
+from metier.errors import IntegrityFailed, InvalidArgument, NotPermitted, RequestNotFound
 from metier.guard.approvals._deciding import deciding, fields_of
 from metier.guard.approvals.roles import holds, is_named
 from metier.guard.approvals.standing import end_of, is_over, moment, standing
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.deeds import actor_of, keep, record_for
 from metier.guard.decision import Actor
 from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
@@ -174,6 +174,7 @@ def grant(
         if why is not None:
             raise _refusal(why, asked)
         given = Approval(
+            id=new_id("a"),
             request=asked.id,
             **_of(asked),
             grants=granted,
@@ -184,11 +185,12 @@ def grant(
             decided_at=moment(now),
             expires_at=end_of(now, expires, effective.approval.expires),
         )
-        added = scope.approvals.add(given)
+        notes = tuple(f"grants {what}" for what in (*given.grants, *given.tools))
+        notes += (f"until {given.expires_at}",) if given.expires_at else ()
+        added = scope.approvals.add(given, _record(scope, "approval.granted", person, given, notes=notes))
+        _require_whole_trail(scope)
         if asked.id and _is_complete(scope, asked, effective.approval.quorum, added.decided_at):
             scope.approvals.set_request(asked.id, "approved", expected="pending")
-        notes = tuple(f"grants {what}" for what in (*added.grants, *added.tools))
-        _note(scope, "approval.granted", person, added, notes=notes)
         return added
 
 
@@ -202,6 +204,7 @@ def deny(
         if not is_named(person, effective.approval.approvers):
             raise _refusal(_stranger(effective, person), asked)
         given = Approval(
+            id=new_id("a"),
             request=asked.id,
             **_of(asked),
             decision="denied",
@@ -210,10 +213,9 @@ def deny(
             policy=effective.digest,
             decided_at=moment(clock()),
         )
-        added = scope.approvals.add(given)
+        added = scope.approvals.add(given, _record(scope, "approval.denied", person, given))
         if asked.id:
             scope.approvals.set_request(asked.id, "denied", expected="pending")
-        _note(scope, "approval.denied", person, added)
         return added
 
 
@@ -231,9 +233,10 @@ def revoke(scope: Scope, effective: Effective, person: Person, approval: str, *,
             why = may_decide(effective, person, asked)
             if why is not None:
                 raise _refusal(why, asked)
-        if not scope.approvals.revoke(found.id, person.name, _said(reason)):
+        more = {"reason": _said(reason), "policy": effective.digest}
+        record = _record(scope, "approval.revoked", person, found, **more)
+        if not scope.approvals.revoke(found.id, person.name, _said(reason), record):
             raise RequestNotFound(f"{found.id} was taken back already.", hint=_ALL)
-        _note(scope, "approval.revoked", person, found, reason=_said(reason), policy=effective.digest)
         return scope.approvals.get(found.id) or found
 
 
@@ -250,9 +253,20 @@ def _refusal(why: str, asked: Request) -> NotPermitted:
     )
 
 
-def _note(scope: Scope, type: str, person: Person, approval: Approval, **more: Any) -> None:  # noqa: A002
-    said = {"reason": approval.reason, "policy": approval.policy}
-    keep(scope, type, actor_of(person, scope), **{**fields_of(approval), **said, **more})
+def _record(scope: Scope, type: str, person: Person, approval: Approval, **more: Any) -> dict[str, Any]:  # noqa: A002
+    given = {"reason": approval.reason, "policy": approval.policy}
+    return record_for(scope, type, actor_of(person, scope), **{**fields_of(approval), **given, **more})
+
+
+def _require_whole_trail(scope: Scope) -> None:
+    """Raise `IntegrityFailed` where no approval could count, because the records before it are not as written."""
+    fault = scope.ledger().fault
+    if fault:
+        raise IntegrityFailed(
+            f"Nothing can be approved: from record {fault:,} on, the audit trail is not as it was written.",
+            hint="`metier audit verify` says what is wrong; `metier store restore FILE --force` brings a backup back.",
+            seq=fault,
+        )
 
 
 def _asked(scope: Scope, wanted: str) -> Request:

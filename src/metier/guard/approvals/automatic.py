@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from metier.guard.approvals._deciding import fields_of
 from metier.guard.approvals.standing import end_of, is_over, moment
-from metier.guard.audit.deeds import keep
+from metier.guard.audit.deeds import record_for
 from metier.guard.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.store import Approval
+from metier.store.codec import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -75,6 +76,7 @@ def approve_automatically(
     """
     now = clock()
     wanted = Approval(
+        id=new_id("a"),
         digest=subject.digest,
         skill=subject.ref,
         location=subject.location,
@@ -95,10 +97,9 @@ def approve_automatically(
                 return None
             if not is_over(one, wanted.decided_at) and _is_same(one, wanted):
                 return one
-        added = scope.approvals.add(wanted)
-        why = {"rule": rule, "policy": added.policy, "reason": "Policy approves of it."}
-        keep(scope, "approval.automatic", actor, **fields_of(added), **why)
-    return added
+        why = {"rule": rule, "policy": wanted.policy, "reason": "Policy approves of it."}
+        record = record_for(scope, "approval.automatic", actor, **fields_of(wanted), **why)
+        return scope.approvals.add(wanted, record)
 
 
 def _is_same(one: Approval, other: Approval) -> bool:

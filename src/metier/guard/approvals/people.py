@@ -10,7 +10,7 @@ from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
 from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand, holds, known_role
 from metier.guard.approvals.standing import end_of
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.deeds import actor_of, record_for
 from metier.skill import shown
 from metier.store import Person
 
@@ -48,8 +48,7 @@ def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kin
             hint="Use letters, digits and . _ @ + -, at most 64 of them.",
         )
     person = Person(name=name, kind=kind, roles=frozenset(map(known_role, roles)))
-    what = f"{kind} {name}: {', '.join(sorted(person.roles))}"
-    with deciding(scope, by, "person", notes=(what,)):
+    with deciding(scope, by, "person", notes=(person.title,)):
         demand(by, "admin", "say who may decide")
         is_first = not scope.store.has_people
         if is_first and (scope.tenant or person.name != by.name or not _is_admin(person)):
@@ -65,8 +64,7 @@ def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kin
             )
         if not _is_admin(person):
             _require_another_admin(scope, name)
-        scope.people.add(person)
-        keep(scope, "person.added", actor_of(by, scope), reason=what)
+        scope.people.add(person, record_for(scope, "person.added", actor_of(by, scope)))
     return person
 
 
@@ -78,8 +76,7 @@ def remove_person(scope: Scope, by: Person, name: str) -> Person:
         if person is None:
             raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint="`metier user list` shows who is.")
         _require_another_admin(scope, name)
-        scope.people.remove(name)
-        keep(scope, "person.removed", actor_of(by, scope), reason=f"{person.kind} {name}")
+        scope.people.remove(name, record_for(scope, "person.removed", actor_of(by, scope)))
     return person
 
 
@@ -92,7 +89,10 @@ def make_token(
     expires: float | None = None,
     clock: Clock = time.time,
 ) -> tuple[Token, str]:
-    """A token for somebody, and its secret, which cannot be shown again: an admin makes any, others their own."""
+    """A token for somebody, and its secret, which cannot be shown again: an admin makes any, others their own.
+
+    Made by somebody who is known by a token, it ends with that one.
+    """
     if len(label) > _MAX_LABEL:
         raise InvalidArgument(f"A label has at most {_MAX_LABEL} characters.", hint="Say it in fewer words.")
     with deciding(scope, by, "token", notes=(f"token of {name}",)):
@@ -103,22 +103,22 @@ def make_token(
                 f"Nobody is called {shown(name)!r} here.",
                 hint=f"`metier user list` shows who is, and `metier user add {shown(name)} --role ROLE` adds them.",
             )
-        token, secret = scope.people.new_token(name, label=label, expires_at=end_of(clock(), expires))
-        keep(scope, "token.made", actor_of(by, scope), reason=f"{token.id} of {name}", notes=(label,) if label else ())
-    return token, secret
+        record = record_for(scope, "token.made", actor_of(by, scope), notes=(label,) if label else ())
+        ends = end_of(clock(), expires)
+        return scope.people.new_token(name, label=label, expires_at=ends, parent=by.token, record=record)
 
 
-def revoke_token(scope: Scope, by: Person, token: str) -> Token:
-    """Accept a token no longer: an admin revokes any, others their own."""
+def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
+    """Accept a token no longer, nor those made with it, which follow it: an admin revokes any, others their own."""
     with scope.transaction():
         found = next((one for one in scope.people.tokens() if one.id == token), None)
         # Who may not see a token is not told whether there is one.
         if found is None or not (found.person == by.name or holds(by, "admin")):
             raise PersonNotFound(f"There is no token {shown(token)!r}.", hint="`metier token list` shows them.")
-        if not scope.people.revoke_token(token):
+        revoked = scope.people.revoke_token(token, record_for(scope, "token.revoked", actor_of(by, scope)))
+        if not revoked:
             raise PersonNotFound(f"Token {shown(token)} was revoked already.", hint="`metier token list` shows them.")
-        keep(scope, "token.revoked", actor_of(by, scope), reason=f"{found.id} of {found.person}")
-    return found
+    return revoked
 
 
 def _is_admin(person: Person) -> bool:

@@ -37,10 +37,15 @@ def keep(scope: Scope, type: str, actor: Actor, ref: str = "", **more: Any) -> N
     >>> record["skill"], record["source"], record["user"]
     ('pdf', 'enterprise', 'ada')
     """
+    scope.audit.append(record_for(scope, type, actor, ref, **more))
+
+
+def record_for(scope: Scope, type: str, actor: Actor, ref: str = "", **more: Any) -> dict[str, Any]:  # noqa: A002
+    """The record of something that happened, for what the store writes down together with it."""
     given: dict[str, Any] = {"tenant": scope.tenant or None}
     if ref:
         given["skill"], _, given["source"] = ref.partition("@")
-    scope.audit.append(governance_record(type, actor=actor, **{**given, **more}).as_dict())
+    return governance_record(type, actor=actor, **{**given, **more}).as_dict()
 
 
 def keep_refusal(scope: Scope, tried: str, actor: Actor, ref: str, **more: Any) -> None:

@@ -108,6 +108,8 @@ class AuditRecord:
     """The request for an approval that it led to, or that was decided about."""
     approval: str = ""
     """The approval that was given, that fell or that was taken back."""
+    terms: str = ""
+    """The digest of all that an approval, a person or a token is given: what the store says of it counts by that."""
     proposal: str = ""
     """The proposal that it is about."""
 

@@ -89,6 +89,7 @@ def verify_store(
     from metier.guard.audit.signing import default_key_file
     from metier.store import Store
     from metier.store.checking import unprotected
+    from metier.store.rows import stray_tenants
     from metier.store.url import address_of
 
     address = address_of(url)
@@ -101,17 +102,23 @@ def verify_store(
         marks, wrong = marks_of(key_file or default_key_file(), str(address))
         ours = _by_tenant(outside)
         last = {one.tenant: one for one in marks}
+        chains: list[Verdict] = []
         if store is None:
             chains = [
                 verify(name, (), (), keys, trusted=[*ours.get(name, ()), *_one(last.get(name))])
                 for name in sorted(ours.keys() | last.keys())
             ]
         else:
-            chains = []
             open_doors = tuple(problem.message for problem in unprotected(store))
-            scopes = {scope.audit.tenant: scope for scope in map(store.of, [*ours, *last, *before])}
-            for name, scope in sorted(scopes.items()):
+            chains += [_stray(tenant) for tenant in stray_tenants(store.driver)]
+            names = {store.of(tenant).audit.tenant for tenant in before}
+            # Two tenants may be called the same in records, where a name has what no text can: each has a chain.
+            for tenant in sorted({*ours, *last, *before}):
+                scope = store.of(tenant)
+                name = scope.audit.tenant
                 if name and name not in ours and name not in last and scope.audit.last() is None:
+                    continue
+                if tenant not in before and name in names:
                     continue
                 places = _Places(
                     before=before.get(scope.tenant, []),
@@ -129,6 +136,11 @@ def verify_store(
         damaged_marks=tuple(map(str, wrong)),
         unprotected=open_doors,
     )
+
+
+def _stray(tenant: str) -> Verdict:
+    message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
+    return _found(tenant, Fault(seq=0, kind="inserted", message=message))
 
 
 def _by_tenant(checkpoints: Iterable[Checkpoint]) -> dict[str, list[Checkpoint]]:
@@ -270,6 +282,9 @@ class _Chain:
         if record is None:
             return Fault(seq=place, kind="edited", message=f"Record {place:,} is not JSON as the trail writes it.")
         own = record.get("seq")
+        if type(link.seq) is not int or link.seq < 1:
+            message = f"A row has {link.seq!r:.40} where its number should be, which no record has: it was put there."
+            return Fault(seq=place, kind="inserted", message=message)
         if link.seq == place == own and record.get("tenant") == self._tenant:
             return None
         if link.seq == own == place and record.get("tenant") != self._tenant:

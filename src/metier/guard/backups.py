@@ -1,0 +1,57 @@
+"""Backups that are signed with the key of the audit trail, and brought back only by those who know it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from metier.guard.audit.signing import SigningKey, default_key_file, is_signed, known_keys
+from metier.store import backup, restoring
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from metier.store import Store
+    from metier.store.restoring import Restored
+
+_DOMAIN = b"metier store backup 1\n"
+"""What is signed begins with it, so that no signature of something else can be taken for one of these."""
+
+
+def back_up(store: Store, path: Path | str, *, key_file: Path | str | None = None) -> dict[str, Any]:
+    """Write everything that a store holds into a new file, signed; returns what its manifest says.
+
+    `key_file` is the key that signs, by default the user's own.
+    """
+    key = SigningKey.of(key_file or default_key_file())
+    return backup.back_up(store, path, lambda text: {"key_id": key.id, "signature": key.sign(_DOMAIN + text)})
+
+
+def restore(
+    url: str | None,
+    path: Path | str,
+    *,
+    force: bool = False,
+    untrusted: bool = False,
+    key_file: Path | str | None = None,
+    keys: Sequence[Path | str] = (),
+    by: Mapping[str, Any] | None = None,
+) -> Restored:
+    """Put what a backup holds in place of what the store at an address holds.
+
+    It must be signed by the key that signs here, by one before it, or by one whose public half `keys` names. With
+    `untrusted` any other is brought back too, without all that loosens: approvals, people, tokens, scans, and what
+    vouches for the content of folders. `force` replaces a store that is in use, `by` are fields for records of it.
+    """
+    known = known_keys(key_file or default_key_file(), *keys)
+
+    def check(manifest: bytes, signature: object) -> str:
+        if not isinstance(signature, dict):
+            return "it is not signed"
+        key = known.get(str(signature.get("key_id")))
+        if key is None:
+            return f"it is signed by the key {signature.get('key_id')!r:.40}, which is not known here"
+        made = signature.get("signature")
+        return "" if isinstance(made, str) and is_signed(_DOMAIN + manifest, made, key) else "its signature is wrong"
+
+    return restoring.restore(url, path, check, force=force, untrusted=untrusted, by=by)
