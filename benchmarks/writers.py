@@ -197,9 +197,8 @@ def faults_of(scope: Scope, acknowledged: list[str]) -> list[str]:
     verdict = verify(TENANT, scope.audit.walk(), (), {})
     if verdict.fault is not None:
         faults.append(f"the chain does not verify: {verdict.fault.message}")
-    records = Counter(
-        link.record["correlation_id"] for link in scope.audit.walk() if "correlation_id" in (link.record or {})
-    )
+    found = (link.record or {} for link in scope.audit.walk())
+    records = Counter(record["correlation_id"] for record in found if "correlation_id" in record)
     approvals = Counter(approval.reason for approval in scope.approvals.all())
     for what in acknowledged:
         if not is_there(what, scope, records, approvals):

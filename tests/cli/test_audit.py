@@ -348,8 +348,10 @@ def test_a_token_reads_the_records_of_its_own_tenant_alone(
     monkeypatch.setenv("METIER_API_TOKEN", token)
     for verb in ("tail", "search"):
         code, out, _ = metier("audit", verb, "--json")
-        assert (code, [one["tool"] for one in json.loads(out)["records"]]) == (0, ["theirs"])
-    assert len(metier("audit", "export")[1].splitlines()) == 1
+        records = json.loads(out)["records"]
+        assert (code, {one["tenant"] for one in records}) == (0, {"acme"})
+        assert [one["tool"] for one in records if "tool" in one] == ["theirs"]
+    assert len(metier("audit", "export")[1].splitlines()) == 3
     code, out, _ = metier("audit", "verify", "--json")
     assert (code, [one["tenant"] for one in json.loads(out)["chains"]]) == (0, ["acme"])
     for verb in ("tail", "search", "export", "checkpoint"):

@@ -592,3 +592,14 @@ def test_what_a_person_took_back_policy_does_not_give_again(scope: Scope) -> Non
 def test_what_a_person_refused_policy_does_not_approve_of(scope: Scope) -> None:
     deny(scope, DEFAULT, ADA, ask(scope).id, reason="no")
     assert approve_automatically(scope, DEFAULT, PDF, capabilities=["scripts"], rule="r", actor=USER) is None
+
+
+@pytest.mark.covers("ENV-1")
+def test_requests_of_one_moment_are_listed_in_the_order_they_were_made(scope: Scope) -> None:
+    asked = [
+        ask(scope, replace(PDF, digest=f"sha256:{number:064}", name=f"s{number}"), clock=lambda: 0.0)
+        for number in range(20)
+    ]
+    assert [one.id for one in scope.approvals.requests()] == [one.id for one in asked]
+    given = [grant(scope, DEFAULT, ADA, one.id, clock=lambda: 0.0) for one in asked]
+    assert [one.id for one in scope.approvals.all()] == [one.id for one in given]

@@ -297,7 +297,7 @@ HOSTILE: dict[str, Callable[[dict[str, bytes]], object]] = {
     "manifest is deep": lambda parts: parts.update({"manifest.json": b"[" * 100_000}),
     "manifest without tables": with_manifest(lambda manifest: manifest.pop("tables")),
     "manifest with another table": with_manifest(lambda manifest: manifest["tables"].update(sqlite_master={})),
-    "another format": with_manifest(lambda manifest: manifest.update(format=2)),
+    "another format": with_manifest(lambda manifest: manifest.update(format=1)),
     "another version": with_manifest(lambda manifest: manifest.update(version=99)),
     "a table is missing": lambda parts: parts.pop("tables/blocks.jsonl"),
     "a row was added": lambda parts: parts.update({"tables/blocks.jsonl": parts["tables/blocks.jsonl"] * 2}),
@@ -334,7 +334,8 @@ def test_files_of_a_backup_never_leave_the_folder(tmp_path: Path, backup: Path) 
             parts[name] = b"out"
 
     rewritten(backup, escape)
-    restore(f"sqlite:///{tmp_path}/deep/new/metier.db", backup)
+    with pytest.raises(IntegrityFailed, match="is no part of one"):
+        restore(f"sqlite:///{tmp_path}/deep/new/metier.db", backup, untrusted=True)
     assert list(tmp_path.rglob("*escaped*")) == []
 
 

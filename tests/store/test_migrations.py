@@ -236,3 +236,21 @@ def test_a_file_of_the_first_version_can_still_be_read(tmp_path: Path) -> None:
         assert store.of("acme").state().blocked == {("name", "miner")}
         (record,) = store.of("acme").audit.tail(5)
         assert record["type"] == "skill.activated"
+
+
+def test_a_server_of_the_first_version_is_brought_up_to_date(postgres_url: str) -> None:
+    with Store.open(postgres_url) as store, store.driver.transaction():
+        store.of().blocks.add("name", "miner", reason="", by="ada")
+        store.of().audit.append({"type": "skill.activated"})
+        for table in ("approval_requests", "approvals", "proposals", "tokens"):
+            store.driver.change(f"ALTER TABLE {table} DROP COLUMN number")
+        store.driver.change("ALTER TABLE tokens DROP COLUMN parent")
+        for table in ("audit_log", "audit_checkpoints"):
+            store.driver.change(f"ALTER TABLE {table} DROP CONSTRAINT {table}_counted")
+        store.driver.change("DROP TRIGGER audit_log_in_order ON audit_log")
+        store.driver.change("DROP FUNCTION audit_log_in_order()")
+        store.driver.change("UPDATE store_version SET version = 1")
+    assert Store.migrate(postgres_url) == (1, NOW)
+    with Store.open(postgres_url) as store:
+        assert check(store) == []
+        assert store.of().audit.append({"type": "skill.activated"}).seq == 2

@@ -73,7 +73,7 @@ def _tail(options: argparse.Namespace) -> int:
                 print(json.dumps(record) if options.json else _line(style, record), flush=True)
                 place = record["seq"] + 1
             time.sleep(_POLL_SECONDS)
-            records = [link.record for link in trail.walk(start=place) if link.record is not None]
+            records = [link.record for link in trail.walk(start=place) if link.is_whole and link.record is not None]
 
 
 def _search(options: argparse.Namespace) -> int:
@@ -222,8 +222,24 @@ def _export(options: argparse.Namespace) -> int:
 
             sent = send(lines, options.endpoint)
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
-            return 0
-        return _written(lines, options)
+        else:
+            _written(lines, options)
+        return _verified(scope)
+
+
+def _verified(scope: Scope) -> int:
+    """Whether the records of an export are as they were written; what is wrong is told, and they are exported still."""
+    from metier.guard.audit.signing import known_keys
+    from metier.guard.audit.verifying import verify_store
+
+    signing = key_file()
+    report = verify_store(known_keys(signing), scope.store.url, key_file=signing)
+    faults = [chain.fault for chain in report.chains if chain.fault is not None and chain.tenant == scope.audit.tenant]
+    # Another machine has another key, and whoever has its public half verifies the file with it.
+    faults = [fault for fault in faults if fault.kind != "unknown-key"]
+    for message in (*(fault.message for fault in faults), *report.unprotected):
+        print(f"{Style(sys.stderr).bad('✗')} {Style.text(message, 1_000)}", file=sys.stderr)
+    return 1 if faults or report.unprotected else 0
 
 
 def _written(lines: Iterable[str], options: argparse.Namespace) -> int:

@@ -87,7 +87,7 @@ def _restore(options: argparse.Namespace) -> int:
             reason=f"the backup of {restored.made_at} was brought back",
             path=options.file,
             notes=(
-                f"of the store {restored.store}",
+                f"of the store {restored.origin}",
                 *((f"without what loosens: {restored.distrusted}",) if restored.distrusted else ()),
                 *(f"set aside: {path}" for path in restored.set_aside),
             ),

@@ -38,6 +38,19 @@ def is_taken_for(name: str, other: str) -> bool:
     return not {one.casefold() for one in readings(name)}.isdisjoint(one.casefold() for one in readings(other))
 
 
+def is_mixed_script(name: str) -> bool:
+    """Whether a name has letters of several alphabets: nobody can tell by its look what it is.
+
+    >>> is_mixed_script("d\\u0430ta"), is_mixed_script("\\u0434\\u0430\\u0442\\u0430-7")
+    (True, False)
+    """
+    if name.isascii():
+        return False
+    from confusable_homoglyphs import confusables
+
+    return bool(confusables.is_mixed_script(name))
+
+
 @lru_cache(maxsize=4_096)
 def _alike(letter: str) -> tuple[str, ...]:
     """The plain letters that another one is taken for: of its script, or without its marks."""

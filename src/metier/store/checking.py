@@ -7,7 +7,7 @@ import re
 import stat
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
 from metier.skill.files import DigestEntry, digest_of
@@ -15,7 +15,7 @@ from metier.store.migrations import creation
 from metier.store.rows import every_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from metier.store.driver import Driver
     from metier.store.store import Store
@@ -37,10 +37,13 @@ class Problem:
 
 def check(store: Store) -> list[Problem]:
     """Everything that is wrong with a store; nothing is changed."""
+    found: list[Problem] = []
     try:
-        return [*_database(store), *_tables(store.driver), *_contents(store)]
+        for part in (_database, _tables, _unrecorded, _contents):
+            found += part(store)
     except StoreUnavailable as error:
-        return [Problem(severity="error", part="database", message=error.message, hint=error.hint)]
+        found.append(Problem(severity="error", part="database", message=error.message, hint=error.hint))
+    return found
 
 
 def _database(store: Store) -> Iterator[Problem]:
@@ -75,9 +78,9 @@ def _protects(name: str) -> bool:
     return kind in ("trigger", "view") or about.partition(".")[0] in ("audit_log", "audit_checkpoints")
 
 
-def _tables(driver: Driver) -> Iterator[Problem]:
+def _tables(store: Store) -> Iterator[Problem]:
     """Compare the tables with those that this version makes."""
-    for name, what in _differences(driver):
+    for name, what in _differences(store.driver):
         yield _changed(name, what)
 
 
@@ -139,6 +142,62 @@ def _found(driver: Driver) -> dict[str, str]:
 
 def _described(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {f"the {kind} {name}": _SPACE.sub(" ", text).strip() for kind, name, text in rows}
+
+
+def _unrecorded(store: Store) -> Iterator[Problem]:
+    """The rows that would loosen something and have no record in the audit trail, and the quarantines without a row."""
+    for tenant in store.tenants():
+        scope = store.of(tenant)
+        counting = {
+            "approvals": {one.id for one in scope.approvals.all() if not one.revoked_at and one.decision == "approved"},
+            "people": {one.name for one in scope.people.all()},
+            "tokens": {one.id for one in scope.people.tokens()},
+        }
+        for table, (key, what) in _RECORDED.items():
+            for row in _rows_of(store, table, tenant):
+                is_active = not row.get("revoked_at") and row.get("decision") != "denied"
+                if is_active and row[key] not in counting[table]:
+                    yield _unlike_records(
+                        f"The {what} {row[key]!r:.100} has no record in the audit trail: it is nothing."
+                    )
+        ledger = scope.ledger()
+        blocks = {
+            f"{row['kind']} {row['value']}" for row in every_row(store.driver, "blocks") if row["tenant"] == tenant
+        }
+        refusals = {
+            row["id"] for row in every_row(store.driver, "approvals") if row["tenant"] == tenant and _refuses(row)
+        }
+        refused = {one for one, against in ledger.against.items() if "revoked_at" not in against}
+        for what, gone in {
+            "quarantine of the": ledger.blocked.keys() - blocks,
+            "refusal": refused - refusals,
+            "person": ledger.people.keys() - counting["people"],
+        }.items():
+            for name in sorted(gone):
+                message = (
+                    f"The {what} {name:.100} was changed or removed without a record: what it forbids still holds."
+                )
+                yield _unlike_records(message)
+
+
+def _rows_of(store: Store, table: str, tenant: str) -> Iterator[dict[str, Any]]:
+    return (row for row in every_row(store.driver, table) if row["tenant"] == tenant)
+
+
+def _refuses(row: Mapping[str, Any]) -> bool:
+    return bool(row["decision"] == "denied" and not row["revoked_at"])
+
+
+_RECORDED = {"approvals": ("id", "approval"), "people": ("name", "person"), "tokens": ("id", "token")}
+
+
+def _unlike_records(message: str) -> Problem:
+    return Problem(
+        severity="error",
+        part="tables",
+        message=message,
+        hint="Somebody changed the table and not by Métier: find out who could, and compare the store with a backup.",
+    )
 
 
 def _contents(store: Store) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from metier.store.driver import Driver
+    from metier.store.scope import Scope
     from metier.store.store import Store
     from metier.store.withheld import KeptPerson, KeptToken
 
@@ -86,11 +87,9 @@ def forbidden_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Forb
     """What a store forbids now and the rows that were saved do not, inside of a transaction."""
     driver, scopes = store.driver, [store.of(tenant) for tenant in store.tenants()]
     blocked = {_key("blocks", row) for row in saved("blocks")}
-    standing = [{**packed(block), "tenant": scope.tenant} for scope in scopes for block in scope.blocks.all()]
+    standing = [_row(scope, block) for scope in scopes for block in scope.blocks.all()]
     blocks = {key: row for row in standing if (key := _key("blocks", row)) not in blocked}
-    decided = (
-        {**packed(one), "tenant": scope.tenant, "number": 0} for scope in scopes for one in scope.approvals.all()
-    )
+    decided = [_row(scope, approval, number=0) for scope in scopes for approval in scope.approvals.all()]
     against = {_key("approvals", row): row for row in decided if not _counts(row)}
     before = {key: row for row in saved("approvals") if (key := _key("approvals", row)) in against}
     decisions = {key: row for key, row in against.items() if _is_looser(before.get(key), row)}
@@ -112,6 +111,10 @@ def forbidden_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Forb
         },
         gone=withheld.gone,
     )
+
+
+def _row(scope: Scope, kept: object, **more: int) -> Row:
+    return {**packed(kept), **more, "tenant": scope.tenant}
 
 
 def _key(table: str, row: Row) -> Key:

@@ -49,7 +49,7 @@ class Ledger:
     blocked: Mapping[str, str] = field(default_factory=dict)
     """What is in quarantine, as `kind value`, and why."""
     people: Mapping[str, str] = field(default_factory=dict)
-    """The terms of people by their name."""
+    """What people are, and what they may do, by their name: `user ada: admin`."""
     tokens: Mapping[str, str] = field(default_factory=dict)
     """The terms of tokens by their id."""
 
@@ -205,11 +205,12 @@ class _Reading:
             self._blocked.pop(what, None)
 
     def _person(self, record: Mapping[str, Any]) -> None:
-        name = _text(record, "reason").partition(" ")[2]
+        title = _text(record, "reason")
+        name = title.partition(" ")[2]
         if _text(record, "type") == "person.removed":
             self._people.pop(name, None)
         elif not self.fault:
-            self._people[name.rpartition(":")[0]] = _text(record, "terms")
+            self._people[name.rpartition(":")[0]] = title
 
     def _token(self, record: Mapping[str, Any]) -> None:
         id = _text(record, "reason").partition(" ")[0]  # noqa: A001
@@ -228,8 +229,15 @@ _TAKE: Mapping[str, Callable[[_Reading, Mapping[str, Any]], None]] = {
 
 
 def _copied(ledger: Ledger) -> Ledger:
-    maps = {name: dict(getattr(ledger, name)) for name in ("granted", "against", "blocked", "people", "tokens")}
-    return Ledger(seq=ledger.seq, hash=ledger.hash, **maps)
+    return Ledger(
+        seq=ledger.seq,
+        hash=ledger.hash,
+        granted=dict(ledger.granted),
+        against=dict(ledger.against),
+        blocked=dict(ledger.blocked),
+        people=dict(ledger.people),
+        tokens=dict(ledger.tokens),
+    )
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

@@ -77,8 +77,7 @@ class People:
         row = {"name": person.name, "kind": person.kind, "roles": as_json(person.roles), "added_at": now()}
         with self._rows.transaction():
             self._rows.insert("people", row, "replace")
-            said = _record("person.added", person.title, record)
-            self._trail.append({**said, "terms": _person_terms(row)})
+            self._trail.append(_record("person.added", person.title, record))
         return person
 
     def get(self, name: str) -> Person | None:
@@ -94,10 +93,10 @@ class People:
 
     def _counting(self, where: dict[str, Any]) -> list[Person]:
         with self._rows.snapshot():
-            terms = self._ledger().people
+            titles = self._ledger().people
             rows = self._rows.select("people", where, ("name",))
-        known = (row for row in rows if terms.get(row["name"]) == _person_terms(row))
-        return [unpacked(Person, {**row, "token": ""}, {"roles": frozenset}) for row in known]
+        found = (unpacked(Person, {**row, "token": ""}, {"roles": frozenset}) for row in rows)
+        return [one for one in found if titles.get(one.name) == one.title]
 
     def remove(self, name: str, record: Mapping[str, Any] | None = None) -> bool:
         """Remove somebody and all of their tokens; False when nobody has that name."""
@@ -112,7 +111,9 @@ class People:
     @property
     def is_empty(self) -> bool:
         """Whether nobody was added yet."""
-        return not self._ledger().people
+        return (
+            not self._rows.statement("SELECT name FROM people WHERE tenant = ? LIMIT 1") and not self._ledger().people
+        )
 
     def new_token(
         self,
@@ -209,10 +210,6 @@ def record_of_removal(name: str, more: Mapping[str, Any] | None, kind: str = "us
 def _record(type: str, reason: str, more: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: A002
     said = {"timestamp": now(), "event": type.partition(".")[0], "type": type, "decision": "allow"}
     return {**said, **(more or {}), "reason": reason}
-
-
-def _person_terms(row: Mapping[str, Any]) -> str:
-    return terms_of(row["name"], row["kind"], row["roles"])
 
 
 def _token_terms(row: Mapping[str, Any]) -> str:

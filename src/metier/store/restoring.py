@@ -48,7 +48,7 @@ class Restored:
     """What was brought back, and what was moved out of its way."""
 
     made_at: str
-    store: str
+    origin: str
     """The address of the store that the backup is of, as it says."""
     distrusted: str
     """Why nothing of it that loosens was brought back; "" where it is signed by a key that is known."""
@@ -250,7 +250,7 @@ def _bring_back(
     manifest = backup.manifest
     return Restored(
         made_at=str(manifest.get("made_at")),
-        store=str(manifest.get("store")),
+        origin=str(manifest.get("store")),
         distrusted=backup.distrusted,
         rows=sum(found["rows"] for found in manifest["tables"].values()),
         blobs=len(backup.blobs),
@@ -274,9 +274,9 @@ def _record_people(store: Store, forbidden: Forbidden, by: Mapping[str, Any] | N
                 scope.people.add(Person(name=name, kind=row["kind"], roles=roles), said)
         for name in scope.ledger().people.keys() - people.keys():
             scope.audit.append(record_of_removal(name, said))
-        for row in forbidden.rows.get("tokens", {}).values():
-            if row["tenant"] == tenant and not row["revoked_at"]:
-                scope.people.record_token(row["id"], said)
+        for token in forbidden.rows.get("tokens", {}).values():
+            if token["tenant"] == tenant and not token["revoked_at"]:
+                scope.people.record_token(token["id"], said)
 
 
 def _require_permission(store: Store, force: bool) -> None:

@@ -259,8 +259,8 @@ def described() -> list[tuple[str, str, str]]:
         found.append(("constraint", f"{table.name}.{table.name}_pkey", f"PRIMARY KEY ({key})"))
     for name in ("audit_log", "audit_checkpoints"):
         found.append(("constraint", f"{name}.{name}_counted", "CHECK ((seq >= 1))"))
-    for name, (kind, function) in _TRIGGER_TYPES.items():
-        found.append(("trigger", name, f"audit_log O {kind} t {function} {_FUNCTIONS[function]}"))
+    for name, (moments, function) in _TRIGGER_TYPES.items():
+        found.append(("trigger", name, f"audit_log O {moments} t {function} {_FUNCTIONS[function]}"))
     return found
 
 

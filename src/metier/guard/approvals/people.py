@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
@@ -11,6 +12,7 @@ from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand, holds, known_role
 from metier.guard.approvals.standing import end_of
 from metier.guard.audit.deeds import actor_of, record_for
+from metier.guard.lookalikes import is_mixed_script, is_taken_for
 from metier.skill import shown
 from metier.store import Person
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\w[\w.@+\\-]{0,63}")
 _MAX_LABEL = 200
+_RESERVED = ("metier", "policy", "system")
+"""What stands in records for those who are no person."""
 
 
 def deciding_scope(scope: Scope) -> Scope:
@@ -42,11 +46,7 @@ def known_person(scope: Scope, name: str) -> Person | None:
 
 def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
     """Add somebody, or give somebody who is there other roles; the first must be an admin, or nobody could add more."""
-    if not _NAME.fullmatch(name):
-        raise InvalidArgument(
-            f"{shown(name)!r} cannot be the name of a person.",
-            hint="Use letters, digits and . _ @ + -, at most 64 of them.",
-        )
+    _require_name(scope, name)
     person = Person(name=name, kind=kind, roles=frozenset(map(known_role, roles)))
     with deciding(scope, by, "person", notes=(person.title,)):
         demand(by, "admin", "say who may decide")
@@ -66,6 +66,27 @@ def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kin
             _require_another_admin(scope, name)
         scope.people.add(person, record_for(scope, "person.added", actor_of(by, scope)))
     return person
+
+
+def _require_name(scope: Scope, name: str) -> None:
+    """Raise `InvalidArgument` for a name that nobody can have, or that would be taken for somebody else's."""
+    if not _NAME.fullmatch(name) or unicodedata.normalize("NFKC", name) != name:
+        raise InvalidArgument(
+            f"{shown(name)!r} cannot be the name of a person.",
+            hint="Use letters, digits and . _ @ + -, at most 64 of them, in their plain form.",
+        )
+    known = {one.name for where in (scope, scope.store.of()) for one in where.people.all()}
+    for other in (*sorted(known - {name}), *_RESERVED):
+        if is_taken_for(name, other) or is_taken_for(other, name):
+            whose = "means Métier itself in records" if other in _RESERVED else "is there already"
+            raise InvalidArgument(
+                f"{shown(name)!r} would be taken for {shown(other)!r}, which {whose}.", hint="Use another name."
+            )
+    if is_mixed_script(name):
+        raise InvalidArgument(
+            f"{shown(name)!r} has letters of several alphabets, of which some look the same.",
+            hint="Use letters of one alphabet.",
+        )
 
 
 def remove_person(scope: Scope, by: Person, name: str) -> Person:

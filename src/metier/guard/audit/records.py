@@ -109,7 +109,7 @@ class AuditRecord:
     approval: str = ""
     """The approval that was given, that fell or that was taken back."""
     terms: str = ""
-    """The digest of all that an approval, a person or a token is given: what the store says of it counts by that."""
+    """The digest of all that an approval or a token is given: what the store says of it counts by that."""
     proposal: str = ""
     """The proposal that it is about."""
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from metier.guard.audit.checkpoints import Checkpoint
+    from metier.store import Store
     from metier.store.link import Link
+    from metier.store.url import Address
 
 _ChainFault: TypeAlias = Literal["edited", "deleted", "inserted", "swapped", "rewritten", "truncated", "gone"]
 FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoint-missing"]
@@ -85,51 +87,62 @@ def verify_store(
 
     `key_file` is the key that signs here, by default the user's own.
     """
-    from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, marks_of
-    from metier.guard.audit.signing import default_key_file
     from metier.store import Store
-    from metier.store.checking import unprotected
-    from metier.store.rows import stray_tenants
     from metier.store.url import address_of
 
-    address = address_of(url)
     store = Store.peek(url)
-    open_doors: tuple[str, ...] = ()
     with store or contextlib.nullcontext():
-        # In this order, because others may be signing: the mark is written first, then the file, then the database.
-        before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
-        outside, damaged = CheckpointFile.beside(address.folder).read()
-        marks, wrong = marks_of(key_file or default_key_file(), str(address))
-        ours = _by_tenant(outside)
-        last = {one.tenant: one for one in marks}
-        chains: list[Verdict] = []
-        if store is None:
-            chains = [
-                verify(name, (), (), keys, trusted=[*ours.get(name, ()), *_one(last.get(name))])
-                for name in sorted(ours.keys() | last.keys())
-            ]
-        else:
-            open_doors = tuple(problem.message for problem in unprotected(store))
-            chains += [_stray(tenant) for tenant in stray_tenants(store.driver)]
-            names = {store.of(tenant).audit.tenant for tenant in before}
-            # Two tenants may be called the same in records, where a name has what no text can: each has a chain.
-            for tenant in sorted({*ours, *last, *before}):
-                scope = store.of(tenant)
-                name = scope.audit.tenant
-                if name and name not in ours and name not in last and scope.audit.last() is None:
-                    continue
-                if tenant not in before and name in names:
-                    continue
-                places = _Places(
-                    before=before.get(scope.tenant, []),
-                    outside=ours.get(name, []),
-                    mark=last.get(name),
-                    inside=checkpoints_of(scope),
-                    is_shared=store.kind != "sqlite",
-                )
-                trusted = [*places.outside, *_one(places.mark)]
-                found = verify(name, scope.audit.walk(), places.inside, keys, trusted=trusted)
-                chains.append(found if found.fault is not None else replace(found, fault=places.difference()))
+        return verify_opened(store, address_of(url), keys, key_file=key_file)
+
+
+def verify_opened(
+    store: Store | None,
+    address: Address,
+    keys: Mapping[str, Ed25519PublicKey],
+    *,
+    key_file: Path | str | None = None,
+) -> Report:
+    """The same for a store that is open, inside of the transaction that is under way if there is one; None for none."""
+    from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, marks_of
+    from metier.guard.audit.signing import default_key_file
+    from metier.store.checking import unprotected
+    from metier.store.rows import stray_tenants
+
+    open_doors: tuple[str, ...] = ()
+    # In this order, because others may be signing: the mark is written first, then the file, then the database.
+    before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
+    outside, damaged = CheckpointFile.beside(address.folder).read()
+    marks, wrong = marks_of(key_file or default_key_file(), str(address))
+    ours = _by_tenant(outside)
+    last = {one.tenant: one for one in marks}
+    chains: list[Verdict] = []
+    if store is None:
+        chains = [
+            verify(name, (), (), keys, trusted=[*ours.get(name, ()), *_one(last.get(name))])
+            for name in sorted(ours.keys() | last.keys())
+        ]
+    else:
+        open_doors = tuple(problem.message for problem in unprotected(store))
+        chains += [_stray(tenant) for tenant in stray_tenants(store.driver)]
+        names = {store.of(tenant).audit.tenant for tenant in before}
+        # Two tenants may be called the same in records, where a name has what no text can: each has a chain.
+        for tenant in sorted({*ours, *last, *before}):
+            scope = store.of(tenant)
+            name = scope.audit.tenant
+            if name and name not in ours and name not in last and scope.audit.last() is None:
+                continue
+            if tenant not in before and name in names:
+                continue
+            places = _Places(
+                before=before.get(scope.tenant, []),
+                outside=ours.get(name, []),
+                mark=last.get(name),
+                inside=checkpoints_of(scope),
+                is_shared=store.kind != "sqlite",
+            )
+            trusted = [*places.outside, *_one(places.mark)]
+            found = verify(name, scope.audit.walk(), places.inside, keys, trusted=trusted)
+            chains.append(found if found.fault is not None else replace(found, fault=places.difference()))
     return Report(
         chains=tuple(chains),
         damaged=tuple(damaged),

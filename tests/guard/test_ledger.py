@@ -1,0 +1,151 @@
+"""An approval counts only with its record: at every decision, whoever wrote the row."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from metier import Guard
+from metier.errors import IntegrityFailed
+from metier.guard import Action, Actor, MemoryLog, Subject
+from metier.guard.approvals.approving import grant, request
+from metier.guard.governance import Governance
+from metier.guard.policy.files import Policies
+from metier.guard.stores import keep_ledgers
+from metier.library import Library, Place
+from metier.session.active import subject_of
+from metier.source import FolderSource
+from metier.store import Approval, Person, Scope, Store
+
+ADA = Person(name="ada", roles=frozenset({"admin"}))
+POLICY = "version: 1\nskill-policy:\n  require-approval-for: [scripts]\n"
+
+
+@pytest.fixture
+def subject(tmp_path: Path) -> Subject:
+    skill = tmp_path / "skills" / "totals"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: totals\ndescription: Adds up.\n---\nRun scripts/total.py.\n")
+    (skill / "scripts" / "total.py").write_text("print(1)\n")
+    library = Library([Place(layer="project", source=FolderSource(skill.parent, name="project"))], cache=False)
+    entry = library.get("totals")
+    return subject_of(entry, library.digest(entry))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store/metier.db"
+
+
+def outcome(url: str, subject: Subject) -> str:
+    governance = Governance(Policies(texts=[("enterprise", POLICY)]), store=url)
+    guard = Guard(audit=MemoryLog(), governance=governance)
+    action = Action(point="run", skill=subject, path="scripts/total.py", command="python3 total.py")
+    return guard.decide(action, Actor(user="sam")).outcome
+
+
+def granted(scope: Scope, subject: Subject) -> Approval:
+    asked = request(scope, subject, capabilities=["scripts"], new=[], scripts={}, actor=Actor(user="sam"))
+    return grant(scope, Policies(texts=[("enterprise", POLICY)]).current(), ADA, asked.id)
+
+
+def by_hand(url: str, *statements: str) -> None:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.covers("SEC-18")
+def test_an_approval_that_was_put_into_the_table_approves_of_nothing(url: str, subject: Subject) -> None:
+    with Store.open(url) as store:
+        given = granted(store.of(), subject)
+        assert outcome(url, subject) == "allow"
+        store.of().approvals.revoke(given.id, "ada", "No longer.")
+        assert outcome(url, subject) == "ask"
+    by_hand(
+        url,
+        "INSERT INTO approvals SELECT * FROM (SELECT * FROM approvals) WHERE 0",
+        "CREATE TEMP TABLE copied AS SELECT * FROM approvals",
+        "UPDATE copied SET id = 'a-evil', revoked_at = '', revoked_by = '', expires_at = ''",
+        "INSERT INTO approvals SELECT * FROM copied",
+        "UPDATE generations SET number = number + 1",
+    )
+    assert outcome(url, subject) == "ask"
+    with Store.open(url) as store:
+        assert [one.id for one in store.of().approvals.all()] == [given.id]
+
+
+@pytest.mark.covers("SEC-18")
+@pytest.mark.parametrize(
+    "change",
+    ["tools = '[\"Bash\"]'", "expires_at = '2999-01-01'", "decided_by = 'bob'", "skill = 'other@x'", "reason = 'x'"],
+)
+def test_an_approval_that_was_changed_in_the_table_is_none(url: str, subject: Subject, change: str) -> None:
+    with Store.open(url) as store:
+        granted(store.of(), subject)
+    assert outcome(url, subject) == "allow"
+    by_hand(url, f"UPDATE approvals SET {change}", "UPDATE generations SET number = number + 1")
+    assert outcome(url, subject) == "ask"
+
+
+@pytest.mark.covers("SEC-6")
+def test_nothing_can_be_approved_behind_a_record_that_is_not_as_it_was_written(url: str, subject: Subject) -> None:
+    with Store.open(url) as store:
+        for _ in range(3):
+            store.of().audit.append({"type": "tool.called", "decision": "allow"})
+    by_hand(url, "DROP TRIGGER audit_log_no_update", "UPDATE audit_log SET data_json = '{}' WHERE seq = 2")
+    with Store.open(url) as store, pytest.raises(IntegrityFailed, match="from record 2 on") as caught:
+        granted(store.of(), subject)
+    assert "metier audit verify" in caught.value.hint
+    assert outcome(url, subject) == "ask"
+
+
+@pytest.mark.covers("SEC-6")
+def test_a_search_does_not_show_rows_that_contradict_themselves(url: str) -> None:
+    with Store.open(url) as store:
+        store.of().audit.append({"type": "tool.called", "decision": "allow"})
+    forged = json.dumps({"seq": -5, "tenant": "", "type": "approval.granted", "decision": "allow"})
+    by_hand(
+        url,
+        "DROP TRIGGER audit_log_in_order",
+        "PRAGMA ignore_check_constraints = ON",
+        f"INSERT INTO audit_log (tenant, seq, event_type, data_json) VALUES ('', -5, 'approval.granted', '{forged}')",
+        f"INSERT INTO audit_log (tenant, seq, event_type, data_json) VALUES ('', 9, 'approval.granted', '{forged}')",
+    )
+    with Store.open(url) as store:
+        assert store.of().audit.search(type="approval") == []
+        assert [record["type"] for record in store.of().audit.tail(10)] == ["tool.called"]
+
+
+def test_what_was_verified_is_not_verified_again_by_the_next_process(url: str, subject: Subject) -> None:
+    with keep_ledgers(Store.open(url)) as store:
+        scope = store.of()
+        with scope.transaction():
+            for _ in range(600):
+                scope.audit.append({"type": "tool.called", "decision": "allow"})
+        given = granted(scope, subject)
+        assert scope.ledger().seq == 602
+        folder = Path(store.ledgers.folder or "")
+    (kept,) = folder.glob("*.ledger")
+    assert json.loads(kept.read_bytes())["granted"].keys() == {given.id}
+    with keep_ledgers(Store.open(url)) as store:
+        assert [one.id for one in store.of().approvals.all()] == [given.id]
+    kept.write_bytes(b"{")
+    with keep_ledgers(Store.open(url)) as store:
+        assert [one.id for one in store.of().approvals.all()] == [given.id]
+
+
+def test_what_was_verified_of_another_trail_does_not_count(url: str, subject: Subject) -> None:
+    with keep_ledgers(Store.open(url)) as store:
+        with store.of().transaction():
+            for _ in range(600):
+                store.of().audit.append({"type": "tool.called", "decision": "allow"})
+        granted(store.of(), subject)
+        store.of().ledger()
+    Path(url.removeprefix("sqlite:///")).unlink()
+    with keep_ledgers(Store.open(url)) as store:
+        assert store.of().ledger().granted == {}
