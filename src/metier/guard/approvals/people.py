@@ -12,8 +12,8 @@ from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand, holds, known_role
 from metier.guard.approvals.standing import end_of
 from metier.guard.audit.deeds import actor_of, record_for
-from metier.guard.lookalikes import is_mixed_script, is_taken_for
 from metier.skill import shown
+from metier.skill.lookalikes import is_mixed_script, is_taken_for
 from metier.store import Person
 
 if TYPE_CHECKING:
