@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"skill"},
     "find": _LOW,
     "guard": {*_LOW, "store"},
-    "run": {"skill", "guard"},
+    "run": {"skill", "library", "guard"},
     "tools": {*_LOW, "find", "guard", "run", "store"},
     "session": {*_LOW, "find", "guard", "run", "store", "tools"},
     "dialect": {*_CORE, "hub"},

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
+from metier.guard.protected_names import PROTECTED
 from metier.run import CANNOT_START, TIMED_OUT, Capabilities, Job, Limits
 from metier.run import seatbelt as module
 from metier.run.job import OutputLine, Place
-from metier.run.protected import PROTECTED
 from metier.run.seatbelt import SeatbeltRunner, profile, quoted
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
@@ -181,11 +182,26 @@ def test_what_runs_later_is_not_written_even_if_it_is_not_there_yet(home: Path, 
     for path in (home / "work" / name, home / "work" / name / "inside"):
         assert not writes(text, path), path
         assert reads(text, path), path
-    assert writes(text, home / "work/src" / name)
+
+
+@pytest.mark.covers("SEC-15")
+def test_a_repository_that_is_granted_is_written_but_for_what_git_starts_something_from(home: Path) -> None:
+    (home / "work/.git").mkdir()
+    text = profile(replace(job(home / "work"), grants=(".git",)))
+    assert writes(text, home / "work/.git/index")
+    for name in ("hooks", "hooks/pre-commit", "config", "commondir", "info/attributes", "modules", "worktrees"):
+        assert not writes(text, home / "work/.git" / name), name
+
+
+@pytest.mark.covers("SEC-9")
+def test_what_is_hidden_in_a_workspace_is_not_even_read(home: Path) -> None:
+    (home / "work/keys").mkdir()
+    hidden = Place(str(home / "work/keys"), is_hidden=True)
+    text = profile(job(home / "work", Place(str(home / "work"), True), hidden))
+    assert not reads(text, home / "work/keys/private") and not writes(text, home / "work/keys/private")
 
 
 def test_a_file_that_says_where_a_repository_is_stays_as_it_is(home: Path) -> None:
-    assert writes(profile(job(home / "work")), home / "work/.git/index")
     (home / "work/.git").write_text("gitdir: elsewhere")
     assert not allows(profile(job(home / "work")), "file-write-data", str(home / "work/.git"))
 

@@ -14,10 +14,10 @@ from metier.run.job import Place
 from metier.session.places import (
     MOST_ASKED,
     asked_places,
+    hidden_paths,
     holds_home,
     kept_folders,
     made_workspace,
-    workspace_notes,
     workspace_places,
 )
 
@@ -190,11 +190,26 @@ def test_a_home_with_a_skill_in_it_is_not_shown_as_one(own_home: Path, world: Pa
     assert [folder for folder in folders if not holds_home(folder)] == [folders[0], *folders[-2:]]
 
 
-def test_a_workspace_with_a_home_in_it_is_told(own_home: Path, world: Path) -> None:
-    assert workspace_notes(str(world / "work")) == workspace_notes(str(own_home / "project")) == ()
+@pytest.mark.covers("SEC-9")
+def test_a_workspace_with_a_home_in_it_is_refused_unless_policy_grants_it(own_home: Path, world: Path) -> None:
+    (own_home / "project").mkdir(exist_ok=True)
+    assert workspace_places(str(own_home / "project"), ())
     for workspace in (own_home, own_home.parent, Path("/")):
-        (note,) = workspace_notes(str(workspace))
-        assert "home folder" in note
+        with pytest.raises(FileRefused) as caught:
+            workspace_places(str(workspace), ())
+        assert "run.paths" in caught.value.hint
+    granted = [f"{own_home}:rw"]
+    assert workspace_places(str(own_home), (), granted=granted)[0] == Place(str(own_home), is_writable=True)
+
+
+@pytest.mark.covers("SEC-9")
+def test_keys_and_the_store_are_hidden_in_a_home_that_is_the_workspace(own_home: Path) -> None:
+    for name in ("metier-config", ".ssh", ".aws", "metier-store"):
+        (own_home / name).mkdir()
+    hidden = hidden_paths(Guard(), str(own_home))
+    places = workspace_places(str(own_home), (), hidden, [f"{own_home}:rw"])
+    found = {os.path.basename(place.path) for place in places if place.is_hidden}
+    assert found >= {"metier-config", ".ssh", ".aws"}
 
 
 def test_only_so_many_paths_are_looked_at(world: Path, policy: Policy) -> None:

@@ -52,10 +52,12 @@ class Survey:
     closed: tuple[str, ...] = ()
     """The files and folders that must not be written, with links resolved; none of them inside another."""
     links: Mapping[str, str] = field(default_factory=lambda: _NO_LINKS)
-    """The protected names that are links, and where each leads."""
+    """Where each link leads that is a protected name, or on the way from one."""
     targets: frozenset[str] = frozenset()
     """Every link on the way from a protected name to where it leads, and what it leads to or git's settings name, be it
     there or not: whoever makes it makes what is started."""
+    unreadable: frozenset[str] = frozenset()
+    """Folders whose content cannot be listed; they are closed as a whole."""
     is_cut: bool = False
     """Whether the folder has more folders than are searched."""
 
@@ -80,6 +82,8 @@ def survey(folder: str, grants: Collection[str] = ()) -> Survey:
             break
         listing = _listings.of(path)
         if listing is None:
+            if path != root:
+                found.take_unreadable(path)
             continue
         hits = found.take(path, name, listing)
         waiting.extend(
@@ -260,6 +264,7 @@ class _Finding:
         self._closed: dict[str, None] = {}
         self._links: dict[str, str] = {}
         self._targets: set[str] = set()
+        self._unreadable: set[str] = set()
 
     def take(self, folder: str, parent: str, listing: _Listing) -> set[str]:
         """Add what a folder holds; the names of its entries that need no more search."""
@@ -284,6 +289,12 @@ class _Finding:
             hits.add(entry.name)
         return hits
 
+    def take_unreadable(self, folder: str) -> None:
+        """Add a folder that nobody can look into."""
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            self._unreadable.add(folder)
+            self._closed[folder] = None
+
     def survey(self, *, is_cut: bool) -> Survey:
         outermost: list[str] = []
         for path in sorted(self._closed, key=lambda path: path.split(os.sep)):
@@ -294,6 +305,7 @@ class _Finding:
             closed=tuple(outermost),
             links=MappingProxyType(self._links),
             targets=frozenset(self._targets),
+            unreadable=frozenset(self._unreadable),
             is_cut=is_cut,
         )
 
@@ -324,14 +336,17 @@ class _Finding:
         if path == self._root or not is_inside(path, self._root):
             return
         self._targets.add(path)
-        if os.path.lexists(path) and not os.path.islink(path):
+        if os.path.islink(path):
+            with contextlib.suppress(OSError):
+                self._links[path] = os.readlink(path)
+        elif os.path.lexists(path):
             self._closed[path] = None
 
     def _repository(self, folder: str, *, is_top: bool) -> set[str]:
         """A repository that goes by any name; in a workspace that is one, only what git starts something from."""
         self._settings(folder, folder)
+        self._names.add(os.path.join(folder, "HEAD"))
         if not is_top:
-            self._names.add(os.path.join(folder, "HEAD"))
             self._closed[folder] = None
             self._close_links(folder)
             return {name for name, _ in (_listings.of(folder) or _EMPTY).folders}
@@ -366,12 +381,9 @@ class _Finding:
 
 _EMPTY = _Listing((), ())
 STAND_INS: Mapping[str, bytes | None] = MappingProxyType(
-    {
-        **dict.fromkeys((
-            ".git", ".envrc", ".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".agents", ".claude", ".codex",
-            ".cursor", ".gemini", ".metier", ".windsurf", ".continue", "HEAD",
-        )),
-    }
+    dict.fromkeys((
+        ".git", ".envrc", ".vscode", ".idea", ".agents", ".claude", ".codex", ".cursor", ".gemini", ".metier",
+    ))
 )  # fmt: skip
 """Names that running programs look for by themselves, at the top of a workspace: while a job runs, an absent one is
 taken by an empty folder, which git lists nowhere and no program starts anything from."""

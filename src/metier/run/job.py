@@ -50,6 +50,8 @@ class Place:
     """Where the job sees it, if not under its own path; only a runner that gives a view of its own can do that."""
     is_precaution: bool = False
     """Read-only inside a writable place where the runner can do that, and else not: nothing depends on it."""
+    is_hidden: bool = False
+    """Nothing of it is there for the job, although it lies inside another place."""
 
     @property
     def seen_at(self) -> str:

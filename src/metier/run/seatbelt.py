@@ -19,11 +19,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
+from metier.guard.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
+from metier.guard.protected_places import survey
 from metier.run.environment import base_environment
 from metier.run.interpreters import programs_behind
 from metier.run.job import CANNOT_START, Job, Limits, Outcome, Place
 from metier.run.plain import PlainRunner
-from metier.run.protected import PROTECTED, protected_in
+from metier.run.protection import Protection, conclude
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
 from metier.run.runner import Capabilities
 from metier.run.waiting import run_in_thread
@@ -114,8 +116,14 @@ class SeatbeltRunner:
             )
         contacts = Contacts()
         try:
-            with self._prepared(job, contacts) as prepared:
+            with self._prepared(job, contacts) as prepared, contextlib.ExitStack() as held:
+                protections = []
+                for place in _places(job, ""):
+                    if place.is_writable and os.path.isdir(place.path):
+                        protections.append(Protection(place.path, job.grants, is_closable=False))
+                        held.callback(protections[-1].release)
                 outcome = self._plain.run_blocking(prepared, should_stop=should_stop, on_output=on_output)
+                outcome = conclude(outcome, protections)
         except MetierError as error:
             return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
         return dataclasses.replace(outcome, runner=self.name, contacts=contacts.seen())
@@ -215,7 +223,8 @@ def _place_rules(places: tuple[Place, ...]) -> Iterator[str]:
             continue
         inside = [folder for folder in writable if _is_inside(place.path, folder)]
         # What is only protected may not even be there.
-        yield _rule(rule if not inside else "deny file-write*", *_named("subpath", (place.path,)))
+        denied = "deny file-read* file-write*" if place.is_hidden else "deny file-write*"
+        yield _rule(rule if not inside else denied, *_named("subpath", (place.path,)))
         if inside:
             held |= dict.fromkeys(
                 path for path in _above((place.path,)) if any(_is_inside(path, top) for top in inside)
@@ -244,9 +253,11 @@ def _places(job: Job, scratch: str) -> tuple[Place, ...]:
         given.append(folder)
     for place in tuple(given):
         if place.is_writable:
-            names = dict.fromkeys(os.path.join(place.path, name) for name in PROTECTED)
-            names |= dict.fromkeys(found.path for found in protected_in(place.path))
-            given += [Place(path) for path in names]
+            names = [name for name in PROTECTED if name not in job.grants]
+            names += [f"{name}/{part}" for name in REPOSITORY if name in job.grants for part in CLOSED_IN_REPOSITORY]
+            found = survey(place.path, job.grants)
+            paths = (*(os.path.join(place.path, name) for name in names), *found.links, *found.closed)
+            given += [Place(path) for path in dict.fromkeys(paths)]
     if scratch:
         given.append(_checked(Place(scratch, is_writable=True)))
     return tuple(sorted(dict.fromkeys(given), key=lambda place: (place.path.count("/"), place.is_writable)))
@@ -270,7 +281,7 @@ def _checked(place: Place) -> Place:
         raise FileMissing(
             f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
         )
-    return Place(real, is_writable=place.is_writable)
+    return Place(real, is_writable=place.is_writable, is_hidden=place.is_hidden)
 
 
 def _program(job: Job) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action, Decision, Passage, redact, refused
+from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
 from metier.run.job import Place
 from metier.session.concerned import Named, folders_of
@@ -15,9 +16,9 @@ from metier.session.granting import limits_under, reach_of
 from metier.session.places import (
     asked_places,
     covering_places,
+    hidden_paths,
     holds_home,
     kept_folders,
-    workspace_notes,
     workspace_places,
 )
 from metier.session.secrets import secrets_for
@@ -83,14 +84,15 @@ class Cage:
         if not session.guard.may_reach(active.subject, session.actor):
             policy = replace(policy, network="none")
         reach = reach_of(policy, [execution])
+        asked_names = {split_mode(path)[0] for path in asked}
         job = replace(
             job,
             places=(*self._workspace(kept), *places, Place(active.root)),
+            grants=tuple(sorted(granted_names(policy.paths) & asked_names)),
             network=reach.network,
             hosts=reach.hosts,
         )
-        about = workspace_notes(session.workspace)
-        return CagedJob(session, job, secrets, (*about, *withheld, *reach.notes, *notes))
+        return CagedJob(session, job, secrets, (*withheld, *reach.notes, *notes))
 
     def for_command(
         self, job: Job, *, isolated: bool, has_places: bool = False, agreed: Collection[str] = ()
@@ -120,7 +122,8 @@ class Cage:
             verified, problems = self._verified(seen)
             notes += problems
             places = (*self._workspace(kept), *(Place(one.root) for one in verified))
-        job = replace(job, places=places, network=reach.network, hosts=reach.hosts)
+        grants = tuple(sorted(granted_names(policy.paths)))
+        job = replace(job, places=places, grants=grants, network=reach.network, hosts=reach.hosts)
         return CagedJob(session, job, {}, tuple(notes))
 
     def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
@@ -138,7 +141,8 @@ class Cage:
     def _workspace(self, kept: Iterable[str]) -> tuple[Place, ...]:
         """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be."""
         session = self._session
-        places = workspace_places(session.workspace, kept)
+        hidden = hidden_paths(session.guard, session.workspace)
+        places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths)
         if not session.runner.capabilities().hides_files:
             return places
         return (*places, *covering_places(session.workspace, self._verified(session.live())[0]))

@@ -11,7 +11,9 @@ import stat
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused
-from metier.guard.policy.program import split_mode
+from metier.guard.file_access import SECRET_NAMES
+from metier.guard.policy.program import granted_names, split_mode
+from metier.guard.protected_names import protecting
 from metier.library.cache import default_cache_folder
 from metier.library.trust import default_config_folder, home_folder
 from metier.run.job import Place
@@ -52,6 +54,12 @@ def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] =
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
 
 
+def hidden_paths(guard: Guard, workspace: str) -> tuple[str, ...]:
+    """What no job may even read in a workspace, by real paths: the store, its keys, and where people keep theirs."""
+    real = os.path.realpath(workspace)
+    return (*guard.files.access(workspace).hidden_in(real), *(os.path.join(real, name) for name in SECRET_NAMES))
+
+
 def made_workspace(workspace: str) -> str:
     """The workspace, which is there by now and can be written; raises `FileRefused` where that cannot be."""
     try:
@@ -67,17 +75,26 @@ def made_workspace(workspace: str) -> str:
     return workspace
 
 
-def workspace_places(workspace: str, kept: Iterable[str]) -> tuple[Place, ...]:
-    """The workspace, to write in, without what decides about skills and happens to lie in it."""
+def workspace_places(
+    workspace: str, kept: Iterable[str], hidden: Iterable[str] = (), granted: Iterable[str] = ()
+) -> tuple[Place, ...]:
+    """The workspace, to write in, without what decides about skills and happens to lie in it.
+
+    Raises `FileRefused` for a home folder, or one with a home in it, unless policy grants that by `granted`.
+    """
     real = os.path.realpath(made_workspace(workspace))
-    inside = [path for path in kept if path != real and is_inside(path, real) and os.path.exists(path)]
+    _require_small(real, granted)
+    hidden = tuple(path for path in hidden if is_inside(path, real) and os.path.exists(path))
+    inside = [path for path in (*kept, *hidden) if path != real and is_inside(path, real) and os.path.exists(path)]
     outermost = [path for path in inside if not any(path != other and is_inside(path, other) for other in inside)]
     # Skills run from verified copies, and one that changed is noticed; of a record of what happened there is no other.
     kept_places = (
-        Place(
+        Place(_within(workspace, real, path), is_hidden=True)
+        if path in hidden
+        else Place(
             _within(workspace, real, path), is_precaution=os.path.isdir(path) or os.path.basename(path) in _OF_A_SKILL
         )
-        for path in outermost
+        for path in dict.fromkeys(outermost)
     )
     return (Place(workspace, is_writable=True), *kept_places)
 
@@ -107,12 +124,19 @@ def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> tuple[Plac
     return tuple(found)
 
 
-def workspace_notes(workspace: str) -> tuple[str, ...]:
-    """What people should know of a workspace: one that holds a whole home keeps nothing from a script."""
+def _require_small(real: str, granted: Iterable[str]) -> None:
     home = home_folder()
-    if home is None or not is_inside(os.path.realpath(home), os.path.realpath(workspace)):
-        return ()
-    return ("The home folder is in the workspace, so it can read and change all of it; give it a smaller one.",)
+    is_granted = any(
+        mode == "rw" and os.path.isabs(path) and is_inside(real, os.path.realpath(path))
+        for path, mode in map(split_mode, granted)
+    )
+    if real != os.sep and (home is None or is_granted or not is_inside(os.path.realpath(home), real)):
+        return
+    raise FileRefused(
+        f"The workspace {real!r} holds a whole home folder, so nothing runs in it.",
+        hint=f"Work in a folder of its own, or grant it in a policy: run.paths: [{real}:rw].",
+        path=real,
+    )
 
 
 def asked_places(
@@ -144,6 +168,9 @@ def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) ->
     named = os.path.normpath(os.path.join(workspace, path))
     real = os.path.realpath(named)
     if is_inside(real, workspace):
+        name = os.path.relpath(named, workspace)
+        if mode == "rw" and protecting(name) is not None and name not in granted_names(policy.paths):
+            return None, "it is a protected place, and policy does not grant it"
         # It has that already; it can still say that it only reads there.
         is_narrowed = mode == "ro" and os.path.exists(real)
         return (Place(real) if is_narrowed else None), ""

@@ -236,12 +236,14 @@ def repository(workspace: Path) -> Path:
     return workspace
 
 
-def test_git_works_in_a_workspace(sh: Run, repository: Path) -> None:
+@has_view
+@pytest.mark.covers("SEC-15")
+def test_git_works_in_a_workspace_that_is_granted(sh: Run, repository: Path) -> None:
     script = """set -e
     git add file; git commit -qm one; git log --format=%s; git status --short; git branch other; git switch -q other
-    echo y > file; git stash -q; git stash pop -q; git diff --stat | tail -1; git commit -qam two; git tag v1; git gc -q
+    echo y > file; git stash -q; git stash pop -q; git diff --stat | tail -1; git commit -qam two; git tag v1
     git clone -q . copy; git -C copy log --format=%s"""
-    outcome = sh(script)
+    outcome = sh(script, grants=(".git",))
     assert outcome.stderr == ""
     assert outcome.stdout == "one\n 1 file changed, 1 insertion(+), 1 deletion(-)\ntwo\none\n"
     # Outside, it is still a repository that belongs to whom it did.
@@ -375,40 +377,6 @@ def test_no_other_process_can_be_seen_or_signalled(sh: Run, tier: str) -> None:
     outcome = sh(f"kill -0 {os.getpid()} && echo reached; ls -d /proc/[0-9]* | wc -l; ls /proc/{os.getpid()}/fd")
     assert "reached" not in outcome.stdout
     assert int(outcome.stdout.splitlines()[0]) <= 6
-
-
-@pytest.mark.parametrize(
-    "path",
-    [".envrc", ".mcp.json", ".vscode/tasks.json", ".claude/skills/evil/SKILL.md", ".metier/skills/evil/SKILL.md",
-     ".github/workflows/x.yml", ".git/commondir", ".git/hooks/pre-commit", ".config/git/config", ".npmrc"],
-)  # fmt: skip
-def test_what_others_would_start_something_from_is_set_aside(sh: Run, workspace: Path, path: str) -> None:
-    (workspace / ".git").mkdir()
-    outcome = sh(f"mkdir -p $(dirname {path}) && echo evil > {path} && echo fine > ordinary")
-    assert outcome.exit_code == 0
-    assert (workspace / "ordinary").read_text() == "fine\n"
-    assert not (workspace / path).exists()
-    (note,) = outcome.notes
-    aside = note.split()[-2]
-    assert aside.endswith(".set-aside")
-    assert (workspace / aside).exists()
-
-
-def test_what_was_there_before_and_a_new_repository_stay(sh: Run, workspace: Path) -> None:
-    (workspace / ".vscode").mkdir()
-    (workspace / ".vscode" / "settings.json").write_text("{}")
-    outcome = sh("git init -q . && git config user.name x && echo more > file")
-    assert (outcome.exit_code, outcome.stderr) == (0, "")
-    assert (workspace / ".vscode" / "settings.json").read_text() == "{}"
-    assert (workspace / ".git" / "config").exists()
-    assert [note for note in outcome.notes if "repository" in note] == list(outcome.notes)
-
-
-def test_two_that_are_set_aside_have_two_names(sh: Run, workspace: Path) -> None:
-    for text in ("one", "two"):
-        sh(f"echo {text} > .envrc")
-    assert (workspace / ".envrc.set-aside").read_text() == "one\n"
-    assert (workspace / ".envrc.set-aside-1").read_text() == "two\n"
 
 
 @has_view

@@ -27,8 +27,11 @@ PACKAGES = (
     "idna",
     "sniffio",
     "typing_extensions",
+    "_hypothesis_globals",
+    "hypothesis",
+    "sortedcontainers",
 )
-"""What these tests need, all of it plain Python."""
+"""What these tests need."""
 CHECKS = (
     "test_ending.py::test_nobody_outlives_the_time_however_well_it_hides[bubblewrap]",
     "test_ending.py::test_what_a_job_leaves_running_ends_with_it_and_does_not_hold_up_the_result",
@@ -48,12 +51,27 @@ CHECKS = (
     "test_places.py::test_a_place_is_only_read_unless_it_may_be_written",
     "test_places.py::test_a_place_is_seen_where_it_is_said_to_be",
     "test_places.py::test_settings_in_a_workspace_cannot_be_changed",
-    "test_places.py::test_git_works_in_a_workspace",
+    "test_places.py::test_git_works_in_a_workspace_that_is_granted",
     "test_writing.py::test_lines_are_told_as_they_come_in_order",
     "test_compatibility.py::test_scripts_of_shells_work[bubblewrap-pipelines]",
     "test_compatibility.py::test_python_shares_work_among_processes",
 )
 """A handful for each way to make a cage."""
+PROTECTION = tuple(f"test_protection.py::{test}" for test in (
+    "test_what_running_programs_look_for_cannot_even_be_made_while_a_job_runs",
+    "test_what_is_made_under_a_protected_name_is_not_there_afterwards",
+    "test_a_protected_link_and_what_it_leads_to_stay[bubblewrap-instead-.envrc]",
+    "test_the_next_job_cleans_up_after_one_whose_host_was_killed",
+    "test_what_is_hidden_is_not_there_for_a_job",
+    "test_no_script_changes_a_protected_place",
+    "test_nothing_is_started_by_what_somebody_does_next[bubblewrap-commondir with names taken]",
+    "test_nothing_is_started_by_what_somebody_does_next[bubblewrap-commondir in a folder that is closed]",
+    "test_nothing_is_started_by_what_somebody_does_next[bubblewrap-names in a folder that is closed]",
+    "test_nothing_is_started_by_what_somebody_does_next[bubblewrap-the repository is moved]",
+    "test_nothing_is_started_by_what_somebody_does_next[bubblewrap-a message that is a link]",
+    "test_nothing_is_started_by_what_somebody_does_next[namespaces-names in a folder that is closed]",
+))  # fmt: skip
+"""What a job of such a user must not leave behind, above all where it can take rights away from its own folders."""
 
 
 def _copied(folder: Path) -> None:
@@ -95,7 +113,8 @@ def _python(who: dict[str, Any]) -> str | None:
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="this user is not root, so every test here is one of these"
 )
-def test_an_unprivileged_user_is_as_safe() -> None:
+@pytest.mark.parametrize("checks", [CHECKS, PROTECTION], ids=["cages", "protected places"])
+def test_an_unprivileged_user_is_as_safe(checks: tuple[str, ...]) -> None:
     who: dict[str, Any] = {"user": USER, "group": USER, "extra_groups": []}
     python = _python(who)
     if python is None:
@@ -110,7 +129,7 @@ def test_an_unprivileged_user_is_as_safe() -> None:
             [python, "-s", "-m", "pytest", "-q", "--basetemp", str(folder / "temp"), "--color=no",
              # Those of the project name plugins that these tests do not need.
              "-o", "addopts=--import-mode=importlib --strict-markers -p no:cacheprovider",
-             *(f"tests/run/native/{check}" for check in CHECKS)],
+             *(f"tests/run/native/{check}" for check in checks)],
             cwd=folder,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(folder / "packages"),
                  "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"},

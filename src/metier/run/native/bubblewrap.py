@@ -45,5 +45,9 @@ def command(asked: dict[str, Any]) -> list[str]:
         words += ["--ro-bind-try", root, root]
     for source, at, is_writable in (*((*pair, False) for pair in asked["system"]), *asked["places"]):
         words += ["--bind" if is_writable else "--ro-bind", source, at]
+    for source, at in asked["stand_ins"]:
+        words += ["--ro-bind", source, at]
+    for at, is_folder in asked["hidden"]:
+        words += ["--perms", "0000", "--tmpfs", at, "--remount-ro", at] if is_folder else ["--ro-bind", "/dev/null", at]
     words += ["--remount-ro", "/", "--chdir", "/", "--"]
     return [*words, *interpreter, "-c", _CODE, package_folder()]

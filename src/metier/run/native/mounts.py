@@ -51,7 +51,20 @@ def build(wanted: dict[str, Any]) -> None:
             raise FileNotFoundError(errno.ENOENT, "it cannot be shown there, as nothing is there", at) from None
         kernel.restrict(ROOT + at, is_writable=is_writable)
         os.close(source)
+    for at, is_folder in wanted["hidden"]:
+        if is_folder:
+            kernel.mount("tmpfs", ROOT + at, "mode=000,size=4k,nr_inodes=1", is_readonly=True)
+        else:
+            kernel.bind("/dev/null", ROOT + at)
+            kernel.restrict(ROOT + at)
     kernel.enter_root(ROOT)
+
+
+def close_stand_ins(stand_ins: list[tuple[str, str]]) -> None:
+    """Let nobody write to the stand-ins for absent names: they are made for each job, also in a cage that is there."""
+    for _, path in stand_ins:
+        kernel.bind(path, path)
+        kernel.restrict(path)
 
 
 def _limit_watches() -> None:

@@ -20,10 +20,11 @@ from metier.run.plain import MAX_SECONDS
 from metier.run.proxy import proxy_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from metier.run.job import Job, Limits, Place
     from metier.run.native.view import View
+    from metier.run.protection import Protection
 
 Tier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock"]
 """How a cage is made: namespaces of our own, those of bubblewrap, or none, where Landlock alone bounds files."""
@@ -37,9 +38,11 @@ _NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID
 """Not those of names and of queues between processes: the filter of system calls lets nobody get at either."""
 
 
-def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False) -> Request:
+def request_for(
+    job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False, protections: Iterable[Protection] = ()
+) -> Request:
     """The request for a job; `scratch` is its folder for temporary files, where it cannot have a private one."""
-    view = view_of(job)
+    view = view_of(job, protections)
     if tier == "landlock":
         require_plain(view)
     # A list without hosts is no network at all, which is simpler to keep.
@@ -47,6 +50,7 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
     drop = NOBODY if may_drop() else None
     env = _environment(job, view, network, scratch)
     readable, writable = _paths(view, tier, scratch)
+    shown = [place for place in view.places if not place.is_hidden]
     asked = {
         "argv": list(job.argv),
         "program": _program(job.argv[0], env["PATH"]),
@@ -62,9 +66,14 @@ def request_for(job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = F
             at for at in _SCRATCH[tier] if not any(at.endswith(place.seen_at) for place in view.places)
         ],
         "scratch": max(job.limits.disk_bytes, 64 * 1024),
-        "places": [(place.path, place.seen_at, place.is_writable) for place in view.places],
-        "identities": [identity(place.path) for place in view.places],
-        "is_reusable": tier == "namespaces" and network != "restricted" and not is_endless,
+        "places": [(place.path, place.seen_at, place.is_writable) for place in shown],
+        "hidden": [(place.seen_at, os.path.isdir(place.path)) for place in view.places if place.is_hidden],
+        "stand_ins": view.stand_ins,
+        "identities": [identity(place.path) for place in shown],
+        "is_reusable": tier == "namespaces"
+        and network != "restricted"
+        and not is_endless
+        and len(shown) == len(view.places),
     }
     if tier == "namespaces":
         asked.update(_furniture(view.places, _users(env["HOME"], drop)))

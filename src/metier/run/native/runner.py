@@ -20,16 +20,19 @@ from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome, Usage
 from metier.run.native.cages import keep
 from metier.run.native.words import TAKEN
 from metier.run.output import streams
+from metier.run.protection import Protection, conclude
 from metier.run.proxy import Contacts
 from metier.run.removing import remove_tree
 from metier.run.runner import Capabilities
 from metier.run.waiting import run_in_thread
+from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.run.job import KilledBy, OutputLine
     from metier.run.native.request import Request, Tier
+    from metier.run.native.staging import Stage
     from metier.run.proxy import AllowListProxy
 
 log = logger("metier.run")
@@ -181,7 +184,7 @@ class _Cage:
 
     def _start(self) -> None:
         # Only Linux has what these are made of.
-        from metier.run.native import request
+        from metier.run.native import request, staging
         from metier.run.native.pipes import Pipes
 
         scratch = ""
@@ -193,10 +196,55 @@ class _Cage:
             if request.may_drop():
                 os.chown(scratch, request.NOBODY, request.NOBODY)
         _check(self._job)
-        self._request = request.request_for(self._job, self._tier, scratch=scratch)
+        self._protections = self._protect()
+        self._stages = self._copies() if self._tier == "landlock" else []
+        job = staging.staged(self._job, self._stages) if self._stages else self._job
+        self._request = request.request_for(job, self._tier, scratch=scratch, protections=self._protections)
         self._pipes = Pipes(self._streams, is_ordered=self._is_followed)
         self._open.callback(self._pipes.close)
         self._enter()
+
+    def _protect(self) -> list[Protection]:
+        """Hold the protected places in the folders that the job may write in until it has ended."""
+        from metier.run.native.view import given_places
+
+        held = []
+        for place in given_places(self._job):
+            if place.is_writable and os.path.isdir(place.path):
+                held.append(Protection(place.path, self._job.grants, is_closable=self._tier != "landlock"))
+                self._open.callback(held[-1].release)
+        return held
+
+    def _copies(self) -> list[Stage]:
+        """Copies of the folders in which something is protected, where nothing in them can be closed."""
+        from metier.run.native.request import NOBODY, may_drop
+        from metier.run.native.staging import Stage
+
+        stages = []
+        for one in self._protections:
+            hidden = [
+                os.path.realpath(place.path)
+                for place in self._job.places
+                if place.is_hidden and is_inside(os.path.realpath(place.path), one.folder)
+            ]
+            if one.before.closed or one.before.links or hidden:
+                if ".git" in self._job.grants:
+                    raise IsolationMissing(
+                        "This machine cannot let a job write in a repository and keep it from its hooks and settings.",
+                        hint=WHAT_TO_DO,
+                        missing=["view"],
+                    )
+                stages.append(
+                    Stage(
+                        one,
+                        grants=self._job.grants,
+                        hidden=hidden,
+                        most_bytes=self._job.limits.disk_bytes,
+                        owner=NOBODY if may_drop() else None,
+                    )
+                )
+                self._open.callback(stages[-1].close)
+        return stages
 
     def _enter(self, *, anew: bool = False) -> None:
         """Have the job started, in a new cage or one that is empty."""
@@ -217,13 +265,16 @@ class _Cage:
         finally:
             if self._proxy is not None:
                 self._proxy.close()
-        from metier.run.native.view import what_is_new
-
         out, err = self._streams
         told = read_report(self._report)
         self._is_kept = "is_kept" in told and not self._pipes.are_open
         code, killed_by, said = self._judged(told)
-        return Outcome(
+        lost = [text for stage in self._stages for text in stage.bring_back()]
+        if lost:
+            from metier.run.native.staging import said as say_lost
+
+            code, said = code or 1, said + say_lost(lost)
+        outcome = Outcome(
             exit_code=code,
             stdout=out.text(),
             stderr=err.text() + said,
@@ -235,8 +286,8 @@ class _Cage:
             runner="native",
             usage=Usage(cpu_ms=_number(told, "cpu_ms"), memory_bytes=int(_number(told, "memory_bytes"))),
             contacts=self._contacts.seen(),
-            notes=tuple(what_is_new(self._request.view)),
         )
+        return conclude(outcome, self._protections)
 
     def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:
         from metier.run.plain import MAX_SECONDS

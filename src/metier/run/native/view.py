@@ -20,13 +20,12 @@ from metier.run.choosing import WHAT_TO_DO
 from metier.run.environment import search_path
 from metier.run.interpreters import environment_python, own_python, programs_behind
 from metier.run.job import Place
-from metier.run.protected import protected_in, set_aside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from metier.run.job import Job
-    from metier.run.protected import Protected
+    from metier.run.protection import Protection
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 _SETTINGS = (
@@ -60,17 +59,30 @@ class View:
     """Links at the top, such as `/bin` to `usr/bin`: where each leads, and its path."""
     places: tuple[Place, ...]
     """What this job was given, the outermost first."""
-    before: tuple[tuple[str, frozenset[str]], ...] = ()
-    """The folders that it may write in, each with what is there of the kind that it must not change."""
+    stand_ins: tuple[tuple[str, str], ...] = ()
+    """Empty folders in them, which take names that the job must not make: each, and its path."""
 
 
-def view_of(job: Job) -> View:
+def view_of(job: Job, protections: Iterable[Protection] = ()) -> View:
     """What a job sees; raises for a place that is not there, or leads elsewhere by a link."""
     programs = _roots_of(job.argv[0] if job.argv else "", search_path())
     system, links = _system()
     more = _settings(_FOR_NAMES) if job.network == "host" else ()
-    places, before = _places(job, programs)
-    return View(programs=programs, system=(*system, *more), links=links, places=places, before=before)
+    by_folder = {protection.folder: protection for protection in protections}
+    places = given_places(job)
+    stand_ins = [
+        (path, os.path.join(place.seen_at, os.path.relpath(path, place.path)))
+        for place in places
+        if place.is_writable and place.path in by_folder
+        for path in by_folder[place.path].stand_ins
+    ]
+    return View(
+        programs=programs,
+        system=(*system, *more),
+        links=links,
+        places=_places(places, programs, by_folder),
+        stand_ins=tuple(dict.fromkeys(stand_ins)),
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -125,24 +137,27 @@ def is_covered(program: tuple[str, str]) -> bool:
     return any(map(is_temporary, program))
 
 
-def _places(
-    job: Job, programs: tuple[tuple[str, str], ...]
-) -> tuple[tuple[Place, ...], tuple[tuple[str, frozenset[str]], ...]]:
+def given_places(job: Job) -> list[Place]:
+    """The places that a job was given, its working folder included."""
     given = [_checked(place) for place in job.places]
     folder = _normal(job.folder)
     if not any(_is_inside(folder, place.seen_at) for place in given):
         given.append(_checked(Place(job.folder, is_writable=True)))
+    return given
+
+
+def _places(
+    given: list[Place], programs: tuple[tuple[str, str], ...], protections: Mapping[str, Protection]
+) -> tuple[Place, ...]:
     kept = _covered(programs, given)
-    before = []
     for place in given:
         if place.is_writable:
-            there = protected_in(place.path)
-            kept += (*_protected(place, there), *_pins(place, given))
-            repository = os.path.join(place.path, ".git")
-            names = {one.path for one in there} | ({repository} if os.path.lexists(repository) else set())
-            before.append((place.path, frozenset(names)))
+            closed = protections[place.path].before.closed if place.path in protections else ()
+            # What is given by name to be written is not closed by what it lies in.
+            closed = tuple(path for path in closed if not any(one.is_writable and one.path == path for one in given))
+            kept += (*_protected(place, closed), *_pins(place, given))
     order = dict.fromkeys((*given, *kept))
-    return tuple(sorted(order, key=lambda place: (place.seen_at.count("/"), not place.is_writable))), tuple(before)
+    return tuple(sorted(order, key=lambda place: (place.seen_at.count("/"), not place.is_writable)))
 
 
 def _covered(programs: tuple[tuple[str, str], ...], given: list[Place]) -> list[Place]:
@@ -157,30 +172,11 @@ def _covered(programs: tuple[tuple[str, str], ...], given: list[Place]) -> list[
     ]
 
 
-def what_is_new(view: View) -> list[str]:
-    """What a job made that other programs would start something from: it is set aside, and told, a sentence each."""
-    notes = []
-    for folder, before in view.before:
-        repository = os.path.join(folder, ".git")
-        for found in protected_in(folder):
-            name = os.path.relpath(found.path, folder)
-            if found.path in before:
-                continue
-            if name.split(os.sep)[0] == ".git" and repository not in before:
-                notes.append("It made a repository (.git): look at its hooks and settings before you use git there.")
-                continue
-            aside = set_aside(folder, found.path)
-            if aside is not None:
-                notes.append(f"It made {name}, from which other programs start something. That is {aside} now.")
-    return list(dict.fromkeys(notes))
-
-
-def _protected(place: Place, there: Iterable[Protected]) -> list[Place]:
+def _protected(place: Place, closed: Iterable[str]) -> list[Place]:
     """What in a writable place is not to be written, as somebody outside would run it."""
-    paths = [protected.path for protected in there if not protected.is_link]
-    paths += [root for root in _own_roots() if root != place.path and _is_inside(root, place.path)]
+    roots = (root for root in _own_roots() if root != place.path and _is_inside(root, place.path))
     found: dict[Place, None] = {}
-    for path in paths:
+    for path in (*closed, *roots):
         *above, last = _steps(place, path)
         found.update(dict.fromkeys((*above, replace(last, is_writable=False))))
     return list(found)

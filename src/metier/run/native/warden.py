@@ -82,6 +82,8 @@ def _serve(base: dict[str, Any], control: socket.socket, held: Held) -> None:
         kernel.adopt_orphans()
     empty = _leftovers(wanted)
     for number in range(_MOST_JOBS):
+        if base["tier"] == "namespaces":
+            mounts.close_stand_ins(wanted["stand_ins"])
         is_kept = wanted["is_reusable"] and number + 1 < _MOST_JOBS
         is_kept = _Warden(wanted, control, held).run(empty if is_kept else None)
         following = _next(control) if is_kept else None
@@ -279,7 +281,8 @@ class _Warden:
             with contextlib.suppress(OSError, RecursionError):
                 folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
-                    _chown_below(folder, drop, os.fstat(folder), self._begun)
+                    if os.fstat(folder).st_uid != drop:
+                        _chown_below(folder, drop, os.fstat(folder), self._begun)
                 finally:
                     os.close(folder)
 

@@ -201,6 +201,8 @@ def _seen_at(place: Place, is_skill: bool, mount: str, taken: set[str], folder: 
 
 def _add(plan: Plan, place: Place, at: str, inner: frozenset[str], known: KnownFolders) -> None:
     path = place.path
+    if place.is_hidden:
+        return
     if os.path.isfile(path) and not os.path.islink(path):
         folder, name = os.path.split(path)
         plan.given.append((at.rpartition("/")[0] or "/", folder, [(f"/{name}", "f", 0o644)]))

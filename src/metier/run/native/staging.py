@@ -1,0 +1,207 @@
+"""A copy of a writable folder for a job to work on, where rules alone cannot keep it from protected places in it.
+
+Landlock can only add: in a folder that may be written, nothing can be closed. There a folder with protected places is
+given to read, and a copy of it to write. What the job changed in the copy is brought back when it has ended, all but
+what is protected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metier.errors import IsolationMissing
+from metier.guard.protected_names import protecting
+from metier.run.choosing import WHAT_TO_DO
+from metier.run.job import Place
+from metier.run.removing import remove_tree
+from metier.run.virtual.disk import change
+from metier.skill.folder import is_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from metier.run.job import Job
+    from metier.run.protection import Protection
+
+MOST_FILES = 20_000
+_MOST_SAID = 20
+
+
+class Stage:
+    """The copy of one folder."""
+
+    def __init__(
+        self,
+        protection: Protection,
+        *,
+        grants: Iterable[str],
+        hidden: Iterable[str],
+        most_bytes: int,
+        owner: int | None = None,
+    ) -> None:
+        self._protection, self._grants, self._owner = protection, frozenset(grants), owner
+        self.folder = protection.folder
+        self._hidden = frozenset(hidden)
+        self._top = os.path.realpath(tempfile.mkdtemp(prefix="metier-work-"))
+        self.path = os.path.join(self._top, os.path.basename(self.folder) or "workspace")
+        try:
+            self._copy(most_bytes)
+        except BaseException:
+            self.close()
+            raise
+        self._before = {path: _mark(status) for path, status in _below(self.path)}
+
+    def close(self) -> None:
+        """Remove the copy."""
+        remove_tree(self._top)
+
+    def bring_back(self) -> list[str]:
+        """Change the folder as its copy was changed; what was not, with the reason."""
+        now = dict(_below(self.path))
+        changed = [path for path, status in now.items() if self._before.get(path) != _mark(status)]
+        gone = [path for path in self._before if path not in now]
+        closed = {path for path in (*changed, *gone) if self._is_closed(path)}
+        outermost = (path for path in sorted(closed) if os.path.dirname(path) not in closed)
+        failed = [f"{path}: it is protected" for path in outermost]
+        failed += change(self.folder, [], [], [f"/{path}" for path in gone if path not in closed])
+        for path in changed:
+            status = now[path]
+            if path in closed or (stat.S_ISDIR(status.st_mode) and path in self._before):
+                continue
+            kind = "d" if stat.S_ISDIR(status.st_mode) else "l" if stat.S_ISLNK(status.st_mode) else "f"
+            try:
+                content = _content(os.path.join(self.path, path), kind)
+            except OSError as error:
+                failed.append(f"{path}: {error.strerror}")
+                continue
+            failed += change(self.folder, [(f"/{path}", kind, stat.S_IMODE(status.st_mode))], [content], any_link=True)
+        return failed
+
+    def _is_closed(self, path: str) -> bool:
+        real = os.path.realpath(os.path.join(self.folder, path))
+        return protecting(path, self._grants) is not None or any(
+            is_inside(real, one) for one in (*self._protection.before.closed, *self._hidden)
+        )
+
+    def _copy(self, most_bytes: int) -> None:
+        os.mkdir(self.path)
+        self._give_away(self.path)
+        left = most_bytes
+        for files, (path, status) in enumerate(_below(self.folder, is_left_out=self._is_left_out), 1):
+            left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if left < 0 or files > MOST_FILES:
+                raise IsolationMissing(
+                    f"This machine can keep a job from what is protected in {self.folder!r:.200} only by a copy, and "
+                    "there is too much in it for one.",
+                    hint=WHAT_TO_DO,
+                    missing=["view"],
+                )
+            self._copy_one(os.path.join(self.folder, path), os.path.join(self.path, path), status.st_mode)
+            self._give_away(os.path.join(self.path, path))
+
+    def _copy_one(self, source: str, target: str, mode: int) -> None:
+        if stat.S_ISDIR(mode):
+            if os.path.basename(source) == ".git":
+                # Its content is read where it is; git follows such a file.
+                with open(target, "x", encoding="utf-8", errors="surrogateescape") as file:
+                    file.write(f"gitdir: {source}\n")
+                return
+            os.mkdir(target)
+        elif stat.S_ISLNK(mode):
+            os.symlink(os.readlink(source), target)
+        elif stat.S_ISREG(mode):
+            with contextlib.suppress(PermissionError):
+                shutil.copy2(source, target, follow_symlinks=False)
+
+    def _give_away(self, path: str) -> None:
+        if self._owner is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(path, self._owner, self._owner, follow_symlinks=False)
+
+    def _is_left_out(self, path: str) -> bool:
+        if os.path.join(self.folder, path) in self._hidden:
+            return True
+        return os.path.basename(os.path.dirname(path)) == ".git"
+
+
+def staged(job: Job, stages: Iterable[Stage]) -> Job:
+    """A job with copies in place of the folders, in its places and wherever its words and variables name them."""
+    stages = tuple(stages)
+    named = [(re.compile(re.escape(stage.folder) + r"(?![\w.-])"), stage.path.replace("\\", r"\\")) for stage in stages]
+
+    def moved(text: str) -> str:
+        for folder, copy in named:
+            text = folder.sub(copy, text)
+        return text
+
+    places: list[Place] = []
+    for place in job.places:
+        stage = next((one for one in stages if one.folder == os.path.realpath(place.path)), None)
+        if place.is_hidden or (
+            stage is None and any(is_inside(os.path.realpath(place.path), s.folder) for s in stages)
+        ):
+            continue  # it is in the copy, or left out of it
+        places.append(place if stage is None else Place(stage.path, is_writable=place.is_writable))
+    return replace(
+        job,
+        argv=tuple(map(moved, job.argv)),
+        folder=moved(os.path.realpath(job.folder)),
+        env={name: moved(value) for name, value in job.env.items()},
+        places=(*places, *(Place(repository) for stage in stages for repository in _repositories(stage))),
+    )
+
+
+def _repositories(stage: Stage) -> list[str]:
+    """The repositories that the copy refers to, to be read where they are."""
+    return [
+        path for path in stage._protection.before.closed if os.path.basename(path) == ".git" and os.path.isdir(path)
+    ]
+
+
+def said(failed: Iterable[str]) -> str:
+    """What to tell of paths that were not changed."""
+    lines = [f"Not changed: {text}\n" for text in failed]
+    more = len(lines) - _MOST_SAID
+    return "".join(lines[:_MOST_SAID]) + (f"Not changed: {more} more\n" if more > 0 else "")
+
+
+def _below(
+    folder: str, *, is_left_out: Callable[[str], bool] = lambda _: False
+) -> Iterator[tuple[str, os.stat_result]]:
+    """What is in a folder by relative paths, folders before what is in them; links are not followed."""
+    waiting = [""]
+    while waiting:
+        above = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(os.path.join(folder, above)) as entries:
+            for entry in entries:
+                path = os.path.join(above, entry.name)
+                if is_left_out(path):
+                    continue
+                with contextlib.suppress(OSError):
+                    yield path, entry.stat(follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+
+
+def _mark(status: os.stat_result) -> tuple[int, ...]:
+    """What changes with a file, which nobody can set; of a folder, only its mode is its own."""
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)
+    return status.st_ino, status.st_size, status.st_mode, status.st_ctime_ns
+
+
+def _content(path: str, kind: str) -> bytes:
+    if kind == "d":
+        return b""
+    if kind == "l":
+        return os.fsencode(os.readlink(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
