@@ -83,7 +83,7 @@ def conclude(outcome: Outcome, protections: Iterable[Protection]) -> Outcome:
 
 
 def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Collection[str]) -> Cleanup:
-    """The same for a folder whose protected places were surveyed before; `absent` is where some led that was not there."""
+    """The same for a folder whose protected places were surveyed before; `absent` is where some led to nothing."""
     notes: list[str] = []
     looked_into = set(before.unreadable)
     for _ in range(_MOST_ROUNDS):
