@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.guard.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, Survey, survey
+from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -100,7 +101,9 @@ def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Colle
             try:
                 aside = set_aside(folder, path)
                 if aside is not None:
-                    notes.append(f"It made {name}, from which other programs start something. That is {aside} now.")
+                    # What was set aside is no repository any more for whom permissions do not bind, either.
+                    if not any(is_inside(path, other) for other in looked_into):
+                        notes.append(f"It made {name}, from which other programs start something. That is {aside} now.")
                     looked_into.add(os.path.join(folder, aside))
                 if path in before.links:
                     _link_again(folder, path, before.links[path])

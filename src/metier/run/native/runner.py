@@ -269,7 +269,8 @@ class _Cage:
         told = read_report(self._report)
         self._is_kept = "is_kept" in told and not self._pipes.are_open
         code, killed_by, said = self._judged(told)
-        lost = [text for stage in self._stages for text in stage.bring_back()]
+        brought = [stage.bring_back() for stage in self._stages]
+        lost = [text for failed, _ in brought for text in failed]
         if lost:
             from metier.run.native.staging import said as say_lost
 
@@ -286,6 +287,7 @@ class _Cage:
             runner="native",
             usage=Usage(cpu_ms=_number(told, "cpu_ms"), memory_bytes=int(_number(told, "memory_bytes"))),
             contacts=self._contacts.seen(),
+            notes=tuple(text for _, notes in brought for text in notes),
         )
         return conclude(outcome, self._protections)
 

@@ -62,14 +62,19 @@ class Stage:
         """Remove the copy."""
         remove_tree(self._top)
 
-    def bring_back(self) -> list[str]:
-        """Change the folder as its copy was changed; what was not, with the reason."""
+    def bring_back(self) -> tuple[list[str], list[str]]:
+        """Change the folder as its copy was changed: what was not, with the reason, and notes on what was not kept."""
         now = dict(_below(self.path))
         changed = [path for path, status in now.items() if self._before.get(path) != _mark(status)]
         gone = [path for path in self._before if path not in now]
         closed = {path for path in (*changed, *gone) if self._is_closed(path)}
-        outermost = (path for path in sorted(closed) if os.path.dirname(path) not in closed)
-        failed = [f"{path}: it is protected" for path in outermost]
+        outermost = [path for path in sorted(closed) if os.path.dirname(path) not in closed]
+        failed = [f"{path}: it is protected" for path in outermost if path in self._before]
+        notes = [
+            f"It made {path}, from which other programs start something. That was not kept."
+            for path in outermost
+            if path not in self._before
+        ]
         failed += change(self.folder, [], [], [f"/{path}" for path in gone if path not in closed])
         for path in changed:
             status = now[path]
@@ -82,7 +87,7 @@ class Stage:
                 failed.append(f"{path}: {error.strerror}")
                 continue
             failed += change(self.folder, [(f"/{path}", kind, stat.S_IMODE(status.st_mode))], [content], any_link=True)
-        return failed
+        return failed, notes
 
     def _is_closed(self, path: str) -> bool:
         real = os.path.realpath(os.path.join(self.folder, path))
