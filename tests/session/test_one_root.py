@@ -162,7 +162,7 @@ def test_where_a_job_has_a_view_no_command_sees_what_became_of_a_skill(inside: W
     for command in (
         "find . -name x.sh -exec sh {} +",
         "grep -r changed . || echo approved",
-        "cat $(ls -d .c*)/sk*/a/no*",
+        "cat $(ls -d .cl*)/sk*/a/no*",
     ):
         output = inside.call("Bash", command=command)
         assert ("approved" in output, "changed" in output) == (True, False), command

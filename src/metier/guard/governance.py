@@ -154,11 +154,16 @@ class Governance:
 
     @property
     def secret_paths(self) -> tuple[str, ...]:
-        """The store, where it is on this machine, and the keys that sign its trail: nobody but us reads them."""
+        """The store, where it is on this machine, keys, tokens and what the user decided: nobody but us reads them."""
         from metier.guard.audit.signing import default_key_file
+        from metier.library.trust import default_config_folder
 
         named = self.policies.current().audit.key
-        keys = (os.fspath(default_key_file().parent), *((named,) if named is not None else ()))
+        keys = (
+            os.fspath(default_config_folder()),
+            os.fspath(default_key_file().parent),
+            *((named,) if named is not None else ()),
+        )
         url = self.url
         if url is None:
             return keys
