@@ -307,6 +307,12 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("write_file", {"path": "file://{root}/.envrc", "text": "x"}),
     ("write_file", {"path": "~/.bashrc", "text": "x"}),
     ("write_file", {"path": ".envrc", "text": "x", "command": "view"}),
+    ("write_file", {"name": ".envrc", "text": "x"}),
+    ("saveFile", {"fileName": ".envrc", "text": "x\n"}),
+    ("write_file", {"path": "hooks/x", "cwd": ".git", "text": "x"}),
+    ("write_file", {"path": "workflows/ci.yml", "working_directory": ".github", "text": "x"}),
+    ("apply_patch", {**v4a("*** Add File: hooks/x", "+x"), "workdir": ".git"}),
+    ("write_file", {"uri": "file://{root}/%2egit/config", "text": "x"}),
 ]
 
 

@@ -71,13 +71,22 @@ class ClosedFiles:
         access = self.access(action.workspace, action.skill_folders() if action.skill_folders is not None else ())
         base = action.workspace if os.path.isabs(action.workspace) else os.path.abspath(action.workspace)
         for path in targets.read:
-            if any(access.hides(real) for real in _real_paths(path, base)):
+            if any(access.hides(real) for text in _spellings(path) for real in _real_paths(text, base)):
                 return _hidden(path)
         for path in targets.written:
-            place = _protecting(path, base, access)
+            place = next(filter(None, (_protecting(text, base, access) for text in _spellings(path))), None)
             if place is not None:
                 return _protected(path, place)
         return None
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    """A path, and what it is for a tool that takes addresses."""
+    if "%" not in path:
+        return (path,)
+    from urllib.parse import unquote
+
+    return path, unquote(path)
 
 
 def _protecting(path: str, base: str, access: FileAccess) -> str | None:

@@ -25,18 +25,21 @@ _VERBS = (
     "symlink touch trash truncate unlink unzip update upsert write"
 )
 _ENDS = (
-    "destination dest dir directories directory dirname dirs dst file filename filenames filepath filepaths files "
-    "folder folders from location out output path paths source src target to uri"
+    "cwd destination dest dir directories directory dirname dirs dst file filename filenames filepath filepaths files "
+    "folder folders from location out output path paths source src target to uri workdir"
 )
 _WRITING = frozenset(_VERBS.split())
 _EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "text_editor"})
 """Tools that edit, or only show a file, by the command that they are given; others pass over such an argument."""
 _PATHS = frozenset(_ENDS.split())
 """How the name of an argument ends that is a path."""
+_FOLDERS = frozenset({"base", "cwd", "dir", "directory", "folder", "repo", "root", "workdir"})
+_NOUNS = frozenset({"file", "files", "folder", "directory", "dir", "notebook"})
 _PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NESTED = (Mapping, list, tuple)
 _MAX_VALUES = 10_000
+_MAX_LINE = 4_096
 _HEADER = re.compile(
     r"[ \t]*(?:\*\*\*[^:]{0,40}:|---(?=[ \t])|\+\+\+(?=[ \t])|Index:|rename (?:from|to)(?=[ \t])"
     r"|copy (?:from|to)(?=[ \t])|diff (?:--git|--cc|--combined)?(?=[ \t]))[ \t]*(?P<path>.+?)[ \t]*\Z"
@@ -67,27 +70,42 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     """
     if not arguments:
         return _NOTHING
-    writes, takes_patch = _kind(tool)
+    writes, takes_patch, is_about_files = _kind(tool)
     if writes and arguments.get("command") == "view" and tool.lower() in _EDITORS:
         writes = False
     if not writes:
         if not any(_last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()):
             return _NOTHING
-        named = tuple(_paths(arguments))
-        return Targets(read=named) if named else _NOTHING
+        named = list(_paths(arguments))
+        return Targets(read=_with_folders(named, arguments)) if named else _NOTHING
     found = list(_paths(arguments))
     if takes_patch:
         found += _patched(arguments, names_files=bool(found))
-    return Targets(written=tuple(dict.fromkeys(found)))
+    if not found and is_about_files:
+        # None of its arguments is called a path, and one of them must be.
+        found += [text for text in arguments.values() if isinstance(text, str) and _is_line(text)]
+    return Targets(written=_with_folders(found, arguments))
 
 
 @functools.lru_cache(maxsize=1024)
-def _kind(tool: str) -> tuple[bool, bool]:
-    """Whether a tool writes, and whether it takes patches."""
+def _kind(tool: str) -> tuple[bool, bool, bool]:
+    """Whether a tool writes, whether it takes patches, and whether it is certainly about files."""
     last = tool.rpartition("__")[2]
     name = canonical_tool(last)
     words = {word.lower() for word in _PARTS.findall(last)} | {name}
-    return bool(words & _WRITING), name == "edit" or bool(words & {"patch", "diff"})
+    is_about_files = name in ("edit", "notebookedit", "write") or bool(words & _NOUNS)
+    return bool(words & _WRITING), name == "edit" or bool(words & {"patch", "diff"}), is_about_files
+
+
+def _with_folders(found: list[str], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The paths, and the same in the folder that a call wants to be made in."""
+    folders = [text for key, text in arguments.items() if isinstance(text, str) and _last_word(key) in _FOLDERS]
+    inside = [f"{folder}/{path}" for folder in folders if folder for path in found if not path.startswith("/")]
+    return tuple(dict.fromkeys((*found, *inside)))
+
+
+def _is_line(text: str) -> bool:
+    return 0 < len(text) <= _MAX_LINE and "\n" not in text
 
 
 def _paths(value: Any, *, is_path: bool = False) -> Iterator[str]:
