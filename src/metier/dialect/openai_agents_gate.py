@@ -183,9 +183,9 @@ class _Editor:
 def _changes(tool: str, operation: ApplyPatchOperation) -> _Calls:
     """What an operation does to its file, and to the one that it moves it to."""
     path, diff, move_to = operation.path, operation.diff, operation.move_to
-    about = {name: given for name, given in {"diff": diff, "move_to": move_to}.items() if given is not None}
-    calls = [(tool, {"path": path, **about})]
-    return calls if move_to is None else [*calls, ("Write", {"path": move_to, "moved_from": path})]
+    calls: _Calls = [(tool, {"path": path} if diff is None else {"path": path, "diff": diff})]
+    # A call of its own, as rules about one file say nothing of another.
+    return calls if move_to is None else [*calls, ("Write", {"path": move_to})]
 
 
 def _failed(result: ToolResult) -> ApplyPatchResult:

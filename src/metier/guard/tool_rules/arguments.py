@@ -40,7 +40,7 @@ _BESIDE = {
 }
 _BESIDE_PATHS = (
     f"{_COMMENTS} -A -B -C -i -n after append before case_sensitive cell_id cell_number cell_type code_edit command "
-    "content contents context depth edit_mode edits encoding end_line exclude expected_replacements file_text "
+    "content contents context depth diff edit_mode edits encoding end_line exclude expected_replacements file_text "
     "files_only glob head_limit ignore include insert_line insert_text instruction instructions length limit "
     "line_numbers max_depth max_results multiline new_source new_str new_string new_text offset old_str old_string "
     "old_text output_mode pages pattern patch query recursive regex replace_all respect_git_ignore show_hidden "
