@@ -19,17 +19,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier._log import logger
+from metier.guard.protected_names import PROTECTED, protecting
 from metier.guard.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, Survey, survey
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from metier.run.job import Outcome
 
 log = logger("metier.run")
 
+_REFUSALS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS", "EBUSY", "EACCES")
 _MOST_ROUNDS = 16
 _MOST_JOURNAL = 16 * 1024 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW if os.name == "posix" else 0
@@ -65,6 +67,18 @@ class Protection:
         """Take the stand-ins away, unless another job in the folder needs them."""
         _holds.release(self._hold)
 
+    def explain(self, errors: str) -> list[str]:
+        """What to grant for what a job failed to write, as far as its errors tell."""
+        if not any(error in errors for error in _REFUSALS):
+            return []
+        closed = (os.path.relpath(path, self.folder) for path in (*self.before.closed, *self.stand_ins))
+        names = dict.fromkeys(protecting(path) for path in closed if path in errors)
+        return [
+            f'{name} is a protected place, which it cannot write. A policy can grant it: run: {{paths: ["{name}:rw"]}}.'
+            for name in names
+            if name in PROTECTED
+        ]
+
     def clean_up(self) -> Cleanup:
         """Set aside what the job made under protected names, and put back the links that it replaced."""
         found = clean_up(self.folder, self.before, self._absent, self._grants)
@@ -72,11 +86,13 @@ class Protection:
         return replace(found, notes=(*recovered, *found.notes)) if recovered else found
 
 
-def conclude(outcome: Outcome, protections: Iterable[Protection]) -> Outcome:
+def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
     """The outcome of a job with what was found in its folders; one that left what cannot be cleaned up has failed."""
     found = [protection.clean_up() for protection in protections]
     failures = [text for one in found for text in one.failures]
     notes = [*failures, *(text for one in found for text in one.notes)]
+    if not outcome.is_success:
+        notes += [note for one in protections for note in one.explain(outcome.stderr)]
     if failures:
         said = "".join(f"{text}\n" for text in failures)
         outcome = replace(outcome, exit_code=outcome.exit_code or 1, stderr=outcome.stderr + said)

@@ -84,7 +84,7 @@ class Cage:
         if not session.guard.may_reach(active.subject, session.actor):
             policy = replace(policy, network="none")
         reach = reach_of(policy, [execution])
-        asked_names = {split_mode(path)[0] for path in asked}
+        asked_names = {path for path, mode in map(split_mode, asked) if mode != "ro"}
         job = replace(
             job,
             places=(*self._workspace(kept), *places, Place(active.root)),

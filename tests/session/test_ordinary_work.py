@@ -1,0 +1,141 @@
+"""Ordinary work goes on in the cage, and what needs a grant says which."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier import Library, Policy
+from metier.run import NativeRunner, Outcome
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="cages are made by Linux"),
+    pytest.mark.covers("SEC-15"),
+]
+Work = Callable[..., Outcome]
+GIT = ("-c", "user.name=n", "-c", "user.email=n@example.com")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """An ordinary repository with a commit and a change."""
+    folder = tmp_path.resolve() / "work"
+    folder.mkdir()
+    (folder / "file").write_text("one\n")
+    for words in (["init", "-q"], ["add", "file"], [*GIT, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    (folder / "file").write_text("two\n")
+    return folder
+
+
+@pytest.fixture
+def work(tmp_path: Path, workspace: Path) -> Work:
+    """Runs a script of a skill in the workspace."""
+
+    def go(script: str, *, asks: tuple[str, ...] = (), policy: Policy | None = None) -> Outcome:
+        folder = tmp_path / "skills" / "work"
+        (folder / "scripts").mkdir(parents=True, exist_ok=True)
+        (folder / "scripts/work.sh").write_text(script)
+        paths = "".join(f"    - {path}\n" for path in asks)
+        execution = f"execution:\n  allowed-paths:\n{paths}" if asks else ""
+        (folder / "SKILL.md").write_text(f"---\nname: work\ndescription: Works.\n{execution}---\nWork.\n")
+        session = Library.from_folder(tmp_path / "skills", cache=False).session(
+            skills=["work"], workspace=str(workspace), runner=NativeRunner(), policy=policy or Policy()
+        )
+        return session.run_blocking("scripts/work.sh")
+
+    return go
+
+
+def commits(workspace: Path) -> list[str]:
+    done = subprocess.run(["git", "log", "--format=%s"], cwd=workspace, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_script_looks_at_the_repository_without_any_grant(work: Work) -> None:
+    outcome = work(
+        "set -e; git log --format=%s; git status --short; git diff | grep ^+two; git show --stat HEAD | tail -1"
+    )
+    assert (outcome.exit_code, outcome.stdout) == (0, "first\n M file\n+two\n 1 file changed, 1 insertion(+)\n")
+    assert outcome.notes == ()
+
+
+def test_a_script_commits_with_the_grant_that_it_asks_for(work: Work, workspace: Path) -> None:
+    script = f"set -e; git {' '.join(GIT)} commit -qam second; git branch other; git switch -q other; git tag v1"
+    outcome = work(script, asks=(".git:rw",), policy=Policy(paths=[".git:rw"]))
+    assert (outcome.exit_code, outcome.stderr, commits(workspace)) == (0, "", ["second", "first"])
+    done = subprocess.run(["git", "fsck"], cwd=workspace, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert not any((workspace / ".git" / name).exists() for name in ("commondir", "modules", "worktrees"))
+
+
+@pytest.mark.parametrize(
+    ("asks", "grants"), [((), ()), ((".git:rw",), ()), ((), (".git:rw",)), ((".git:ro",), (".git:rw",))]
+)
+def test_a_script_that_does_not_ask_or_is_not_granted_commits_nothing_and_is_told_what_to_grant(
+    work: Work, workspace: Path, asks: tuple[str, ...], grants: tuple[str, ...]
+) -> None:
+    outcome = work(f"git {' '.join(GIT)} commit -qam second", asks=asks, policy=Policy(paths=list(grants)))
+    assert outcome.exit_code != 0 and commits(workspace) == ["first"]
+    assert any(".git:rw" in note for note in outcome.notes)
+
+
+def test_a_command_commits_with_the_grant_of_a_policy(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "skills").mkdir()
+    for paths, expected in (([], ["first"]), ([".git:rw"], ["second", "first"])):
+        session = Library.from_folder(tmp_path / "skills", cache=False).session(
+            workspace=str(workspace), runner=NativeRunner(), policy=Policy(paths=paths)
+        )
+        executor = session.executor(builtin=["Bash"])
+        executor.execute_blocking("Bash", {"command": f"git {' '.join(GIT)} commit -qam second"})
+        assert commits(workspace) == expected
+
+
+def test_tests_of_python_run(work: Work, workspace: Path) -> None:
+    pytest_folder = os.path.dirname(os.path.dirname(pytest.__file__))
+    (workspace / "test_it.py").write_text("def test_it(tmp_path):\n    (tmp_path / 'x').write_text('x')\n")
+    outcome = work(f"PYTHONPATH={pytest_folder} python3 -m pytest -q test_it.py -p no:cacheprovider")
+    assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
+    assert "1 passed" in outcome.stdout
+
+
+def test_tests_of_node_run(work: Work, workspace: Path) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("the packages of tests/npm are not installed")
+    (workspace / "package.json").write_text('{"name": "a", "scripts": {"test": "node -e \\"console.log(6 * 7)\\""}}')
+    outcome = work("npm test")
+    assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
+    assert "42" in outcome.stdout
+
+
+def test_make_builds_what_is_new(work: Work, workspace: Path) -> None:
+    (workspace / "Makefile").write_text("out/app: file\n\tmkdir -p out && cp file $@.tmp && mv $@.tmp $@\n")
+    outcome = work("set -e; make -s; make -s; cat out/app")
+    assert (outcome.exit_code, outcome.stdout) == (0, "two\n")
+
+
+def test_a_build_with_locks_and_links_works(work: Work, workspace: Path) -> None:
+    script = """set -e
+    mkdir -p target/debug/deps target/debug/.fingerprint target/debug/incremental
+    exec 9> target/.lock; flock 9
+    for n in 1 2 3; do echo $n > target/debug/deps/app-$n.tmp; mv target/debug/deps/app-$n.tmp target/debug/deps/app-$n
+    ln -f target/debug/deps/app-$n target/debug/app; done
+    printf '#!/bin/sh\\necho built\\n' > target/debug/run; chmod +x target/debug/run; target/debug/run
+    cat target/debug/app; rm -rf target/debug/incremental"""
+    outcome = work(script)
+    assert (outcome.exit_code, outcome.stdout, outcome.notes) == (0, "built\n3\n", ())
+    assert (workspace / "target/debug/app").stat().st_nlink == 2
+
+
+def test_a_repository_in_a_folder_for_temporary_files_is_the_jobs_own(work: Work) -> None:
+    script = (
+        f"set -e; cd $(mktemp -d); git init -q; git {' '.join(GIT)} commit -q --allow-empty -m m; git log --format=%s"
+    )
+    outcome = work(script)
+    assert (outcome.exit_code, outcome.stdout, outcome.notes) == (0, "m\n", ())
