@@ -56,7 +56,11 @@ PROTECTED = (*_VERSION_CONTROL, *_SHELLS, *_EDITORS, *_AGENTS, *_PACKAGE_MANAGER
 """Paths below any folder, of at most two parts."""
 
 REPOSITORY = (".git",)
-CLOSED_IN_REPOSITORY = ("hooks", "config", "config.worktree", "commondir", "gitdir", "info", "modules", "worktrees")
+CLOSED_IN_REPOSITORY = (
+    "hooks", "config", "config.worktree", "commondir", "gitdir", "info", "modules", "worktrees",
+    # What is left of these says which commands `git rebase --continue` runs.
+    "rebase-merge", "rebase-apply", "sequencer",
+)  # fmt: skip
 """What stays closed in a repository that a policy grants to write in: git starts something from it."""
 REPOSITORY_MARKS = ("HEAD", "objects", "refs")
 """What makes git take a folder for a repository, whatever its name."""

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
     from metier.library import Library
     from metier.session.active import ActiveSkill
 
-_KEYS = frozenset(
-    {
-        ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", ".netrc", ".pgpass", ".pypirc",
-        ".git-credentials", ".password-store", ".vault-token", "keyrings",
-    }
-)  # fmt: skip
+_KEYS = SECRET_NAMES | {".aws", ".azure", ".kube", ".docker", ".gcloud", "keyrings"}
 """Names under which people keep what opens other doors."""
 _IN_HOMES = (".ssh", ".gnupg")
 """What says of a folder that it is somebody's home."""

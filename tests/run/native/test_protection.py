@@ -311,6 +311,20 @@ def test_without_a_view_what_is_hidden_is_left_out_of_the_copy(sh: Run, workspac
     assert (workspace / "made").read_text() == "out\n"
 
 
+@has_view
+@pytest.mark.covers("SEC-15")
+def test_a_job_with_the_grant_rebases_and_leaves_no_commands_for_the_next_to_run(
+    sh: Run, repository: Path, canary: Path
+) -> None:
+    rebase = "git -c user.name=n -c user.email=n@example.com rebase -q --exec 'echo ran' --root"
+    plant = f"mkdir .git/rebase-merge; echo 'exec touch {canary}' > .git/rebase-merge/git-rebase-todo"
+    outcome = sh(f"{rebase} && {plant}", grants=(".git",))
+    assert "ran" in outcome.stdout + outcome.stderr
+    assert not (repository / ".git/rebase-merge").exists()
+    git(repository, "rebase", "--continue")
+    assert not canary.exists()
+
+
 @pytest.mark.parametrize("tier", ["landlock"], indirect=True)
 def test_without_a_view_what_a_job_changed_in_its_copy_is_brought_back(sh: Run, repository: Path) -> None:
     (repository / "gone").write_text("x")
