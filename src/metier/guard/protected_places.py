@@ -380,11 +380,7 @@ class _Finding:
 
 
 _EMPTY = _Listing((), ())
-STAND_INS: Mapping[str, bytes | None] = MappingProxyType(
-    dict.fromkeys((
-        ".git", ".envrc", ".vscode", ".idea", ".agents", ".claude", ".codex", ".cursor", ".gemini", ".metier",
-    ))
-)  # fmt: skip
+STAND_INS: Mapping[str, bytes | None] = MappingProxyType(dict.fromkeys((".git", ".envrc", ".vscode", ".claude")))
 """Names that running programs look for by themselves, at the top of a workspace: while a job runs, an absent one is
 taken by an empty folder, which git lists nowhere and no program starts anything from."""
 STAND_INS_IN_REPOSITORY: Mapping[str, bytes | None] = MappingProxyType(

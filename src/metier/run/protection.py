@@ -8,6 +8,7 @@ does the same for one whose host was killed.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
@@ -15,6 +16,7 @@ import os
 import secrets
 import stat
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 log = logger("metier.run")
 
 _REFUSALS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS", "EBUSY", "EACCES")
+_MOST_ENTRIES = 16
 _MOST_ROUNDS = 16
 _MOST_JOURNAL = 16 * 1024 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW if os.name == "posix" else 0
@@ -203,12 +206,12 @@ def _writable(folder: int) -> Iterator[None]:
 class _Hold:
     """The stand-ins of one folder, and its entry in the journal."""
 
-    def __init__(self, folder: str, grants: frozenset[str]) -> None:
+    def __init__(self, folder: str, grants: frozenset[str], entry: _Entry | None) -> None:
         self.folder, self.grants = folder, grants
         self.count = 1
         self.stand_ins: tuple[str, ...] = ()
-        self._entry = _Entry.of(folder)
-        self.recovered = self._entry.recover() if self._entry is not None else ()
+        self._entry = entry
+        self.recovered = entry.take() if entry is not None else ()
 
     def make_stand_ins(self) -> None:
         made = []
@@ -233,14 +236,11 @@ class _Hold:
             self._entry.write(before, absent, self.grants, self.stand_ins)
 
     def end(self) -> None:
-        if self._entry is None:
+        if self._entry is None or self._entry.is_last():
+            # Nobody else makes any before the entry is released.
             remove_stand_ins(self.stand_ins)
-        elif self._entry.is_last():
-            # Nobody else makes any before the entry is closed.
-            remove_stand_ins(self.stand_ins)
-            self._entry.remove()
         if self._entry is not None:
-            self._entry.close()
+            self._entry.release()
 
     def _wanted(self) -> Iterator[tuple[str, bytes | None]]:
         for name, content in STAND_INS.items():
@@ -288,6 +288,8 @@ class _Holds:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[tuple[str, frozenset[str], bool], _Hold] = {}
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        """Entries of the journal that are open: to make a file for each job would take longer than the rest."""
 
     def take(self, folder: str, grants: frozenset[str], is_closable: bool) -> _Hold:
         with self._lock:
@@ -295,7 +297,7 @@ class _Holds:
             if hold is not None:
                 hold.count += 1
                 return hold
-            hold = self._held[folder, grants, is_closable] = _Hold(folder, grants)
+            hold = self._held[folder, grants, is_closable] = _Hold(folder, grants, self._entry(folder))
             if is_closable:
                 hold.make_stand_ins()
             return hold
@@ -307,14 +309,33 @@ class _Holds:
                 self._held = {key: other for key, other in self._held.items() if other is not hold}
                 hold.end()
 
+    def close(self) -> None:
+        """Close the journal, and forget the folders in which nothing was left."""
+        with self._lock:
+            while self._entries:
+                self._entries.popitem()[1].close()
+
+    def _entry(self, folder: str) -> _Entry | None:
+        if any(hold.folder == folder for hold in self._held.values()):
+            return _Entry.of(folder)  # with other grants: each has a lock of its own
+        entry = self._entries.pop(folder, None)
+        if entry is None or not entry.is_current():
+            entry = _Entry.of(folder)
+        if entry is not None:
+            self._entries[folder] = entry
+            if len(self._entries) > _MOST_ENTRIES:
+                self._entries.popitem(last=False)[1].close()
+        return entry
+
 
 _holds = _Holds()
+atexit.register(lambda: _holds.close())
 
 
 class _Entry:
     """The entry of a folder in the journal: a file that every process with a job in the folder has a lock on.
 
-    The kernel releases the locks of a process that was killed, so that an entry without one is of such a process.
+    The kernel releases the locks of a process that was killed: content without a lock is of such a process.
     """
 
     def __init__(self, folder: str, path: str, descriptor: int) -> None:
@@ -331,20 +352,35 @@ class _Entry:
         path = os.path.join(cache, "jobs", hashlib.sha256(os.fsencode(folder)).hexdigest()[:32])
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            return cls(folder, path, _opened(path))
+            return cls(folder, path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         except OSError as error:
             log.warning("No journal of jobs can be kept: %s", error)
             return None
 
-    def recover(self) -> tuple[str, ...]:
-        """Clean up after a process that was killed, if the entry is of one: what was done, a sentence each."""
+    def is_current(self) -> bool:
+        """Whether it is still the file that others would open."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
+    def take(self) -> tuple[str, ...]:
+        """Have the lock, and clean up after a process that was killed: what was done, a sentence each."""
         import fcntl
 
+        while True:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            if self.is_current():
+                break
+            # Somebody forgot the folder between opening and locking it.
+            other = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            os.close(self._descriptor)
+            self._descriptor = other
+        size = os.fstat(self._descriptor).st_size
+        if not size or size > _MOST_JOURNAL:
+            return ()
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            size = os.fstat(self._descriptor).st_size
-            if not size or size > _MOST_JOURNAL:
-                return ()
             return self._recover(json.loads(os.pread(self._descriptor, size, 0)))
         except BlockingIOError:
             return ()  # its process is alive
@@ -376,9 +412,10 @@ class _Entry:
             "links": dict(before.links),
             "stand_ins": list(stand_ins),
         }
+        content = json.dumps(data).encode("utf-8", "surrogateescape")
         with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, json.dumps(data).encode("utf-8", "surrogateescape"), 0)
+            os.pwrite(self._descriptor, content, 0)
+            os.ftruncate(self._descriptor, len(content))
 
     def is_last(self) -> bool:
         """Whether no other process has a job in the folder."""
@@ -386,35 +423,23 @@ class _Entry:
 
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._descriptor, 0)
         except OSError:
             return False
         return True
 
-    def remove(self) -> None:
-        """Forget the folder; only for the last that has a job in it."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
+    def release(self) -> None:
+        """Have no lock any more."""
+        import fcntl
+
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of it, and forget the folder if nobody has a job there."""
+        if self.is_last():
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
         os.close(self._descriptor)
-
-
-def _opened(path: str) -> int:
-    """The file of an entry, which nobody removed between opening and locking it."""
-    import fcntl
-
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-            with contextlib.suppress(FileNotFoundError):
-                if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
-                    return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _after_fork() -> None:
