@@ -80,13 +80,19 @@ class Session(room.Session):
             decision = self.guard.decide(action, self.actor)
             if not decision.is_allowed:
                 raise refused(decision)
-        known = {tool.name: tool for tool in builtin_tools(workspace, runner)}
+        known = {tool.name: tool for tool in builtin_tools(workspace, runner, unsearched=self._unread_scripts)}
         unknown = [name for name in names if name not in known]
         if unknown:
             raise InvalidArgument(
                 f"There is no built-in tool {unknown[0]!r}.", hint=f"They are {', '.join((*known, 'Bash'))}."
             )
         return [known[name] for name in names]
+
+    def _unread_scripts(self) -> frozenset[str]:
+        """The scripts of active skills, where policy has them run and not read."""
+        if self.guard.policy.script_reads == "allow":
+            return frozenset()
+        return frozenset(os.path.realpath(path) for one in self.active for path in one.ceiling.scripts)
 
     def instructions(self, prompt: str | None = None, *, dialect: DialectName | Dialect = "runtime") -> str:
         """The top-level text for the next model call; empty when there is nothing to say.

@@ -26,6 +26,7 @@ from metier.find.render import one_line
 from metier.guard import Guard, MemoryLog, Policy
 from metier.run import PlainRunner
 from metier.session import MARKER
+from metier.skill.diagnostic import shown_text
 from metier.tools import ToolResult
 
 Asking = Callable[..., tuple[str, dict[str, Any]]]
@@ -203,8 +204,8 @@ def content_of(result: ToolResult, dialect: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text with every way to write its first characters of tags as one."""
-    return re.sub("[<\uff1c\ufe64]", "&lt;", text)
+    """A text with every way to write its first characters of tags as one, and what it hides shown."""
+    return re.sub("[<\uff1c\ufe64]", "&lt;", shown_text(text))
 
 
 # --- skills that lie ------------------------------------------------------------------------------------------------
@@ -387,7 +388,7 @@ def test_a_file_that_is_read_stays_in_its_element(text: str) -> None:
         assert shown.endswith("bytes]")
         return
     found = re.fullmatch(
-        r'<skill_resource skill="a" path="notes\.md">\n(.*?)\n</skill_resource>(\n\[some tags[^\n]*\])?',
+        r'<skill_resource skill="a" path="notes\.md">\n(.*?)\n</skill_resource>(\n\[tags[^\n]*\])?',
         shown,
         re.DOTALL,
     )

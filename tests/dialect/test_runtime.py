@@ -210,7 +210,10 @@ def test_a_file_that_is_cut_says_so(call: Call, skills: Path) -> None:
 def test_a_file_of_a_skill_that_changed_says_so(call: Call, skills: Path) -> None:
     call("skills_load", skills=["forms"])
     (skills / "forms" / "templates" / "t.yaml").write_text("changed: 1\n")
-    assert "have changed since it was loaded]" in call("skills_read", path="templates/t.yaml").result
+    assert (
+        "have changed since it was loaded; this is what was loaded]"
+        in call("skills_read", path="templates/t.yaml").result
+    )
 
 
 @pytest.mark.covers("G-26")

@@ -292,3 +292,69 @@ def test_a_skill_whose_message_is_sent_leads_to_a_verified_copy(tmp_path: Path, 
     assert told.read_text() == "approved\n"
     session.close()
     assert not told.exists()
+
+
+@pytest.mark.covers("SEC-14")
+def test_a_search_passes_over_the_scripts_that_reading_refuses(tmp_path: Path, write_skill: Write) -> None:
+    folder = make_skill(write_skill, tmp_path / "work" / ".claude" / "skills" / "a")
+    world = begin(folder, tmp_path / "work", None, policy=Policy(unsandboxed="allow"))
+    for path in (world.root, str(folder), "."):
+        found = world.call("Grep", pattern="approved", path=path)
+        assert "notes.md:1:approved" in found
+        assert "x.sh:1" not in found
+        assert "[Scripts of skills were passed over: run them instead of reading them]" in found
+    for tool, name in (("Grep", "path"), ("Read", "file_path")):
+        refused = world.call(
+            tool, **{name: f"{world.root}/scripts/x.sh"}, **({"pattern": "."} if tool == "Grep" else {})
+        )
+        assert "run it instead of reading it" in refused
+    assert world.call("Glob", pattern="scripts/*", path=world.root).split() == ["scripts/x.py", "scripts/x.sh"]
+
+
+@pytest.mark.covers("SEC-14")
+def test_policy_may_let_scripts_be_searched(tmp_path: Path, write_skill: Write) -> None:
+    (tmp_path / "work").mkdir()
+    world = begin(make_skill(write_skill, tmp_path / "skills" / "a"), tmp_path / "work", None)
+    assert "scripts/x.sh:1:echo approved" in world.call("Grep", pattern="echo", path=world.root)
+
+
+HIDDEN = "plain\x1b]0;title\x07 \u202ereversed \U000e0041tag\r\nnext\tline\n"
+SHOWN = "plain\\x1b]0;title\\x07 \\u202ereversed \\U000e0041tag\r\nnext\tline\n"
+
+
+@pytest.mark.covers("SEC-22")
+def test_what_acts_on_a_screen_or_hides_is_shown_to_whoever_reads_a_file(tmp_path: Path, write_skill: Write) -> None:
+    folder = make_skill(write_skill, tmp_path / "skills" / "a")
+    (folder / "hidden.md").write_bytes(HIDDEN.encode())
+    (folder / "scripts" / "say.py").write_text(f"import sys; sys.stdout.buffer.write({HIDDEN.encode()!r})")
+    (tmp_path / "work").mkdir()
+    world = begin(folder, tmp_path / "work", PlainRunner())
+    tools = world.session.executor()
+    read = tools.execute_blocking("skills_read", {"path": "hidden.md"})
+    assert SHOWN in read.result
+    assert "base64 gives all as it is" in read.result
+    assert SHOWN in tools.execute_blocking("skills_run", {"script": "scripts/say.py"}).result["stdout"]
+    assert SHOWN in world.call("Read", file_path=f"{world.root}/hidden.md")
+    assert SHOWN.strip() in world.call("Bash", command=f"cat {world.root}/hidden.md")
+    assert SHOWN.splitlines()[0] in world.call("Grep", pattern="plain", path=world.root)
+    assert world.session.read("hidden.md").content == HIDDEN, "a program gets it as it is"
+
+
+@pytest.mark.covers("SEC-22")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "caf\xe9\xa0\u3000\u4e16\u754c",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f468\u200d\U0001f469\ufe0f",
+        "a\r\nb\tc\n",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(tmp_path: Path, write_skill: Write, text: str) -> None:
+    folder = make_skill(write_skill, tmp_path / "skills" / "a")
+    (folder / "text.md").write_bytes(text.encode())
+    (tmp_path / "work").mkdir()
+    world = begin(folder, tmp_path / "work", None)
+    read = world.session.executor().execute_blocking("skills_read", {"path": "text.md"})
+    assert f">\n{text}\n</skill_resource>" in read.result
+    assert world.call("Read", file_path=f"{world.root}/text.md") == text

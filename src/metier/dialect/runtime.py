@@ -129,11 +129,11 @@ def _notes(resource: Resource) -> Iterator[str]:
     if resource.encoding == "base64":
         yield f"base64 of {resource.size:,} bytes"
     elif contained(resource.content) != resource.content:
-        yield "some tags in it are shown with &lt; for their first character; base64 gives it as it is"
+        yield "tags in it begin with &lt; here, and hidden characters are escapes; base64 gives all as it is"
     if resource.truncated:
         yield f"truncated: the file has {resource.size:,} bytes; ask for lines with start and end"
     if resource.is_stale:
-        yield "the skill's files have changed since it was loaded"
+        yield "the skill's files have changed since it was loaded; this is what was loaded"
 
 
 def _active(items: Any) -> str:

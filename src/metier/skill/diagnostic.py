@@ -6,6 +6,7 @@ library of ten thousand skills keeps none of them in memory and the reference pa
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -189,6 +190,23 @@ def shown(text: str, limit: int = 120) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def shown_text(text: str) -> str:
+    """Text of several lines from a stranger, for somebody who reads it: what acts on a screen or hides is shown instead.
+
+    Lines, tabs and all that is written in any language stay as they are: joiners in words and pictures too.
+
+    >>> shown_text("one\\ttab\\r\\n\\x1b[2Jtwo \\u202e\\U000e0041")
+    'one\\ttab\\r\\n\\\\x1b[2Jtwo \\\\u202e\\\\U000e0041'
+    """
+    return _ACTING.sub(lambda found: _escaped(found[0]), text) if _ACTING.search(text) else text
+
+
+# Control characters but for tabs and ends of lines, what turns the direction of text, and tags that nobody sees.
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def _escaped(character: str) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
 _FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
+_READING = ("read", "grep")
+"""Tools that show what is in a file."""
 _KEPT = 256
 _MAX_KEPT_COMMAND = 1_000
 
@@ -78,7 +80,7 @@ class Calls:
     def _ignores_arguments(self, action: Action) -> bool:
         """Whether the same is decided about a tool whatever its arguments are: no rule about it has a pattern."""
         name = canonical_tool(action.tool)
-        if name in ("bash", "read") or is_patch(action.tool):
+        if name == "bash" or name in _READING or is_patch(action.tool):
             return False
         lists = [self._deny, self._ask, self._allow or ()]
         lists += [rules for ceiling in action.ceilings for rules in (ceiling.allowed or (), ceiling.disallowed)]
@@ -139,7 +141,7 @@ class Calls:
             if not match.allowed:
                 return _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
             granted = _granted(f"{prefix}allowed-tools", match)
-        if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) == "read":
+        if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) in _READING:
             script = _script(action.arguments, action.workspace, ceiling.scripts)
             if script is not None:
                 return Decision(

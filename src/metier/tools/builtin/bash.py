@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metier.errors import FileMissing, InvalidArgument
 from metier.run import Job, Limits, job_environment
 from metier.skill import shown
+from metier.skill.diagnostic import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.tool import ToolResult
 
@@ -68,7 +69,7 @@ def _result(outcome: Outcome, command: str, folder: str, seconds: float) -> Tool
     parts = [outcome.stdout, outcome.stderr]
     if outcome.is_truncated:
         parts.append("[Output truncated: there was more than is kept]")
-    output = "\n".join(part.removesuffix("\n") for part in parts if part)
+    output = shown_text("\n".join(part.removesuffix("\n") for part in parts if part))
     code, error = None, None
     if outcome.timed_out:
         code, error = "timed-out", f"The command timed out after {seconds:g} seconds."

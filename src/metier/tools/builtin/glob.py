@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier.skill import shown
 from metier.tools.function import FunctionTool
 from metier.tools.globbing import PathPattern
 from metier.tools.tool import ToolResult
@@ -37,7 +38,7 @@ def glob_tool(workspace: Workspace) -> FunctionTool:
             notes.append(f"[The search stopped at {tree.stopped_at}]")
         return ToolResult(
             success=True,
-            result="\n".join([*listed, *notes]) or "No files found.",
+            result="\n".join([*(shown(path, len(path)) for path in listed), *notes]) or "No files found.",
             truncated=bool(notes),
             data={
                 "message": f"Found {len(found):,} files in {tree.folder}",

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from metier.errors import FileTooLarge, InvalidArgument, MetierError
 from metier.skill import shown
+from metier.skill.diagnostic import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.globbing import PathPattern
 from metier.tools.lines import split_lines
 from metier.tools.tool import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from metier.tools.workspace import Workspace
 
@@ -40,8 +41,8 @@ class _Found:
     notes: dict[str, None] = field(default_factory=dict)
 
 
-def grep_tool(workspace: Workspace) -> FunctionTool:
-    """The tool `Grep`."""
+def grep_tool(workspace: Workspace, unsearched: Callable[[], Collection[str]] = tuple) -> FunctionTool:
+    """The tool `Grep`; files that are `unsearched`, by their real paths, are passed over where they are not named."""
 
     async def grep(pattern: str, path: str = ".", glob: str | None = None, ignore_case: bool = False) -> ToolResult:
         """Search the files of the workspace for lines that match a regular expression.
@@ -59,7 +60,7 @@ def grep_tool(workspace: Workspace) -> FunctionTool:
         matches = _matcher(pattern, ignore_case=ignore_case)
         wanted = None if glob is None else PathPattern(glob if "/" in glob else f"**/{glob}")
         stop = threading.Event()
-        search = partial(_search, workspace, path, wanted, matches, stop.is_set)
+        search = partial(_search, workspace, path, wanted, matches, stop.is_set, unsearched())
         try:
             found = await run_sync(search, abandon_on_cancel=True)
         finally:
@@ -104,11 +105,15 @@ def _search(
     wanted: PathPattern | None,
     matches: Callable[[str], bool],
     should_stop: Callable[[], bool],
+    unsearched: Collection[str],
 ) -> _Found:
     found = _Found()
     left = _MAX_TOTAL_BYTES
     for named, file in _files(workspace, path, found):
         if wanted is not None and not wanted.matches(named):
+            continue
+        if file in unsearched:
+            found.notes["[Scripts of skills were passed over: run them instead of reading them]"] = None
             continue
         try:
             data = workspace.read(file, limit=_MAX_FILE_BYTES, tool="Grep").data
@@ -134,7 +139,8 @@ def _search(
             if len(found.lines) == MAX_MATCHES:
                 found.notes[f"[The search stopped after {MAX_MATCHES:,} lines]"] = None
                 return found
-            found.lines.append(f"{named}:{number}:{text[:_MAX_SHOWN]}{'…' if len(text) > _MAX_SHOWN else ''}")
+            cut = f"{text[:_MAX_SHOWN]}{'…' if len(text) > _MAX_SHOWN else ''}"
+            found.lines.append(f"{shown(named, _MAX_LINE)}:{number}:{shown_text(cut)}")
             found.files[named] = None
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import FileTooLarge
 from metier.skill import shown
+from metier.skill.diagnostic import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.lines import line_range, split_lines
 from metier.tools.tool import ToolResult
@@ -48,9 +49,11 @@ def read_tool(workspace: Workspace, *, max_bytes: int = MAX_READ_BYTES) -> Funct
                     hint="Ask for fewer lines.",
                 )
         lines = len(split_lines(text))
+        visible = shown_text(text)
+        note = "" if visible == text else "\n[Hidden characters are shown as escapes; encoding=base64 gives the bytes]"
         return ToolResult(
             success=True,
-            result=text,
+            result=visible + note,
             data={
                 "message": f"Read {lines:,} {'line' if lines == 1 else 'lines'} of {content.path}",
                 "content": text,
