@@ -214,7 +214,7 @@ def test_a_tool_cannot_pass_for_one_that_controls_skills(begin: Begin, skill: Fi
     assert agent.done == []
 
 
-@pytest.mark.covers("O-36")
+@pytest.mark.covers("O-36", "SEC-14")
 @pytest.mark.parametrize("tool", ["Read", "read", "READ"])
 def test_reading_a_script_by_an_agents_own_tool_is_refused(
     begin_in: Begin, write_skill: Callable[..., Path], tmp_path: Path, agent: Agent, tool: str
@@ -226,8 +226,14 @@ def test_reading_a_script_by_an_agents_own_tool_is_refused(
     session = begin_in(tmp_path / "s", skills=["a"])
     assert session.may_call(tool, {"file_path": str(folder / "notes.md")})
     assert session.may_call(tool, {})
-    assert session.may_call("Grep", {"path": str(folder / "scripts" / "x.py")})
-    for path in (folder / "scripts" / "x.py", folder / "scripts" / ".." / "scripts" / "x.py"):
+    assert session.may_call("Grep", {"path": str(folder)})
+    root = Path(session.one().root)
+    for path in (
+        root / "scripts" / "x.py",
+        folder / "scripts" / "x.py",
+        folder / "scripts" / ".." / "scripts" / "x.py",
+    ):
+        assert not session.may_call("Grep", {"path": str(path)})
         assert not session.may_call(tool, {"file_path": str(path)})
         result = call(session, agent, "read", file_path=str(path))
         assert (result.code, agent.done) == ("script-read", [])
