@@ -80,9 +80,7 @@ def command(arguments: list[str], programs: Path) -> list[str]:
 def server(command: list[str], surroundings: dict[str, str]) -> Iterator[Server]:
     """The server on HTTP with a token, behind something that listens in."""
     env = {**surroundings, "METIER_TOKEN": TOKEN}
-    process = subprocess.Popen(
-        [*command, "--http", "127.0.0.1:0", "--no-token"], env=env, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], env=env, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         said = process.stderr.readline()

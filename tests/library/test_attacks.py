@@ -181,7 +181,7 @@ def test_running_out_of_descriptors_empties_no_library(
     assert "a" in library
 
 
-@pytest.mark.parametrize(("old", "new"), [(b"3, [", b"2, ["), (b"index [2", b"index [3")])
+@pytest.mark.parametrize(("old", "new"), [(b"3, [", b"2, ["), (b"index [3", b"index [4")])
 def test_no_number_of_an_index_can_be_changed(tmp_path: Path, write_skill: Write, old: bytes, new: bytes) -> None:
     for name in ("a", "b", "c"):
         write_skill(tmp_path / "skills" / name)

@@ -121,6 +121,8 @@ def test_a_script_is_refused_as_by_the_tool_that_reads(
             await client.call_tool("skills_load", {"skills": ["forms"]})
         with pytest.raises(MCPError, match="run it instead of reading it"):
             await client.read_resource("skill://forms/scripts/echo.py")
+        listed = await ask(client, "skills/list")
+        assert not [one["uri"] for skill in listed["skills"] for one in skill["resources"] if "/scripts/" in one["uri"]]
 
     talk(serve(), use, mode)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
@@ -139,7 +140,8 @@ def test_no_secret_and_no_path_of_the_machine_is_sent(conversation: Conversation
     for number, sent in enumerate(conversation.sent):
         text = "\n".join((sent.path, *strings(sent.body)))
         for name in set(ACTIVE[: number + 1]) - {""}:
-            text = text.replace(str(skills / name), "")
+            # But for where a skill is that was loaded: its verified copy.
+            text = re.sub(rf"{re.escape(tempfile.gettempdir())}/skill-copy-[0-9a-f]+/{name}\b", "", text)
         for private in (API_KEY, str(skills), os.getcwd(), tempfile.gettempdir(), str(Path.home())):
             assert private not in text
 

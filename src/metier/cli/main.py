@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _run(arguments, options)
         finally:
+            if "metier.session.copies" in sys.modules:
+                # A program that calls the command may go on for long, and nothing is to be left of it.
+                sys.modules["metier.session.copies"].remove_idle()
             sys.stdout.flush()
     except MetierError as error:
         _explain(error, options)

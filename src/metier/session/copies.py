@@ -173,9 +173,13 @@ class _Shared:
             copy.remove()
 
     def end(self) -> None:
-        """Remove what nobody uses, and keep nothing of the kind from now on: the program ends."""
+        """Keep nothing that nobody uses from now on: the program ends."""
+        self._most_idle = 0
+        self.remove_idle()
+
+    def remove_idle(self) -> None:
+        """Remove what nobody uses."""
         with self._lock:
-            self._most_idle = 0
             gone = tuple(self._idle.values())
             self._idle.clear()
         for copy in gone:
@@ -186,6 +190,11 @@ class _Shared:
 
 
 _shared = _Shared()
+
+
+def remove_idle() -> None:
+    """Remove the copies that are kept for whoever loads the same next."""
+    _shared.remove_idle()
 
 
 def _release_all(kept: dict[tuple[str, str], _Copy]) -> None:

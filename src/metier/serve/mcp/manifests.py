@@ -36,11 +36,15 @@ class Manifest:
     frontmatter: dict[str, Any]
     files: tuple[tuple[str, str, int], ...]
     """Path, digest and size of each."""
+    scripts: frozenset[str] = frozenset()
+    """The paths of those that are run and not read."""
 
-    def as_dict(self, *, is_bare: bool = False) -> dict[str, Any]:
+    def as_dict(self, *, is_bare: bool = False, has_scripts: bool = True) -> dict[str, Any]:
         """The entry as the protocol has it; a bare one says of the skill no more than its name."""
         resources = [
-            {"uri": uri_of(self.name, path), "digest": digest, "size": size} for path, digest, size in self.files
+            {"uri": uri_of(self.name, path), "digest": digest, "size": size}
+            for path, digest, size in self.files
+            if has_scripts or path not in self.scripts
         ]
         frontmatter = {"name": self.name} if is_bare else self.frontmatter
         return {"uri": uri_of(self.name, FILE), "frontmatter": frontmatter, "resources": resources}
@@ -73,7 +77,8 @@ class Manifests:
 
 def _made(entry: Entry) -> Manifest | MetierError:
     try:
-        return Manifest(name=entry.name, files=_files(entry), frontmatter=_frontmatter(entry))
+        scripts = frozenset(file.path for file in entry.package.listing().scripts())
+        return Manifest(name=entry.name, files=_files(entry), frontmatter=_frontmatter(entry), scripts=scripts)
     except MetierError as error:
         log.warning("%s is not served as a skill: %s %s", entry.name, error.message, error.hint)
         return error

@@ -124,7 +124,9 @@ class Resources:
     def _manifest(self, entry: Entry) -> dict[str, Any]:
         """What is told of a skill before it is loaded: where policy shows its name alone, nothing that describes it."""
         is_bare = bool(entry.description) and not self._conversations.window.session.description(entry)
-        return self._manifests.of(entry).as_dict(is_bare=is_bare)
+        # What is refused when it is read is not listed: a host that verifies a skill reads all that is.
+        has_scripts = self._conversations.guard.policy.script_reads == "allow"
+        return self._manifests.of(entry).as_dict(is_bare=is_bare, has_scripts=has_scripts)
 
     async def read_folder(self, ctx: Context, params: FolderParams) -> dict[str, Any]:
         """`resources/directory/read`."""
