@@ -311,7 +311,7 @@ def test_a_session_that_is_resumed_finds_its_skill_where_it_was_told(
 ) -> None:
     state, root = session.save(), session.one().root
     session.close()
-    resumed = Session.resume(begin_in(folder.parent).library, state, policy=FREE)
+    resumed = Session.resume(begin_in(folder.parent).library, state, policy=FREE, workspace=folder.parent.parent)
     assert resumed.one().root == root
     assert resumed.run_blocking("scripts/x.sh").stdout == "original\n"
 

@@ -168,6 +168,37 @@ def test_where_a_job_has_a_view_no_command_sees_what_became_of_a_skill(inside: W
         assert ("approved" in output, "changed" in output) == (True, False), command
 
 
+def test_what_is_protected_in_a_folder_of_a_skill_is_seen_as_it_was_approved(
+    tmp_path: Path, write_skill: Write, runner: Runner
+) -> None:
+    folder = make_skill(write_skill, tmp_path / "work" / "kept" / "a")
+    names = ("AGENTS.md", ".npmrc", "scripts/.envrc")
+    for name in names:
+        (folder / name).write_text("approved\n")
+    world = begin(folder, tmp_path / "work", runner)
+    for name in (*names, ".bashrc", ".mcp.json"):
+        (folder / name).write_text("changed\n")
+    (folder / ".vscode").mkdir()
+    at = world.root if not runner.capabilities().hides_files else "kept/a"
+    output = world.call("Bash", command=f"cd {at}; cat {' '.join(names)} .bashrc .mcp.json; ls -A; echo done")
+    assert ("approved\napproved\napproved" in output, "changed" in output) == (True, False)
+    assert ".vscode" not in output
+    assert "done" in output
+
+
+def test_a_skill_of_the_workspace_whose_scripts_may_not_run_is_not_there_for_commands(
+    tmp_path: Path, write_skill: Write, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not runner.capabilities().hides_files:
+        pytest.skip("here a path can only be itself")
+    (tmp_path / "policy.yaml").write_text("version: 1\nrules:\n  - {point: script-run, skill: a, effect: deny}\n")
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
+    folder = make_skill(write_skill, tmp_path / "work" / ".claude" / "skills" / "a")
+    world = begin(folder, tmp_path / "work", runner)
+    output = world.call("Bash", command="ls *; find . -name 'x.*' -exec sh {} +; cat .cl*/s*/*/scr*/*; echo done")
+    assert ("done" in output, "approved" in output) == (True, False)
+
+
 def test_a_workspace_that_is_the_folder_of_a_skill_can_be_worked_in(
     tmp_path: Path, write_skill: Write, runner: Runner
 ) -> None:

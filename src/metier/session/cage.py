@@ -23,9 +23,10 @@ from metier.session.places import (
 )
 from metier.session.secrets import secrets_for
 from metier.skill import shown
+from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from metier.run import Capabilities, Job, Outcome, Runner
     from metier.run.job import OutputLine
@@ -121,7 +122,7 @@ class Cage:
             seen = [one for one in active if one.root not in hidden and not holds_home(one.folder)]
             verified, problems = self._verified(seen)
             notes += problems
-            places = (*self._workspace(kept), *(Place(one.root) for one in verified))
+            places = (*self._workspace(kept, barred), *(Place(one.root) for one in verified))
         grants = tuple(sorted(granted_names(policy.paths)))
         job = replace(job, places=places, grants=grants, network=reach.network, hosts=reach.hosts)
         return CagedJob(session, job, {}, tuple(notes))
@@ -138,14 +139,25 @@ class Cage:
                 notes.append(f"Skill {one.name!r} is not there for commands: {problem} {problem.hint}")
         return verified, tuple(notes)
 
-    def _workspace(self, kept: Iterable[str]) -> tuple[Place, ...]:
-        """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be."""
+    def _workspace(self, kept: Iterable[str], barred: Sequence[ActiveSkill] = ()) -> tuple[Place, ...]:
+        """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be.
+
+        Of skills that are `barred`, nothing is.
+        """
         session = self._session
         hidden = hidden_paths(session.guard, session.workspace)
         places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths)
         if not session.runner.capabilities().hides_files:
             return places
-        return (*places, *covering_places(session.workspace, self._verified(session.live())[0]))
+        closed = [place.seen_at for place in places if place.is_hidden]
+        covering = [
+            replace(place, is_hidden=any(is_inside(place.path, one.root) for one in barred))
+            for place in covering_places(session.workspace, self._verified(session.live())[0])
+            if not any(is_inside(place.seen_at, path) for path in closed)
+        ]
+        # What else is closed in such a folder is not there at all.
+        rest = [place for place in places if not any(is_inside(place.seen_at, one.seen_at) for one in covering)]
+        return (*rest, *covering)
 
     def strictest(self, job: Job, *, isolated: bool, by: By = "host") -> ActiveSkill | None:
         """The skill that a command runs something of; of several, the one that most is against."""

@@ -75,6 +75,7 @@ def view_of(job: Job, protections: Iterable[Protection] = ()) -> View:
         for place in places
         if place.is_writable and place.path in by_folder
         for path in by_folder[place.path].stand_ins
+        if not _is_replaced(path, place, places)
     ]
     return View(
         programs=programs,
@@ -155,9 +156,22 @@ def _places(
             closed = protections[place.path].before.closed if place.path in protections else ()
             # What is given by name to be written is not closed by what it lies in.
             closed = tuple(path for path in closed if not any(one.is_writable and one.path == path for one in given))
+            closed = tuple(path for path in closed if not _is_replaced(path, place, given))
             kept += (*_protected(place, closed), *_pins(place, given))
     order = dict.fromkeys((*given, *kept))
     return tuple(sorted(order, key=lambda place: (place.seen_at.count("/"), not place.is_writable)))
+
+
+def _is_replaced(path: str, place: Place, given: list[Place]) -> bool:
+    """Whether the job sees something else, which it cannot write, where a writable place has this path."""
+    seen = os.path.join(place.seen_at, os.path.relpath(path, place.path))
+    return any(
+        not other.is_writable
+        and _is_inside(seen, other.seen_at)
+        and _is_inside(other.seen_at, place.seen_at)
+        and other.path != os.path.normpath(os.path.join(place.path, os.path.relpath(other.seen_at, place.seen_at)))
+        for other in given
+    )
 
 
 def _covered(programs: tuple[tuple[str, str], ...], given: list[Place]) -> list[Place]:
