@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -149,10 +150,15 @@ class Cage:
         places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths)
         if not session.runner.capabilities().hides_files:
             return places
+        real = os.path.realpath(session.workspace)
+        folders = [(one, os.path.realpath(one.folder)) for one in session.live() if os.path.isabs(one.folder)]
+        inside = [one for one, at in folders if is_inside(at, real) or is_inside(real, at)]
+        if not inside:
+            return places
         closed = [place.seen_at for place in places if place.is_hidden]
         covering = [
             replace(place, is_hidden=any(is_inside(place.path, one.root) for one in barred))
-            for place in covering_places(session.workspace, self._verified(session.live())[0])
+            for place in covering_places(session.workspace, self._verified(inside)[0])
             if not any(is_inside(place.seen_at, path) for path in closed)
         ]
         # What else is closed in such a folder is not there at all.

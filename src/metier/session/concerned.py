@@ -27,7 +27,7 @@ _MOST_FOLDERS = 16
 
 def folders_of(session: State, one: ActiveSkill) -> tuple[str, ...]:
     """Where the files of a skill are: its verified copy, its place in the shell, and where it was loaded from."""
-    return _absolute(one.root, f"{session.options.mount}/{one.name}", one.folder)
+    return (one.root, f"{session.options.mount}/{one.name}", *_loaded_from(one))
 
 
 class Named:
@@ -49,7 +49,7 @@ class Named:
         return tuple(
             one
             for one in session.live()
-            if not is_inside(workspace, os.path.realpath(one.folder)) and self._names(_absolute(one.folder))
+            if self._names(folders := _loaded_from(one)) and not is_inside(workspace, folders[-1])
         )
 
     def _names(self, folders: Sequence[str]) -> bool:
@@ -62,9 +62,9 @@ class Named:
         return any(f"/{word.removeprefix('./')}".endswith(scripts) for word in relative)
 
 
-def _absolute(*folders: str) -> tuple[str, ...]:
-    found = [path for path in folders if os.path.isabs(path)]
-    return tuple(dict.fromkeys((*found, *map(os.path.realpath, found))))
+def _loaded_from(one: ActiveSkill) -> tuple[str, ...]:
+    """The folder that a skill was loaded from, as it is named and as it really is; none for one that is in memory."""
+    return (one.folder, os.path.realpath(one.folder)) if os.path.isabs(one.folder) else ()
 
 
 def _paths(words: Sequence[str], folder: str) -> Iterator[str]:

@@ -46,7 +46,7 @@ def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] =
     found += [path for one in active for path in (one.root, one.folder, *_parts(one.folder))]
     found += [path for path in (*guard.kept_paths, default_cache_folder()) if path is not None]
     found.append(os.fspath(default_config_folder()))
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in dict.fromkeys(found) if os.path.isabs(path)))
 
 
 def hidden_paths(guard: Guard, workspace: str) -> tuple[str, ...]:
