@@ -139,7 +139,7 @@ def test_a_script_is_run_and_not_read(script: Path, tool: str, key: str) -> None
 @pytest.mark.covers("O-36")
 def test_other_tools_and_other_files_are_fine(script: Path) -> None:
     one = ceiling("s", scripts=(str(script),))
-    assert decided("Grep", one, path=str(script)).is_allowed
+    assert decided("Glob", one, path=str(script)).is_allowed
     assert decided("Read", one, file_path=str(script.parent / "y.py")).is_allowed
     assert decided("Read", one).is_allowed
     assert decided("Read", one, file_path=5).is_allowed

@@ -283,6 +283,20 @@ def test_no_patch_reaches_a_protected_place(root: Path, form: str) -> None:
 
 
 FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    *(
+        (verb, {"path": ".git/hooks/pre-commit"})
+        for verb in ("persist", "render", "sync", "checkout", "swap", "fix", "emit")
+    ),
+    *(("write_file", {name: ".git/hooks/x", "content": "x"}) for name in ("where", "key", "id", "p", "document", "at")),
+    ("write_file", {"root": ".git", "path": "hooks/x"}),
+    ("write_file", {"cwd": ".git", "path": "config"}),
+    ("write_file", {"path": "%2egit/hooks/x"}),
+    ("write_file", {"path": "'.git/hooks/x'"}),
+    ("write_file", {"payload": '{"path": ".git/hooks/x"}'}),
+    ("write_file", {"file": "a.txt", "new_name": "AGENTS.md"}),
+    ("write_file", {"path": "a.txt", "options": {"backup": ".git/hooks/x"}}),
+    ("write_file", {".git/hooks/x": "x"}),
+    ("fetch_to_file", {"url": "https://example.com", "path": ".envrc"}),
     ("write_file", {"file_path": ".envrc", "text": "x"}),
     ("write_file", {"path": ".git/hooks/pre-commit", "content": "x"}),
     ("create_file", {"filename": ".mcp.json", "content": "x"}),

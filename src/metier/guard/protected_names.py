@@ -19,31 +19,34 @@ if TYPE_CHECKING:
 
 _VERSION_CONTROL = (
     ".git", ".githooks", ".gitmodules", ".gitconfig", ".config/git", ".husky", ".pre-commit-config.yaml",
-    "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".overcommit.yml", ".hg", ".hgrc",
+    "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".overcommit.yml", ".hg", ".hgrc", ".jj",
+    ".svn",
 )  # fmt: skip
 _SHELLS = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
     ".zshenv", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".kshrc", ".mkshrc", ".inputrc", ".xinitrc", ".xprofile",
     ".xsession", ".pam_environment", ".config/fish", ".config/nushell", ".config/autostart", ".config/systemd",
     ".config/environment.d", ".config/direnv", ".config/mise", ".envrc", ".mise.toml", ".mise.local.toml", "mise.toml",
-    ".ripgreprc", ".tmux.conf", ".config/tmux", ".screenrc", ".ssh", ".local/bin", "Library/LaunchAgents",
+    ".direnv", ".bashrc.d", ".xsessionrc", ".ripgreprc", ".curlrc", ".wgetrc", ".psqlrc", ".sqliterc", ".tmux.conf",
+    ".config/tmux", ".screenrc", ".ssh", ".local/bin", "Library/LaunchAgents",
 )  # fmt: skip
 _EDITORS = (
     ".vscode", ".idea", ".zed", ".config/zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc", ".gvimrc",
     ".exrc", ".nvim.lua", ".nvimrc", ".config/nvim", ".emacs", ".emacs.d", ".dir-locals.el", ".dir-locals-2.el",
-    ".helix", ".config/helix", ".gdbinit", ".lldbinit", ".pdbrc",
+    ".helix", ".config/helix", ".config/Code", ".fleet", ".lvimrc", ".gdbinit", ".lldbinit", ".pdbrc",
 )  # fmt: skip
 _AGENTS = (
     ".agents", ".claude", ".codex", ".cursor", ".gemini", ".metier", ".windsurf", ".continue", ".opencode", ".roo",
     ".cline", ".clinerules", ".kiro", ".amazonq", ".junie", ".goose", ".qwen", ".mcp.json", "opencode.json",
     "opencode.jsonc", ".aider.conf.yml", ".cursorrules", ".windsurfrules", ".goosehints", "AGENTS.md", "AGENT.md",
     "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".github/copilot-instructions.md", ".github/instructions",
-    ".github/prompts", ".config/opencode", ".config/goose", ".config/metier",
+    ".github/prompts", ".github/hooks", ".config/opencode", ".config/goose", ".config/metier",
 )  # fmt: skip
 _PACKAGE_MANAGERS = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pnpmfile.cjs", ".pnpmfile.mjs",
     ".cargo/config", ".cargo/config.toml", ".mvn", ".bazelrc", ".bundle/config", ".gemrc", ".irbrc", ".pryrc",
-    ".Rprofile", ".config/pip", ".condarc", "sitecustomize.py", "usercustomize.py",
+    ".Rprofile", ".config/pip", ".condarc", ".cargo/bin", ".cargo/env", ".gradle/init.d", ".ipython",
+    ".m2/settings.xml", ".pythonrc", ".rspec", "bunfig.toml", "sitecustomize.py", "usercustomize.py",
 )  # fmt: skip
 """What package managers and interpreters take the programs from that they run."""
 _BUILD_MACHINES = (

@@ -1,16 +1,19 @@
 """The files that a call of a tool would write or read, by the name of the tool and its arguments.
 
-Somebody else's tools have many names. One whose name has a verb of writing writes to every path that it is given; any
-other reads from them. The files of patches are read from the patch, of every form that some program takes.
+Somebody else's tools have many names. One whose name has a verb of reading, and none of writing, reads from the paths
+that it is given. Any other is taken to write, to every path and to each other text that could be one, whatever its
+argument is called. The files of patches are read from the patch, of every form that some program takes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from metier.guard.protected_names import protecting
 from metier.guard.tool_rules.names import canonical_tool
@@ -22,19 +25,31 @@ if TYPE_CHECKING:
 _VERBS = (
     "append apply chmod chown copy cp create delete download dump edit export extract generate insert install link "
     "make mkdir modify move multiedit mv notebookedit overwrite patch put remove rename replace restore rm save store "
-    "symlink touch trash truncate unlink unzip update upsert write"
+    "symlink to touch trash truncate unlink unzip update upsert write"
 )
 _ENDS = (
     "cwd destination dest dir directories directory dirname dirs dst file filename filenames filepath filepaths files "
     "folder folders from location out output path paths source src target to uri workdir"
 )
+_READS = (
+    "analyze bash browse calculate cat check compare count describe diff exec execute exists explain fetch find get "
+    "glob grep head info inspect list lookup ls navigate open parse peek print query read resolve run scan search "
+    "select shell show stat status summarize tail task terminal test todo tree validate verify view web"
+)
+"""Verbs and nouns of tools that take paths to look at, and of shells, whose commands have rules of their own."""
+_CONTENT_ENDS = (
+    "body code command comment content contents data description instruction instructions markdown message new note "
+    "old prompt query question reason replacement str string subject summary text thought title value"
+)
+_CONTENTS = frozenset(_CONTENT_ENDS.split())
+"""How the name of an argument ends that is what is written, or said, and no path."""
 _WRITING = frozenset(_VERBS.split())
+_READING = frozenset(_READS.split())
 _EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "text_editor"})
 """Tools that edit, or only show a file, by the command that they are given; others pass over such an argument."""
 _PATHS = frozenset(_ENDS.split())
 """How the name of an argument ends that is a path."""
 _FOLDERS = frozenset({"base", "cwd", "dir", "directory", "folder", "repo", "root", "workdir"})
-_NOUNS = frozenset({"file", "files", "folder", "directory", "dir", "notebook"})
 _PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NESTED = (Mapping, list, tuple)
@@ -70,7 +85,7 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     """
     if not arguments:
         return _NOTHING
-    writes, takes_patch, is_about_files = _kind(tool)
+    writes, takes_patch = _kind(tool)
     if writes and arguments.get("command") == "view" and tool.lower() in _EDITORS:
         writes = False
     if not writes:
@@ -81,24 +96,41 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     found = list(_paths(arguments))
     if takes_patch:
         found += _patched(arguments, names_files=bool(found))
-    if not found and is_about_files:
-        # None of its arguments is called a path, and one of them must be.
-        found += [text for text in arguments.values() if isinstance(text, str) and _is_line(text)]
+    found += _perhaps_paths(arguments)
     return Targets(written=_with_folders(found, arguments))
 
 
 @functools.lru_cache(maxsize=1024)
-def _kind(tool: str) -> tuple[bool, bool, bool]:
-    """Whether a tool writes, whether it takes patches, and whether it is certainly about files."""
+def _kind(tool: str) -> tuple[bool, bool]:
+    """Whether a tool may write, and whether it takes patches."""
     last = tool.rpartition("__")[2]
     name = canonical_tool(last)
     words = {word.lower() for word in _PARTS.findall(last)} | {name}
-    is_about_files = name in ("edit", "notebookedit", "write") or bool(words & _NOUNS)
-    return bool(words & _WRITING), name == "edit" or bool(words & {"patch", "diff"}), is_about_files
+    return bool(words & _WRITING) or not words & _READING, name == "edit" or bool(words & {"patch", "diff"})
+
+
+def _perhaps_paths(value: Any) -> Iterator[str]:
+    """Every line in the arguments of a call, names of arguments included, but for what is said to be content."""
+    waiting = [value]
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            return
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            yield from (key for key in item if isinstance(key, str) and protecting(key) is not None)
+            waiting.extend(inner for key, inner in item.items() if _last_word(key) not in _CONTENTS)
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+        elif isinstance(item, str) and item.lstrip().startswith(("{", "[")):
+            with contextlib.suppress(ValueError, RecursionError):
+                waiting.append(json.loads(item))
+        elif isinstance(item, str) and _is_line(item):
+            yield item
 
 
 def _with_folders(found: list[str], arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The paths, and the same in the folder that a call wants to be made in."""
+    found += [other for path in found if (other := unquote(path.strip(" \t'\"`"))) != path]
     folders = [text for key, text in arguments.items() if isinstance(text, str) and _last_word(key) in _FOLDERS]
     inside = [f"{folder}/{path}" for folder in folders if folder for path in found if not path.startswith("/")]
     return tuple(dict.fromkeys((*found, *inside)))
