@@ -25,7 +25,15 @@ TOOLS = ("Read", "Glob", "Grep", "Bash")
 FREE = Policy(unsandboxed="allow", script_reads="allow", injection="allow", hooks="allow")
 
 
-@pytest.fixture(params=["namespaces", "bubblewrap", "landlock", "plain"])
+# Root has no use for bubblewrap: it makes no user of its own for a job.
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+RUNNERS = ["namespaces", *([] if IS_ROOT else ["bubblewrap"]), "landlock", "plain"]
+has_view = pytest.mark.parametrize(
+    "runner", [name for name in RUNNERS if name not in ("landlock", "plain")], indirect=True
+)
+
+
+@pytest.fixture(params=RUNNERS)
 def runner(request: pytest.FixtureRequest) -> Runner:
     """Each way in which commands are run here."""
     if request.param == "plain":
@@ -156,9 +164,8 @@ def test_files_of_the_workspace_do_not_run_as_the_skill_that_was_loaded_from_the
     assert "approved" in output or "No such file" in output or "not found" in output
 
 
+@has_view
 def test_where_a_job_has_a_view_no_command_sees_what_became_of_a_skill(inside: World) -> None:
-    if not inside.session.runner.capabilities().hides_files:
-        pytest.skip("here a path can only be itself")
     for command in (
         "find . -name x.sh -exec sh {} +",
         "grep -r changed . || echo approved",
@@ -186,11 +193,10 @@ def test_what_is_protected_in_a_folder_of_a_skill_is_seen_as_it_was_approved(
     assert "done" in output
 
 
+@has_view
 def test_a_skill_of_the_workspace_whose_scripts_may_not_run_is_not_there_for_commands(
     tmp_path: Path, write_skill: Write, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not runner.capabilities().hides_files:
-        pytest.skip("here a path can only be itself")
     (tmp_path / "policy.yaml").write_text("version: 1\nrules:\n  - {point: script-run, skill: a, effect: deny}\n")
     monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
     folder = make_skill(write_skill, tmp_path / "work" / ".claude" / "skills" / "a")
