@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier.guard.shell.parts import MAX_WRAPPING, Parts
-from metier.guard.shell.places import changes_folder, is_own, is_relative, possible_paths, reachable, ways_of
+from metier.guard.shell.places import (
+    changes_folder,
+    found_paths,
+    is_own,
+    is_relative,
+    possible_paths,
+    reachable,
+    ways_of,
+)
 from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
 from metier.guard.shell.scanner import Unreadable, Word
 from metier.guard.shell.script import Command
@@ -319,6 +327,7 @@ class _Ceiling:
                 words,
                 pattern,
                 is_inside=lambda path: self._leads_inside(path, place),
+                found=lambda word: found_paths(word, place.folder or self._home),
                 is_workspace=place.is_workspace,
             )
             if not reason:

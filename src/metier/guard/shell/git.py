@@ -36,6 +36,8 @@ _ALWAYS = frozenset({
     "http-backend", "instaweb", "mailinfo", "mailsplit", "merge-file", "merge-index", "mergetool", "p4",
     "pack-objects", "quiltimport", "remote-ext", "remote-fd", "send-email", "shell",
 })  # fmt: skip
+_TOOLS = frozenset({"difftool", "mergetool"})
+"""Those of which no word starts a program but an option."""
 _SAME = {"annotate": "blame", "fsck-objects": "fsck", "init-db": "init", "pickaxe": "blame", "stage": "add"}
 """Subcommands with two names."""
 _SUBCOMMAND = re.compile(r"[A-Za-z0-9][\w-]*")
@@ -122,7 +124,10 @@ def read_git(words: Sequence[Word]) -> Started:
             raise Unclear(f"`git {subcommand.text}` is no subcommand of git", before.end)
         name = subcommand_name(subcommand.text)
         if name in _ALWAYS or "--" in name:
-            problems.append(Problem(f"`git {name}` starts other programs or writes any file", before.end))
+            # To name it is not to name what it starts, which its options and words say.
+            is_plain = name in _TOOLS and not any(not word.is_known or word.text.startswith("-") for _, word in rest)
+            at = before.end if is_plain else len(words) - 1
+            problems.append(Problem(f"`git {name}` starts other programs or writes any file", at))
         if name == "config":
             problems += config_problems(rest)
         if name in _PLACING:

@@ -25,6 +25,7 @@ _MENTION = re.compile(r"\b(cd|popd|pushd)\b")
 MAX_WAYS = 6
 """How many times a command may change its folder until nobody follows it any more."""
 _MAX_FOUND = 64
+_MAX_NAMED = 2000
 _MAX_LINKS = 40
 _FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w./@%+-]*)")
 
@@ -82,6 +83,34 @@ def possible_paths(word: Word, folders: Sequence[str]) -> list[str]:
             # What is put there need not be there yet.
             for each in (pattern, os.path.dirname(pattern)):
                 found += islice(glob.iglob(each), _MAX_FOUND)
+    return found
+
+
+def found_paths(word: Word, folder: str) -> list[str] | None:
+    """The paths that a word with a pattern may name, with every folder on their way; None if they cannot be told.
+
+    Programs have patterns too, so that one in quotes is followed as well.
+    """
+    if word.braces:
+        flat = _FLAT_BRACES.fullmatch(word.braces)
+        return [f"{flat[1]}{each}{flat[3]}" for each in flat[2].split(",")] if flat else None
+    text = word.text.partition("::")[0]
+    if text.startswith("/"):
+        return None
+    plain = "*".join(map(glob.escape, text.split(UNKNOWN)))
+    found = [text.replace(UNKNOWN, "")]
+    for pattern in dict.fromkeys((plain, text.replace(UNKNOWN, "*"))):
+        parts = pattern.split("/")
+        for count in range(1, len(parts) + 1):
+            if not any(map(glob.has_magic, parts[:count])):
+                continue
+            path = os.path.join(glob.escape(folder), *parts[:count])
+            try:
+                found += islice(glob.iglob(path, include_hidden=True), _MAX_NAMED + 1)
+            except (OSError, RecursionError, ValueError, re.error):
+                return None
+            if len(found) > _MAX_NAMED:
+                return None
     return found
 
 

@@ -5,7 +5,8 @@ it reports: none that names another folder, another file of definitions, another
 write. Every one of them is an option that the program has; a shortened spelling is none of the list.
 
 - `-v` takes no value (`--watch=false` says no more than yes or no).
-- `-n=` takes any value, `-j=#` a number, `--color=~` one plain word, `-f=/` a path inside the workspace.
+- `-n=` takes any value, `-j=#` a number, `--color=~` one plain word, `-f=/` a path inside the workspace,
+  `-o=%` a form of output that is read from no file.
 - `-O?` takes a value only where it is part of the word, and `-T+` one there too although other letters may not.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Words = Literal["none", "tasks", "inside", "any"]
+Words = Literal["none", "tasks", "packages", "inside", "local", "any"]
 Style = Literal["flags", "letters", "names"]
 
 
@@ -28,8 +29,8 @@ class Row:
 
     options: str = ""
     words: Words = "inside"
-    """Words that are no options: none, further tasks (only where the rule names none, and no variables), those that
-    stay inside the workspace, or any."""
+    """Words that are no options: none, further tasks (only where the rule names none, and no variables), names of
+    packages, those that stay inside the workspace (`local` where others would be fetched), or any."""
     behind: str = ""
     """What may stand behind `--`: `any`, a list in `PASSED`, the words of another program (`program`), or nothing."""
     rest: str = ""
@@ -143,6 +144,7 @@ _DOCKER_RUN = """
     -i -t -d -q -e= -w= -l= --rm --interactive --tty --detach --quiet --env= --workdir= --label= --name= --init
     --platform= --pull=~ --entrypoint= --read-only --memory= --cpus=# --stop-timeout=#
 """
+_DOCKER_BUILD = "-t= -q --tag= --quiet --no-cache --pull --target= --platform= --label= --progress=~ --rm --force-rm"
 _COMPOSE = """
     -d -q --detach --quiet --build --no-build --force-recreate --no-recreate --remove-orphans --no-deps --wait
     --wait-timeout=# --pull=~ --quiet-pull --no-color --no-log-prefix --timeout=# --abort-on-container-exit --no-start
@@ -150,9 +152,9 @@ _COMPOSE = """
 """
 _KUBECTL = "-n= --namespace= -v=# --v=# -h --help --request-timeout="
 _KUBECTL_SEEN = """
-    -A -o= -l= -L= -w --all-namespaces --output= --selector= --field-selector= --label-columns= --watch --watch-only
+    -A -o=% -l= -L= -w --all-namespaces --output=% --selector= --field-selector= --label-columns= --watch --watch-only
     --show-labels --sort-by= --no-headers --ignore-not-found --chunk-size=# --show-kind --show-managed-fields
-    --show-events --template= --recursive --api-version= --api-group= --namespaced --verbs= --subresource=~ --containers
+    --show-events --recursive --api-version= --api-group= --namespaced --verbs= --subresource=~ --containers
     --sum --use-protocol-buffers --allow-missing-template-keys
 """
 _KUBECTL_LOGS = """
@@ -200,8 +202,8 @@ ROWS: Mapping[str, Row] = {
     "bazel": Row(options=_BAZEL, words="any"),
     "bazel run": Row(options=_BAZEL, words="any", behind="any"),
     "bun": Row(options=_BUN + _RUNNER, behind="script"),
-    "bun add": Row(options=_YARN_INSTALL, words="any"),
-    "bun install": Row(options=_YARN_INSTALL, words="any"),
+    "bun add": Row(options=_YARN_INSTALL, words="packages"),
+    "bun install": Row(options=_YARN_INSTALL, words="packages"),
     "bun test": Row(options=_BUN_TEST),
     "bun x": Row(options=_STARTER, rest="program", behind="program"),
     "bundle": Row(options="--quiet --verbose --no-color --jobs=# --retry=# --local --help"),
@@ -246,9 +248,12 @@ ROWS: Mapping[str, Row] = {
     "deno task": Row(rest="script"),
     "deno test": Row(options=_DENO_TEST),
     "docker": Row(words="any", is_local=False),
-    "docker build": Row(
-        options="-t= -q --tag= --quiet --no-cache --pull --target= --platform= --label= --progress=~ --rm --force-rm",
-    ),
+    "docker build": Row(options=_DOCKER_BUILD, words="local"),
+    "docker builder": Row(words="any", is_local=False),
+    "docker builder build": Row(options=_DOCKER_BUILD, words="local"),
+    "docker buildx": Row(words="any", is_local=False),
+    "docker buildx b": Row(options=_DOCKER_BUILD, words="local"),
+    "docker buildx build": Row(options=_DOCKER_BUILD, words="local"),
     "docker compose": Row(options=_COMPOSE, words="any"),
     "docker compose exec": Row(options="-T -d -e= -u= -w= --env= --user= --workdir= --index=#", rest="any"),
     "docker compose logs": Row(options=_DOCKER_LOGS, words="any"),
@@ -264,6 +269,7 @@ ROWS: Mapping[str, Row] = {
     "docker container": Row(words="any", is_local=False),
     "docker container ls": Row(options=_DOCKER_OUT, words="any", is_local=False),
     "docker image": Row(words="any", is_local=False),
+    "docker image build": Row(options=_DOCKER_BUILD, words="local"),
     "docker image ls": Row(options=_DOCKER_OUT, words="any", is_local=False),
     "docker images": Row(options=_DOCKER_OUT, words="any", is_local=False),
     "docker network": Row(words="any", is_local=False),
@@ -338,8 +344,23 @@ ROWS: Mapping[str, Row] = {
     "npm": Row(options=_NPM, behind="script", words="any", style="names"),
     "npm ci": Row(options=_NPM_INSTALL, words="none", style="names"),
     "npm exec": Row(options=_STARTER, rest="program", behind="program", style="names"),
-    "npm i": Row(options=_NPM_INSTALL, words="any", style="names"),
-    "npm install": Row(options=_NPM_INSTALL, words="any", style="names"),
+    **{
+        f"npm {task}": Row(options=_NPM_INSTALL, words="packages", style="names")
+        for task in [
+            "add",
+            "i",
+            "in",
+            "ins",
+            "inst",
+            "insta",
+            "instal",
+            "install",
+            "isnt",
+            "isnta",
+            "isntal",
+            "isntall",
+        ]
+    },
     "npm run": Row(behind="script", style="names"),
     "npm run-script": Row(behind="script", style="names"),
     "npm start": Row(behind="script", style="names"),
@@ -351,7 +372,7 @@ ROWS: Mapping[str, Row] = {
     "pipenv": Row(options="-q -v -h --quiet --verbose --help --dev --deploy --ignore-pipfile", words="any"),
     "pipenv run": Row(rest="program", behind="program"),
     "pnpm": Row(options=_PNPM + _RUNNER, behind="script", style="names"),
-    "pnpm add": Row(options=_PNPM_INSTALL, words="any", style="names"),
+    "pnpm add": Row(options=_PNPM_INSTALL, words="packages", style="names"),
     "pnpm dlx": Row(options=_STARTER, rest="program", style="names"),
     "pnpm exec": Row(rest="program", behind="program", style="names"),
     "pnpm i": Row(options=_PNPM_INSTALL, words="none", style="names"),
@@ -396,7 +417,7 @@ ROWS: Mapping[str, Row] = {
     "uv tool run": Row(rest="program", behind="program"),
     "uvx": Row(options=_UV, rest="program", behind="program"),
     "yarn": Row(options=_SCRIPT, behind="script", style="names"),
-    "yarn add": Row(options=_YARN_INSTALL, words="any", style="names"),
+    "yarn add": Row(options=_YARN_INSTALL, words="packages", style="names"),
     "yarn dlx": Row(options=_STARTER, rest="program", style="names"),
     "yarn exec": Row(rest="program", behind="program", style="names"),
     "yarn install": Row(options=_YARN_INSTALL, words="none", style="names"),

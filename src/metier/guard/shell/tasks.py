@@ -25,19 +25,35 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[0-9][\w.%]*")
 _PLAIN = re.compile(r"[\w,+-]*")
+_OUTPUT = re.compile(r"json|yaml|wide|name|(jsonpath|jsonpath-as-json|go-template|custom-columns)=.*", re.DOTALL)
+_ASSIGNMENT = re.compile(rf"[\w.{UNKNOWN}-]+[:+?!]*=")
+_PATTERN = re.compile(rf"[*?\[{UNKNOWN}]")
+_PACKAGE = re.compile(r"(@\w[\w.~-]*/)?\w[\w.~-]*(@[\w^~<>=*|][\w.^~<>=*|+ -]*)?")
+"""The name of a package in a registry, with a version: no path, no address and no file."""
+_ARCHIVE = (".tgz", ".tar.gz", ".tar")
+_REMOTE = re.compile(r"[^/]*[@:]|[\w-]+\.(com|org|net|io|dev)/")
+"""How a folder begins that docker fetches from elsewhere."""
+_SCOPED = ("-w", "--workspace")
+"""Options of which a value begins with `@`, and names no file of arguments."""
 _PASSED = Row()
 
 
 def task_problem(
-    words: Sequence[Word], pattern: WordPattern, *, is_inside: Callable[[str], bool], is_workspace: bool
+    words: Sequence[Word],
+    pattern: WordPattern,
+    *,
+    is_inside: Callable[[str], bool],
+    found: Callable[[Word], list[str] | None],
+    is_workspace: bool,
 ) -> str:
     """Why a command that fits a pattern is not the task that the pattern names; nothing when it is.
 
-    `is_inside` says whether a path leads into the workspace, and `is_workspace` whether the command runs there.
+    `is_inside` says whether a path leads into the workspace, `found` what a word with a pattern may become (None when
+    that cannot be told), and `is_workspace` whether the command runs there.
     """
     if pattern.is_whole_program:
         return ""
-    reading = _Reading(words, pattern, is_inside)
+    reading = _Reading(words, pattern, is_inside, found)
     reason = reading.problem(0)
     if not reason and reading.is_local and not is_workspace:
         return f"what `{reading.key}` does is another matter in another folder"
@@ -55,11 +71,18 @@ class _Value(NamedTuple):
 class _Reading:
     """The words of one command, held against one pattern."""
 
-    def __init__(self, words: Sequence[Word], pattern: WordPattern, is_inside: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        words: Sequence[Word],
+        pattern: WordPattern,
+        is_inside: Callable[[str], bool],
+        found: Callable[[Word], list[str] | None],
+    ) -> None:
         self.is_local = False
         self.key = ""
         self._words = words
         self._is_inside = is_inside
+        self._found = found
         self._named = pattern.named(words)
         self._spelled = min(self._named, len(pattern.literal))
         self._closing = pattern.closing(words)
@@ -157,6 +180,11 @@ class _Reading:
                 return 1 + (f"{self.key} {argument}" not in ROWS)
         elif value is None or (takes_value and letter in self._settled):
             return 0
+        if not is_spelled and takes_value and value is not None and value.text is None and following is not None:
+            if following.text.startswith("@") and text not in _SCOPED:
+                return 0
+            if not following.is_known and value.kind[-1:] in "/%":
+                return 0
         if value is None or value.text is not None or not takes_value or argument is None:
             return int(is_spelled or value is None or value.text is None or self._fits(value.text, value.kind))
         is_value = self._fits(argument, value.kind)
@@ -189,7 +217,7 @@ class _Reading:
         """Whether a value is of the kind that an option takes."""
         if kind.endswith("/"):
             return self._is_inside(text)
-        form = {"#": _NUMBER, "~": _PLAIN}.get(kind[-1:])
+        form = {"#": _NUMBER, "%": _OUTPUT, "~": _PLAIN}.get(kind[-1:])
         return form is None or form.fullmatch(text) is not None
 
     def _word_problem(self, word: Word) -> str:
@@ -201,11 +229,27 @@ class _Reading:
             if policy == "none" or self._has_task or "=" in word.text:
                 return f"`{_shown(word)}` is another task, or changes what the task does"
             return ""
-        # What is found by a pattern may go up too.
-        is_inside = (
-            self._is_inside(word.text) if word.is_known else not (steps_up(word.text) or word.text.startswith("/"))
-        )
-        return "" if is_inside else f"`{_shown(word)}` leads out of the workspace"
+        text = word.text
+        if policy == "packages":
+            is_package = word.is_known and _PACKAGE.fullmatch(text) and not text.lower().endswith(_ARCHIVE)
+            return "" if is_package else f"`{_shown(word)}` is no plain name of a package"
+        if _ASSIGNMENT.match(text):
+            return f"`{_shown(word)}` may change what the task does"
+        if policy == "local" and _REMOTE.match(text.replace(UNKNOWN, "")):
+            return f"`{_shown(word)}` may be fetched from elsewhere"
+        return "" if self._stays(word) else f"`{_shown(word)}` leads out of the workspace"
+
+    def _stays(self, word: Word) -> bool:
+        """Whether a path stays in the workspace, whatever a pattern in it finds, and so does a path behind `=`."""
+        path, equals, value = word.text.partition("=")
+        if word.is_known and not all(map(self._is_inside, (word.text, path, *([value] if equals else [])))):
+            return False
+        if not word.is_known and (steps_up(word.text) or word.text.startswith("/") or equals):
+            return False  # what is found by a pattern may go up too
+        if word.is_known and not _PATTERN.search(word.text.partition("::")[0]):
+            return True
+        found = self._found(word)
+        return found is not None and all(map(self._is_inside, found))
 
 
 def _shown(word: Word) -> str:

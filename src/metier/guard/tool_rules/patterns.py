@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from metier.guard.shell.scanner import Word
 
 _BETWEEN = "\0"
+_SCRIPTS = frozenset({"bun", "npm", "pnpm", "yarn"})
+"""Programs for which `test:unit` is a part of `test`; for others it is another task."""
 _UP = re.compile(rf"\.[.{UNKNOWN}]+")
 
 
@@ -44,8 +46,9 @@ class WordPattern(NamedTuple):
     def named(self, words: Sequence[Word]) -> int:
         """How many of the words it names one by one, from the first on."""
         count = 0
+        are_scripts = any(own.rpartition("/")[2] in _SCRIPTS for own in self.words[:-1])
         for own, word in zip(self.words, words, strict=False):
-            is_last = count == len(self.words) - 1
+            is_last = are_scripts and count == len(self.words) - 1
             if own == "*" or not (glob_matches(own, word.text) or (is_last and word.text.startswith(f"{own}:"))):
                 break
             count += 1
