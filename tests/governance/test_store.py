@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,8 +52,26 @@ def replace_by_folder(file: Path) -> None:
     file.mkdir()
 
 
-@pytest.mark.covers("A-50")
-@pytest.mark.parametrize("harm", [remove, truncate, spoil, replace_by_folder])
+def empty(file: Path) -> None:
+    """Take all tables away by SQL, with what says whose database it is."""
+    remove_logs = [file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")]
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA foreign_keys = OFF")
+        others = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        for kind, name in database.execute(others).fetchall():
+            database.execute(f'DROP {kind} "{name}"')
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        for (name,) in database.execute(names).fetchall():
+            database.execute(f'DROP TABLE "{name}"')
+        database.execute("PRAGMA user_version = 0")
+        database.execute("PRAGMA application_id = 0")
+        database.commit()
+    for log in remove_logs:
+        log.unlink(missing_ok=True)
+
+
+@pytest.mark.covers("A-50", "SEC-6")
+@pytest.mark.parametrize("harm", [remove, truncate, spoil, replace_by_folder, empty])
 @pytest.mark.parametrize("policy", ["", "version: 1\n"])
 def test_a_quarantine_is_not_released_by_taking_the_store_away(
     harm: Callable[[Path], None], policy: str, blocked: Path, begin: Begin, enterprise: Callable[[str], Path]

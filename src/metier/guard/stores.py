@@ -64,21 +64,37 @@ def was_there(url: str) -> bool:
     from metier.store.url import address_of
 
     address = address_of(url)
-    return address.kind == "sqlite" and _left_something(url, os.fspath(address.folder))
+    if address.kind != "sqlite":
+        return os.access(_mark_of(url), os.F_OK)
+    return _left_something(url, os.fspath(address.folder))
 
 
 def require_store(url: str) -> None:
-    """Raise `StoreUnavailable` where a store was and is none: to make another would release what is in quarantine."""
+    """Raise `StoreUnavailable` where a store was and is none: to make another would release what is in quarantine.
+
+    None is also where a database still is, and its tables or its version are gone.
+    """
     from metier.store.url import address_of
 
     address = address_of(url)
-    if address.kind != "sqlite" or _has_content(address.target):
-        return
-    if _left_something(url, os.fspath(address.folder)):
+    if address.kind == "sqlite" and not _has_content(address.target):
+        is_gone = _left_something(url, os.fspath(address.folder))
+    else:
+        is_gone = os.access(_mark_of(url), os.F_OK) and not _is_store(url)
+    if is_gone:
         raise StoreUnavailable(
-            f"The store {address.target} was there, and is gone.",
+            f"The store {address.target if address.kind == 'sqlite' else 'of the database'} was there, and is gone.",
             hint="`metier store restore` brings a backup back; `metier store migrate` begins anew.",
         )
+
+
+def _is_store(url: str) -> bool:
+    from metier.store import Store
+
+    found = Store.peek(url)
+    if found is not None:
+        found.close()
+    return found is not None
 
 
 def _left_something(url: str, folder: str) -> bool:
