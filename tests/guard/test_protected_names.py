@@ -142,6 +142,10 @@ def test_a_repository_is_one_whatever_its_name(tmp_path: Path) -> None:
         ("alias.st", "!tools/alias.sh", "tools/alias.sh"),
         ("include.path", "../tools/gitconfig", "tools/gitconfig"),
         ("gpg.program", "tools/gpg", "tools/gpg"),
+        ("diff.external", "tools/diff.sh", "tools/diff.sh"),
+        ("interactive.diffFilter", "tools/filter.sh", "tools/filter.sh"),
+        ("uploadpack.packObjectsHook", "tools/pack.sh", "tools/pack.sh"),
+        ("gpg.ssh.defaultKeyCommand", "tools/key.sh", "tools/key.sh"),
     ],
 )
 def test_what_git_is_set_to_start_is_closed(

@@ -445,8 +445,8 @@ def _way_of(link: str) -> Iterator[str]:
 
 
 _STARTS = re.compile(
-    r"(?:hookspath|fsmonitor|editor|pager|sshcommand|askpass|program|command|cmd|helper|textconv|clean|smudge|process"
-    r"|driver|path|attributesfile|gitproxy|alternaterefscommand|uploadpack|receivepack)\Z",
+    r"(?:\w*(?:askpass|cmd|command|editor|helper|hook|pager|program)|hookspath|fsmonitor|textconv|clean|smudge|process"
+    r"|driver|external|difffilter|path|attributesfile|gitproxy|uploadpack|receivepack)\Z",
     re.IGNORECASE,
 ).match
 _SETTING = re.compile(r"[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*(.*)")
