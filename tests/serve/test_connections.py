@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -204,3 +205,21 @@ def test_a_connection_that_is_being_answered_does_not_make_room() -> None:
                 one.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.covers("SEC-19")
+@pytest.mark.skipif(sys.platform != "linux", reason="a connection can be made this small here alone")
+def test_answers_that_nobody_reads_keep_nobody_out(serve: Serve, http: Http) -> None:
+    url = http(serve(), token="secret", limits=limited(connections=4, by_address=4))
+    place = urlsplit(url)
+    with contextlib.ExitStack() as lines:
+        for _ in range(4):
+            line = lines.enter_context(socket.socket())
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_024)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 200)
+            line.connect((place.hostname or "", place.port or 0))
+            line.settimeout(0.3)
+            with contextlib.suppress(TimeoutError, OSError):
+                for _ in range(100_000):  # until the server takes no more, as its answers are not taken
+                    line.sendall(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert post(url, DISCOVER, Authorization="Bearer secret")[0] == 200

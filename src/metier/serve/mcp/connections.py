@@ -80,7 +80,9 @@ class BoundedProtocol(H11Protocol):
         return [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
 
     def _displace(self, others: Iterable[BoundedProtocol]) -> None:
-        waiting = [one for one in others if one.keeps_waiting]
+        # Whoever reads an answer slowly has asked for something; whoever has not even asked goes first.
+        others = list(others)
+        waiting = [one for one in others if one.keeps_waiting] or [one for one in others if one._unread is not None]
         now = self.loop.time()
         if now >= BoundedProtocol._silent_until:  # whoever opens many must not fill the log as well
             BoundedProtocol._silent_until = now + _SILENCE
