@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -395,3 +397,23 @@ def test_ordinary_text_stays_as_it_is(tmp_path: Path, write_skill: Write, text: 
     read = world.session.executor().execute_blocking("skills_read", {"path": "text.md"})
     assert f">\n{text}\n</skill_resource>" in read.result
     assert world.call("Read", file_path=f"{world.root}/text.md") == text
+
+
+def test_sessions_that_nobody_has_any_more_hold_up_no_other(tmp_path: Path, write_skill: Write) -> None:
+    for name in ("a", "b"):
+        write_skill(tmp_path / "skills" / name)
+    # What is dropped in a circle goes whenever the interpreter looks for it: here, in the middle of taking a copy.
+    program = f"""
+import gc, os
+from metier import Library
+library = Library.from_folder({str(tmp_path / "skills")!r})
+circle = [library.session(skills=["a"])]
+circle.append(circle)
+gc.disable()
+del circle
+rename = os.rename
+os.rename = lambda *paths: (gc.collect(), rename(*paths))
+with library.session(skills=["b"]):
+    pass
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._log import logger
@@ -28,7 +28,7 @@ from metier.skill.files import MAX_PACKAGE_BYTES, DigestEntry, checked_path, dig
 from metier.skill.folder import Identity, is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from metier.library import Entry
     from metier.session.active import ActiveSkill
@@ -58,7 +58,7 @@ class Copies:
         self._lock = threading.RLock()
         self._kept: dict[tuple[str, str], _Copy] = {}
         self._is_closed = False
-        weakref.finalize(self, _release_all, self._kept)
+        weakref.finalize(self, _abandon_all, self._kept)
 
     def keep(self, entry: Entry, digest: str, listing: Listing) -> str:
         """Copy a skill that is being loaded, and return the root that models are told.
@@ -109,7 +109,7 @@ class Copies:
         """Remove all copies, and keep none from now on."""
         with self._lock:
             self._is_closed = True
-        _release_all(self._kept)
+        _abandon_all(self._kept)
 
     def _taken(self, name: str, digest: str) -> _Copy:
         with self._lock:
@@ -140,6 +140,8 @@ class _Shared:
         self._copies: dict[Key, _Copy] = {}
         self._idle: OrderedDict[Key, _Copy] = OrderedDict()
         self._most_idle = _MOST_IDLE
+        self._abandoned: deque[_Copy] = deque()
+        """Copies of sessions that nobody has any more: the interpreter may say so while this very lock is held."""
         atexit.register(self.end)
 
     def acquire(self, name: str, digest: str) -> _Copy:
@@ -151,26 +153,49 @@ class _Shared:
                 copy.bring_back()
                 self._copies[key] = copy
             copy.users += 1
-            return copy
+        self._release_abandoned()
+        return copy
 
     def acquire_again(self, copy: _Copy) -> _Copy:
         with self._lock:
             copy.users += 1
-            return copy
+        self._release_abandoned()
+        return copy
 
     def release(self, copy: _Copy) -> None:
         with self._lock:
-            copy.users -= 1
-            if copy.users:
-                return
-            del self._copies[copy.key]
-            copy.lay_aside()
-            self._idle[copy.key] = copy
-            gone = []
-            while self._idle and (len(self._idle) > self._most_idle or self._idle_bytes() > _MOST_IDLE_BYTES):
-                gone.append(self._idle.popitem(last=False)[1])
+            gone = self._release(copy)
         for copy in gone:
             copy.remove()
+        self._release_abandoned()
+
+    def abandon(self, copies: Iterable[_Copy]) -> None:
+        """Release copies without waiting for anybody."""
+        self._abandoned.extend(copies)
+        self._release_abandoned()
+
+    def _release_abandoned(self) -> None:
+        # Whoever has the lock comes here after giving it back.
+        while self._abandoned and self._lock.acquire(blocking=False):
+            try:
+                gone = self._release(self._abandoned.popleft()) if self._abandoned else ()
+            finally:
+                self._lock.release()
+            for copy in gone:
+                copy.remove()
+
+    def _release(self, copy: _Copy) -> Sequence[_Copy]:
+        """What is to be removed now that one fewer uses a copy."""
+        copy.users -= 1
+        if copy.users:
+            return ()
+        del self._copies[copy.key]
+        copy.lay_aside()
+        self._idle[copy.key] = copy
+        gone = []
+        while self._idle and (len(self._idle) > self._most_idle or self._idle_bytes() > _MOST_IDLE_BYTES):
+            gone.append(self._idle.popitem(last=False)[1])
+        return gone
 
     def end(self) -> None:
         """Keep nothing that nobody uses from now on: the program ends."""
@@ -179,6 +204,7 @@ class _Shared:
 
     def remove_idle(self) -> None:
         """Remove what nobody uses."""
+        self._release_abandoned()
         with self._lock:
             gone = tuple(self._idle.values())
             self._idle.clear()
@@ -197,11 +223,9 @@ def remove_idle() -> None:
     _shared.remove_idle()
 
 
-def _release_all(kept: dict[tuple[str, str], _Copy]) -> None:
-    for key in tuple(kept):
-        copy = kept.pop(key, None)
-        if copy is not None:
-            _shared.release(copy)
+def _abandon_all(kept: dict[tuple[str, str], _Copy]) -> None:
+    found = (kept.pop(key, None) for key in tuple(kept))
+    _shared.abandon(copy for copy in found if copy is not None)
 
 
 class _Copy:
