@@ -139,3 +139,138 @@ def test_a_granted_repository_keeps_what_git_starts_something_from(root: Path, n
     assert closes(root, f".git/{name}", ".git") == f".git/{name.partition('/')[0]}"
     assert closes(root, ".git/index", ".git") is None
     assert closes(root, ".git/refs/heads/main", ".git") is None
+
+
+# --- around the workspace -------------------------------------------------------------------------------------------
+
+
+def inside(root: Path, below: str) -> Path:
+    """A workspace below the folder of a project."""
+    folder = root / below
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.covers("SEC-1", "SEC-9")
+@pytest.mark.parametrize(
+    ("below", "name"),
+    [
+        (".git/hooks", ".git"),
+        (".ssh", ".ssh"),
+        (".config/nvim", ".config/nvim"),
+        (".config/nvim/lua", ".config/nvim"),
+        (".github/workflows", ".github/workflows"),
+        (".claude", ".claude"),
+        (".claude/skills/a", ".claude"),
+        ("sub/.husky/_", ".husky"),
+    ],
+)
+def test_a_workspace_in_a_protected_place_is_closed_unless_that_is_granted(root: Path, below: str, name: str) -> None:
+    folder = inside(root, below)
+    assert closes(folder, "notes.md") == name
+    assert survey(str(folder)).inside_of == name
+    if name != ".git":
+        assert closes(folder, "notes.md", name) is None
+
+
+@pytest.mark.covers("SEC-1", "SEC-9")
+def test_a_name_of_two_parts_is_known_in_a_workspace_that_is_the_first(root: Path) -> None:
+    (root / ".config" / "fish").mkdir(parents=True)
+    assert closes(root / ".config", "nvim/init.lua") == ".config/nvim"
+    assert closes(root / ".config", "other/settings.toml") is None
+    assert survey(str(root / ".config")).closed == (str(root / ".config" / "fish"),)
+
+
+@pytest.mark.parametrize("below", [".claude/worktrees/fix", ".codex/worktrees/1/project", "a/.cursor/worktrees/x/y"])
+def test_a_work_tree_that_an_agent_keeps_in_its_folder_is_open(root: Path, below: str) -> None:
+    folder = inside(root, below)
+    assert closes(folder, "src/main.py") is None
+    assert closes(folder, ".claude/settings.json") == ".claude"
+
+
+@pytest.mark.covers("SEC-4")
+@pytest.mark.parametrize(
+    "setting", ["[core]\n\thooksPath = {}\n", "[core] hooksPath = {}\n", '[core]\nhooksPath = "{}"\n']
+)
+def test_hooks_that_a_repository_above_names_are_closed(root: Path, setting: str) -> None:
+    repository(root / ".git", setting.format("packages/a/git hooks" if '"' in setting else "packages/a/hooks"))
+    folder = inside(root, "packages/a")
+    hooks = "git hooks" if '"' in setting else "hooks"
+    assert closes(folder, f"{hooks}/pre-commit") == hooks
+    assert closes(folder, "src/main.py") is None
+
+
+@pytest.mark.covers("SEC-4")
+def test_a_setting_that_goes_on_in_the_next_line_counts(root: Path) -> None:
+    repository(root / ".git", "[core]\n\thooksPath = too\\\nls\n")
+    assert closes(root, "tools/pre-commit") == "tools"
+
+
+@pytest.mark.covers("SEC-4")
+def test_a_workspace_that_is_the_folder_of_hooks_is_closed(root: Path) -> None:
+    repository(root / ".git", "[core]\n\thooksPath = tools/hooks\n")
+    assert closes(inside(root, "tools/hooks"), "pre-commit") == "hooks"
+    assert closes(inside(root, "tools/other"), "pre-commit") is None
+
+
+@pytest.mark.covers("SEC-4")
+def test_hooks_of_a_bare_repository_are_closed_as_workspace_and_its_work_trees_are_not(root: Path) -> None:
+    repository(root / "store")
+    assert closes(root / "store" / "hooks", "update") == "store"
+    assert closes(inside(root, "store/main"), "src/main.py") is None
+
+
+@pytest.mark.covers("SEC-3", "SEC-4")
+def test_a_hook_above_that_is_a_link_into_the_workspace_closes_what_it_leads_to(root: Path) -> None:
+    repository(root / ".git")
+    (root / ".git" / "hooks" / "pre-commit").symlink_to("../../packages/a/check.sh")
+    assert closes(inside(root, "packages/a"), "check.sh") == "check.sh"
+
+
+@pytest.mark.covers("SEC-3", "SEC-9")
+@pytest.mark.parametrize(
+    ("link", "target", "path"),
+    [
+        (".bashrc", "bashrc", "bashrc"),
+        (".config/nvim", "nvim", "nvim/init.lua"),
+        (".claude/settings.json", "claude.json", "claude.json"),
+        (".config", "config", "config/fish/config.fish"),
+    ],
+)
+def test_what_names_in_the_home_folder_lead_to_is_closed(root: Path, link: str, target: str, path: str) -> None:
+    place = root.parent / "home" / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(root / target)
+    assert closes(root, path) == target
+    assert closes(root, "readme.md") is None
+
+
+@pytest.mark.covers("SEC-9")
+def test_a_workspace_that_a_name_in_the_home_folder_leads_to_is_closed(root: Path) -> None:
+    home = root.parent / "home"
+    (home / ".config").mkdir()
+    (home / ".config" / "nvim").symlink_to(inside(root, "editor"))
+    (home / ".local").symlink_to(inside(root, "disk"))
+    assert closes(root / "editor", "init.lua") == ".config/nvim"
+    assert closes(inside(root, "disk/bin"), "ls") == ".local/bin"
+    assert closes(inside(root, "disk/share/project"), "main.py") is None
+
+
+@pytest.mark.covers("SEC-3")
+def test_other_names_of_protected_files_are_closed_to_jobs(root: Path) -> None:
+    (root / "AGENTS.md").write_text("rules")
+    (root.parent / "home" / ".bashrc").write_text("")
+    (root / "docs").mkdir()
+    os.link(root / "AGENTS.md", root / "docs" / "rules.md")
+    os.link(root.parent / "home" / ".bashrc", root / "shell.sh")
+    (root / "other.md").write_text("")
+    os.link(root / "other.md", root / "more.md")
+    assert survey(str(root), with_other_names=True).closed == (
+        *survey(str(root)).closed,
+        *(str(root / name) for name in ("shell.sh", "docs/rules.md")),
+    )
+    assert [closes(root, name) for name in ("shell.sh", "docs/rules.md", "more.md")] == [
+        str(root.parent / "home" / ".bashrc"),
+        "AGENTS.md",
+        None,
+    ]

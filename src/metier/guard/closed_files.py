@@ -54,7 +54,7 @@ class ClosedFiles:
             workspace or os.getcwd(),
             grants=granted_names(self._governance.narrowed(policy).paths),
             kept=(*folders, *self._kept_paths(), *own),
-            hidden=self._governance.secret_paths,
+            hidden=self._governance.secret_paths(workspace or os.getcwd()),
         )
         if len(self._cached) >= _MOST_KEPT:
             self._cached = {}

@@ -63,10 +63,10 @@ class FileAccess:
     is_open: bool = False
     """Nothing is closed: a person has named the file, and no model."""
     _hidden: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
-    _closed: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+    _kept: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, places in (("_hidden", self.hidden), ("_closed", (*self.kept, *self.hidden))):
+        for name, places in (("_hidden", self.hidden), ("_kept", self.kept)):
             object.__setattr__(self, name, frozenset(map(_folded, places)))
 
     @classmethod
@@ -97,7 +97,7 @@ class FileAccess:
             if self.is_open:
                 yield None
                 continue
-            place = self._covering(self._closed, path) or self._secret_name(path) or closed_by
+            place = self._hiding(path) or self._keeping(path) or closed_by
             if place is None and not is_inside(path, self.workspace):
                 place = protecting(path.lstrip(os.sep), self.grants)
             yield place
@@ -110,7 +110,7 @@ class FileAccess:
         """Whether a path, absolute and free of links, is one that tools must not see."""
         if self.is_open:
             return False
-        return self._covering(self._hidden, path) is not None or self._secret_name(path) is not None
+        return self._hiding(path) is not None
 
     def hidden_in(self, folder: str) -> tuple[str, ...]:
         """The hidden paths below a folder, but for those that a name alone hides."""
@@ -122,10 +122,19 @@ class FileAccess:
         if place is not None:
             raise ProtectedPlace(protection_reason(path, place), hint=protection_hint(place), path=path, place=place)
 
-    def _covering(self, places: frozenset[str], path: str) -> str | None:
+    def _hiding(self, path: str) -> str | None:
+        """The hidden place or secret name that a path leads to or through; a workspace in one is hidden as well."""
+        above = _folded(path)
+        while above not in self._hidden:
+            above, before = os.path.dirname(above), above
+            if above == before:
+                return self._secret_name(path)
+        return above
+
+    def _keeping(self, path: str) -> str | None:
         above, workspace = _folded(path), _folded(self.workspace)
         is_in_workspace = is_inside(above, workspace)
-        while above not in places:
+        while above not in self._kept:
             above, before = os.path.dirname(above), above
             if above == before:
                 return None
@@ -137,8 +146,7 @@ class FileAccess:
     def _secret_name(self, path: str) -> str | None:
         if path.isascii() and not _SECRET_WORD(path.lower()):
             return None
-        below = path[len(self.workspace) :] if is_inside(path, self.workspace) else path
-        names = (normal_name(part) for part in below.split(os.sep) if part)
+        names = (normal_name(part) for part in path.split(os.sep) if part)
         return next((name for name in names if name in SECRET_NAMES and name not in self.grants), None)
 
 

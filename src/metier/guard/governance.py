@@ -19,6 +19,7 @@ from metier.guard.policy.files import Policies
 from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
 from metier.guard.suppressing import KeptSuppressions
 from metier.guard.verdict import STRICTNESS, asking, strictest, watched
+from metier.skill.folder import is_inside
 from metier.store import State, default_store
 from metier.store.url import address_of
 
@@ -152,9 +153,11 @@ class Governance:
         file = (address.target,) if address.kind == "sqlite" else ()
         return (*files, *named, os.fspath(address.folder), *file)
 
-    @property
-    def secret_paths(self) -> tuple[str, ...]:
-        """The store, where it is on this machine, keys, tokens and what the user decided: nobody but us reads them."""
+    def secret_paths(self, workspace: str) -> tuple[str, ...]:
+        """The store, where it is on this machine, keys, tokens and what the user decided: nobody but us reads them.
+
+        The folder of the store is hidden as a whole, unless it has the workspace in it.
+        """
         from metier.guard.audit.signing import default_key_file
         from metier.library.trust import default_config_folder
 
@@ -171,7 +174,15 @@ class Governance:
         folder = os.fspath(address.folder)
         inner = (os.path.join(folder, name) for name in ("audit", "blobs", "proposals"))
         files = (f"{address.target}{end}" for end in ("", "-wal", "-shm", "-journal"))
-        return (*keys, folder, *inner, *(files if address.kind == "sqlite" else ()))
+        whole = () if is_inside(os.path.realpath(workspace), os.path.realpath(folder)) else (folder,)
+        return (*keys, *whole, *inner, *(files if address.kind == "sqlite" else ()))
+
+    @property
+    def store_file(self) -> str | None:
+        """The file of a store that is one: SQLite makes others beside it, and believes what they say."""
+        url = self.url
+        address = address_of(url) if url is not None else None
+        return address.target if address is not None and address.kind == "sqlite" else None
 
     def scope(self, actor: Actor = _NOBODY) -> Scope:
         """What the store keeps for whoever acts; makes the store where there is none yet."""

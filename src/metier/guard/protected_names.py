@@ -122,6 +122,19 @@ def protecting(path: str, grants: Collection[str] = ()) -> str | None:
     return _repository_mark(path)
 
 
+def protecting_above(folder: str, grants: Collection[str] = ()) -> str | None:
+    """The same for a folder by its absolute path; work trees that agents keep in their own folders are open.
+
+    >>> protecting_above("/home/me/.ssh/keys"), protecting_above("/home/me/.claude/worktrees/fix/src")
+    ('.ssh', None)
+    """
+    parts = re.split(r"[/\\]", folder)
+    for at in range(len(parts) - 3, -1, -1):
+        if parts[at] in _AGENTS and parts[at + 1] == "worktrees":
+            return protecting("/".join(parts[at + 3 :]), grants)
+    return protecting(folder, grants)
+
+
 def _repository_mark(path: str) -> str | None:
     """The file whose presence makes a folder of any name a repository."""
     last = re.split(r"[/\\]", path)[-1]

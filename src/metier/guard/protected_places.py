@@ -1,42 +1,39 @@
 """Protected places on disk: what a protected name leads to in a folder, with links and git's settings followed.
 
-A name is protected wherever it stands below the folder; so is what it leads to by a link, a repository of any name, and
-each file in the folder that the settings of a repository make git start something from. Folders of installed packages
-are not searched: their code runs as part of the work in any case.
+A name is protected wherever it stands below the folder, or above it; so is what it leads to by a link, a repository of
+any name, and each file in the folder that the settings of a repository make git start something from. Folders of
+installed packages are not searched: their code runs as part of the work in any case.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
-import threading
-import time
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
+from metier.guard.folder_listings import MOST_FOLDERS, NOTHING, OF_REPOSITORIES, listings
+from metier.guard.git_settings import repository_folders, started_paths
 from metier.guard.protected_names import (
     CLOSED_IN_REPOSITORY,
     REPOSITORY,
-    REPOSITORY_MARKS,
     names_beginning,
     normal_name,
     protecting,
+    protecting_above,
 )
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-MOST_FOLDERS = 20_000
-"""How many folders of a workspace are searched."""
+    from metier.guard.folder_listings import Entry, Listing
+
 _NOT_SEARCHED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
-_OF_REPOSITORIES = frozenset((*REPOSITORY_MARKS, *CLOSED_IN_REPOSITORY))
 _NOTHING_STARTS = frozenset({"objects", "refs", "logs"})
 """Folders of a repository that nothing is started from, with thousands of files that several may share."""
 _MOST_LINKS = 40
@@ -58,12 +55,18 @@ class Survey:
     there or not: whoever makes it makes what is started."""
     unreadable: frozenset[str] = frozenset()
     """Folders whose content cannot be listed; they are closed as a whole."""
+    outside: tuple[str, ...] = ()
+    """Protected files around the folder: one of them may have a second name in it."""
+    inside_of: str | None = None
+    """The protected place that the folder itself is or lies in: all of it is closed."""
     is_cut: bool = False
     """Whether the folder has more folders than are searched."""
 
 
-def survey(folder: str, grants: Collection[str] = ()) -> Survey:
+def survey(folder: str, grants: Collection[str] = (), *, with_other_names: bool = False) -> Survey:
     """The protected places in a folder without those that are granted; nothing in one that cannot be opened.
+
+    `with_other_names`, files that are protected files by a hard link are closed too.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -73,14 +76,15 @@ def survey(folder: str, grants: Collection[str] = ()) -> Survey:
     """
     root = os.path.realpath(folder)
     found = _Finding(root, grants)
-    waiting = [(root, "")]
+    found.take_around()
+    waiting = [(root, normal_name(os.path.basename(root)))]
     searched = 0
     while waiting:
         path, name = waiting.pop()
         searched += 1
         if searched > MOST_FOLDERS:
             break
-        listing = _listings.of(path)
+        listing = listings.of(path)
         if listing is None:
             if path != root:
                 found.take_unreadable(path)
@@ -91,7 +95,17 @@ def survey(folder: str, grants: Collection[str] = ()) -> Survey:
             for below, normal in listing.folders
             if below not in hits and below not in _NOT_SEARCHED
         )
-    return found.survey(is_cut=searched > MOST_FOLDERS)
+    result = found.survey(is_cut=searched > MOST_FOLDERS)
+    if with_other_names:
+        return replace(result, closed=(*result.closed, *_other_names(root, result)))
+    return result
+
+
+def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
+    """The protected place that a folder is or lies in, by its path or by what leads there from around it."""
+    found = _Finding(os.path.realpath(folder), grants)
+    found.take_around()
+    return found.inside_of
 
 
 def closing(root: str, path: str, grants: Collection[str] = (), *, is_link: bool = False) -> str | None:
@@ -116,10 +130,10 @@ def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[st
             yield None
             continue
         relative = os.path.relpath(path, root)
-        name = protecting(relative, grants)
+        name = protecting(os.path.join(os.path.basename(root), relative), grants)
         if name is None:
             found = found or survey(root, grants)
-            name = _in_survey(root, path, found, is_link=is_link)
+            name = found.inside_of or _in_survey(root, path, found, is_link=is_link)
         yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
 
 
@@ -137,12 +151,12 @@ def _repository_above(root: str, relative: str, grants: Collection[str]) -> str 
     """The repository of any name that a path lies in or would complete, also where no survey looks."""
     folder = root
     for part in relative.split(os.sep):
-        listing = _listings.of(folder)
+        listing = listings.of(folder)
         if listing is None:
             return None
         if listing.is_repository and folder != root:
             return os.path.relpath(folder, root)
-        if listing.has_head and not listing.is_repository and normal_name(part) in _OF_REPOSITORIES:
+        if listing.has_head and not listing.is_repository and normal_name(part) in OF_REPOSITORIES:
             return os.path.relpath(os.path.join(folder, "HEAD"), root)
         folder = os.path.join(folder, part)
         if normal_name(part) in REPOSITORY and part in grants:
@@ -156,103 +170,59 @@ def _shared_file(root: str, path: str, found: Survey | None) -> str | None:
         status = os.lstat(path)
     except (OSError, ValueError):
         return None
-    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+    if found is None or status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
         return None
-    for file in islice(_files_in(found.closed if found is not None else ()), _MOST_SHARED):
+    file = _shared_files(found).get((status.st_dev, status.st_ino))
+    return file and (os.path.relpath(file, root) if is_inside(file, root) else file)
+
+
+def _other_names(root: str, found: Survey) -> Iterator[str]:
+    """The files in a folder that are protected files under a second name."""
+    shared = _shared_files(found)
+    inodes = {inode for _, inode in shared}
+    for files in _files_below(root) if shared else ():
+        for entry in files:
+            if entry.inode() not in inodes or any(is_inside(entry.path, one) for one in found.closed):
+                continue
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if (status.st_dev, status.st_ino) in shared:
+                    yield entry.path
+
+
+def _shared_files(found: Survey) -> dict[tuple[int, int], str]:
+    """The protected files that have a second name somewhere."""
+    shared = {}
+    for path in islice((*_files_in(found.closed), *found.outside), _MOST_SHARED):
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.lstat(file), status):
-                return os.path.relpath(file, root)
-    return None
+            status = os.lstat(path)
+            if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+                shared[status.st_dev, status.st_ino] = path
+    return shared
 
 
 def _files_in(paths: Collection[str]) -> Iterator[str]:
     for path in paths:
         if not os.path.isdir(path):
             yield path
-        for folder, folders, files in os.walk(path):
-            folders[:] = [name for name in folders if name not in _NOTHING_STARTS]
-            yield from (os.path.join(folder, name) for name in files)
+            continue
+        for files in _files_below(path, without=_NOTHING_STARTS):
+            yield from (entry.path for entry in files)
 
 
-class _Entry(NamedTuple):
-    name: str
-    normal: str
-    kind: str
-    """`folder`, `link`, or `file` for all else."""
-
-
-class _Listing(NamedTuple):
-    """What a folder holds of interest."""
-
-    folders: tuple[tuple[str, str], ...]
-    entries: tuple[_Entry, ...]
-    """The entries whose names are protected names, or parts of one."""
-    links: tuple[str, ...] = ()
-    is_repository: bool = False
-    has_head: bool = False
-
-
-_T = TypeVar("_T")
-
-
-class _Cached(Generic[_T]):
-    """What is read of files and folders, kept until they change: most of a workspace is the same at the next look."""
-
-    _MOST = 2 * MOST_FOLDERS
-    _FRESH = 50_000_000
-    """Nanoseconds in which something may change again without the kernel's clock showing it."""
-
-    def __init__(self, read: Callable[[str], _T], absent: _T, *, follows: bool) -> None:
-        self._read, self._absent, self._follows = read, absent, follows
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[tuple[int, int, int], _T]] = OrderedDict()
-
-    def of(self, path: str) -> _T:
-        """What a path holds, or what stands for nothing where it cannot be read."""
-        try:
-            status = os.stat(path, follow_symlinks=self._follows)
-            # Not the time of its last change, which anybody can set.
-            key = (status.st_dev, status.st_ino, status.st_ctime_ns)
-            kept = self._kept.get(path)
-            if kept is not None and kept[0] == key:
-                return kept[1]
-            found = self._read(path)
-        except (OSError, ValueError):
-            return self._absent
-        if time.time_ns() - status.st_ctime_ns > self._FRESH:
-            with self._lock:
-                self._kept[path] = (key, found)
-                while len(self._kept) > self._MOST:
-                    self._kept.popitem(last=False)
-        return found
-
-
-def _listed(path: str) -> _Listing:
-    folders: list[tuple[str, str]] = []
-    entries: list[_Entry] = []
-    links: list[str] = []
-    parent = normal_name(os.path.basename(path))
-    seconds = {parts[1] for parts, _ in names_beginning(parent) if len(parts) == 2}
-    marks = set()
-    with os.scandir(path) as listing:
-        for entry in listing:
-            is_folder = entry.is_dir(follow_symlinks=False)
-            normal = normal_name(entry.name)
-            if entry.is_symlink():
-                links.append(entry.name)
-            if is_folder:
-                folders.append((entry.name, normal))
-            if entry.name in _OF_REPOSITORIES:
-                marks.add(entry.name)
-            if names_beginning(normal) or normal in seconds:
-                kind = "link" if entry.is_symlink() else "folder" if is_folder else "file"
-                entries.append(_Entry(entry.name, normal, kind))
-    # The rest of a repository may be where `commondir` says.
-    is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
-    return _Listing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)
-
-
-_listings: _Cached[_Listing | None] = _Cached(_listed, None, follows=False)
+def _files_below(folder: str, without: Collection[str] = ()) -> Iterator[list[os.DirEntry[str]]]:
+    """What is in each folder from one on, but for folders; no link is followed."""
+    waiting = [folder]
+    while waiting:
+        path = waiting.pop()
+        files: list[os.DirEntry[str]] = []
+        with contextlib.suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    files.append(entry)
+                elif entry.name not in without:
+                    waiting.append(entry.path)
+        yield files
 
 
 class _Finding:
@@ -265,8 +235,56 @@ class _Finding:
         self._links: dict[str, str] = {}
         self._targets: set[str] = set()
         self._unreadable: set[str] = set()
+        self._outside: list[str] = []
+        self.inside_of = protecting_above(root, self._grants)
 
-    def take(self, folder: str, parent: str, listing: _Listing) -> set[str]:
+    def take_around(self) -> None:
+        """Add what protected names above the folder, and in the home folder, lead to in it."""
+        home = os.path.realpath(os.path.expanduser("~"))
+        above = list(_folders_above(self._root))
+        waiting = [*above, *([home] if home not in (self._root, *above) else ())]
+        for folder in waiting:
+            parent = normal_name(os.path.basename(folder))
+            listing = listings.of(folder) or NOTHING
+            if listing.is_repository:
+                self._take_repository_around(folder)
+            for entry in listing.entries:
+                path = os.path.join(folder, entry.name)
+                if path == self._root or (entry.kind == "folder" and is_inside(self._root, path)):
+                    continue  # the way to the folder itself, which `protecting_above` judges
+                name = _matching(parent, entry, self._grants)
+                if name is None:
+                    if entry.kind == "folder":
+                        waiting.append(path)  # the first part of a name of two
+                elif name in REPOSITORY:
+                    self._take_repository_around(path, folder)
+                elif name not in self._grants:
+                    self._take_name_around(path, entry.kind, name)
+
+    def _take_repository_around(self, repository: str, work_tree: str | None = None) -> None:
+        self._settings(repository, work_tree or repository, is_around=True)
+        for folder in repository_folders(repository):
+            for link in _links_below(os.path.join(folder, "hooks")):
+                self._close_way(link, around=".git")
+            if any(is_inside(self._root, os.path.join(folder, name)) for name in CLOSED_IN_REPOSITORY):
+                self.inside_of = self.inside_of or os.path.basename(folder)
+
+    def _take_name_around(self, path: str, kind: str, name: str) -> None:
+        if kind == "link":
+            target = os.path.realpath(path)
+            if "/" in name and target != self._root and is_inside(self._root, target):
+                # A link in the place of the first part: whether the folder is protected hangs on the second.
+                logical = os.path.join(path, os.path.relpath(self._root, target))
+                self.inside_of = self.inside_of or protecting_above(logical, self._grants)
+            else:
+                self._close_way(path, around=name)
+        elif kind == "file":
+            self._outside.append(path)
+        else:
+            for link in (listings.of(path) or NOTHING).links:
+                self._close_way(os.path.join(path, link), around=name)
+
+    def take(self, folder: str, parent: str, listing: Listing) -> set[str]:
         """Add what a folder holds; the names of its entries that need no more search."""
         hits = set()
         if listing.is_repository:
@@ -306,6 +324,8 @@ class _Finding:
             links=MappingProxyType(self._links),
             targets=frozenset(self._targets),
             unreadable=frozenset(self._unreadable),
+            outside=tuple(self._outside),
+            inside_of=self.inside_of,
             is_cut=is_cut,
         )
 
@@ -316,24 +336,27 @@ class _Finding:
         if kind != "link":
             self._closed[path] = None
             if kind == "folder":
-                self._close_links(path)
+                for link in _links_below(path):
+                    self._close_way(link)
             return
         try:
             self._links[path] = os.readlink(path)
         except OSError:
             return
-        for step in _way_of(path):
-            self._close(step)
+        self._close_way(path)
 
-    def _close_links(self, folder: str) -> None:
-        """Close what the links in a protected folder lead to."""
-        for link in _links_below(folder):
-            for step in _way_of(link):
-                self._close(step)
+    def _close_way(self, link: str, *, around: str | None = None) -> None:
+        """Close every link on the way to where one leads, and that place."""
+        for step in _way_of(link):
+            self._close(step, around=around)
 
-    def _close(self, path: str) -> None:
-        # A link to the workspace itself closes nothing, or all would be.
-        if path == self._root or not is_inside(path, self._root):
+    def _close(self, path: str, *, around: str | None = None) -> None:
+        """Close a path in the folder; with the name of a protected place `around` it, also the whole folder."""
+        if is_inside(self._root, path):
+            # What is in the folder itself closes nothing of the kind, or all would be.
+            self.inside_of = self.inside_of or around
+            return
+        if not is_inside(path, self._root):
             return
         self._targets.add(path)
         if os.path.islink(path):
@@ -348,8 +371,9 @@ class _Finding:
         self._names.add(os.path.join(folder, "HEAD"))
         if not is_top:
             self._closed[folder] = None
-            self._close_links(folder)
-            return {name for name, _ in (_listings.of(folder) or _EMPTY).folders}
+            for link in _links_below(folder):
+                self._close_way(link)
+            return {name for name, _ in (listings.of(folder) or NOTHING).folders}
         self._granted_repository(folder)
         return set(CLOSED_IN_REPOSITORY)
 
@@ -365,21 +389,18 @@ class _Finding:
                 self._names.add(path)
                 self._links[path] = os.readlink(path)
 
-    def _settings(self, repository: str, work_tree: str) -> None:
+    def _settings(self, repository: str, work_tree: str, *, is_around: bool = False) -> None:
         """Close what git starts something from, or takes settings from, in a repository or by its settings."""
-        folders = _git_folders(repository)
+        folders = repository_folders(repository)
         for folder in folders:
             if not is_inside(folder, repository):
                 self._close(folder)
-        files = [os.path.join(folder, name) for folder in folders for name in ("config", "config.worktree")]
-        everywhere = _started_from(_settings_for_all(), work_tree, is_for_all=True)
-        for path in chain(_started_from(files, work_tree), everywhere):
+        for path in started_paths(folders, work_tree):
             # A folder that the repository itself is in would be all of the work.
             if not is_inside(repository, path):
-                self._close(path)
+                self._close(path, around=os.path.basename(path) if is_around and path == self._root else None)
 
 
-_EMPTY = _Listing((), ())
 STAND_INS: Mapping[str, bytes | None] = MappingProxyType(dict.fromkeys((".git", ".envrc", ".vscode", ".claude")))
 """Names that running programs look for by themselves, at the top of a workspace: while a job runs, an absent one is
 taken by an empty folder, which git lists nowhere and no program starts anything from."""
@@ -390,7 +411,14 @@ STAND_INS_IN_REPOSITORY: Mapping[str, bytes | None] = MappingProxyType(
 _STAND_IN_FOLDERS = frozenset(map(normal_name, (*STAND_INS, *STAND_INS_IN_REPOSITORY)))
 
 
-def _matching(parent: str, entry: _Entry, grants: Collection[str]) -> str | None:
+def _folders_above(folder: str) -> Iterator[str]:
+    above = os.path.dirname(folder)
+    while above != folder:
+        yield above
+        folder, above = above, os.path.dirname(above)
+
+
+def _matching(parent: str, entry: Entry, grants: Collection[str]) -> str | None:
     """The protected name that an entry of a folder is or, as a link, leads into; of several one that is not granted."""
     found = [name for parts, name in names_beginning(entry.normal) if len(parts) == 1 or entry.kind == "link"]
     found += [name for parts, name in names_beginning(parent) if len(parts) == 2 and parts[1] == entry.normal]
@@ -410,7 +438,7 @@ def _links_below(folder: str) -> Iterator[str]:
     while waiting and searched < MOST_FOLDERS:
         path = waiting.pop()
         searched += 1
-        listing = _listings.of(path) or _EMPTY
+        listing = listings.of(path) or NOTHING
         yield from (os.path.join(path, name) for name in listing.links)
         waiting.extend(
             os.path.join(path, name)
@@ -442,86 +470,3 @@ def _way_of(link: str) -> Iterator[str]:
             at, target = os.path.splitdrive(target)[0] + os.sep, os.path.splitdrive(target)[1]
         waiting.extend(reversed(target.replace(os.sep, "/").split("/")))
     yield at
-
-
-_STARTS = re.compile(
-    r"(?:\w*(?:askpass|cmd|command|editor|helper|hook|pager|program)|hookspath|fsmonitor|textconv|clean|smudge|process"
-    r"|driver|external|difffilter|path|attributesfile|gitproxy|uploadpack|receivepack)\Z",
-    re.IGNORECASE,
-).match
-_SETTING = re.compile(r"[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*(.*)")
-_MOST_SETTINGS = 256 * 1024
-_MOST_INCLUDED = 16
-
-
-_FOR_ALL = ("hookspath", "fsmonitor", "path")
-"""What is looked for in the settings of a user and a machine, most of which name programs that are elsewhere."""
-
-
-_NAME_PATHS = ("hookspath", "path", "attributesfile")
-
-
-def _git_folders(repository: str) -> tuple[str, ...]:
-    """The folders of a repository: itself or, for a file `.git`, what that names, and the one that it shares."""
-    folder = repository
-    if not os.path.isdir(repository):
-        text = _text_of(repository).partition("\n")[0]
-        if not text.startswith("gitdir:"):
-            return ()
-        folder = os.path.realpath(os.path.join(os.path.dirname(repository), text[7:].strip()))
-    common = _text_of(os.path.join(folder, "commondir")).partition("\n")[0].strip()
-    return (folder, os.path.realpath(os.path.join(folder, common))) if common else (folder,)
-
-
-def _settings_for_all() -> list[str]:
-    home = os.path.expanduser("~")
-    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    return ["/etc/gitconfig", os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")]
-
-
-def _started_from(files: list[str], work_tree: str, *, is_for_all: bool = False) -> Iterator[str]:
-    """The paths that settings of git name as something to start, or to take settings from; also some not there yet."""
-    waiting = list(files)
-    seen: set[str] = set()
-    while waiting and len(seen) < _MOST_INCLUDED:
-        file = waiting.pop()
-        if file in seen:
-            continue
-        seen.add(file)
-        for key, words in _settings.of(file):
-            if is_for_all and key not in _FOR_ALL:
-                continue
-            for word in words:
-                for base in (work_tree, os.path.dirname(file)):
-                    path = os.path.realpath(os.path.join(base, os.path.expanduser(word)))
-                    # A word such as `test` in `!npm test` is no folder, although there may be one.
-                    if key in _NAME_PATHS or "/" in word or os.path.isfile(path):
-                        yield path
-                    if key == "path" and os.path.isfile(path):
-                        waiting.append(path)
-
-
-def _starting(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The settings in a file of git's that name something to start or to read: the key of each, and its words."""
-    found = []
-    for line in _text_of(file).splitlines():
-        matched = _SETTING.match(line)
-        if matched and (matched[2].lstrip('"').startswith("!") or _STARTS(matched[1])):
-            words = matched[2].strip().strip('"').lstrip("!").replace('"', " ").replace("'", " ").split()[:32]
-            found.append((matched[1].lower(), tuple(words)))
-    return tuple(found)
-
-
-_settings: _Cached[tuple[tuple[str, tuple[str, ...]], ...]] = _Cached(_starting, (), follows=True)
-
-
-def _text_of(file: str) -> str:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
-    except (OSError, ValueError):
-        return ""
-    with os.fdopen(descriptor, "rb") as opened:
-        try:
-            return opened.read(_MOST_SETTINGS).decode("utf-8", "surrogateescape")
-        except OSError:
-            return ""

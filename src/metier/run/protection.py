@@ -57,7 +57,7 @@ class Protection:
         self.folder = os.path.realpath(folder)
         self._grants = frozenset(grants)
         self._hold = _holds.take(self.folder, self._grants, is_closable)
-        self.before = survey(self.folder, self._grants)
+        self.before = survey(self.folder, self._grants, with_other_names=True)
         self._absent = frozenset(path for path in self.before.targets if not os.path.lexists(path))
         self._hold.write(self.before, self._absent)
 

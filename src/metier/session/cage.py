@@ -20,6 +20,7 @@ from metier.session.places import (
     hidden_paths,
     holds_home,
     kept_folders,
+    store_folder,
     workspace_places,
 )
 from metier.session.secrets import secrets_for
@@ -87,14 +88,16 @@ class Cage:
             policy = replace(policy, network="none")
         reach = reach_of(policy, [execution])
         asked_names = {path for path, mode in map(split_mode, asked) if mode != "ro"}
+        grants = tuple(sorted(granted_names(policy.paths) & asked_names))
+        workspace = self._workspace(kept, grants)
         job = replace(
             job,
-            places=(*self._workspace(kept), *places, Place(active.root)),
-            grants=tuple(sorted(granted_names(policy.paths) & asked_names)),
+            places=(*workspace, *places, Place(active.root)),
+            grants=grants,
             network=reach.network,
             hosts=reach.hosts,
         )
-        return CagedJob(session, job, secrets, (*withheld, *reach.notes, *notes))
+        return CagedJob(session, job, secrets, (*_protection_notes(workspace), *withheld, *reach.notes, *notes))
 
     def for_command(
         self, job: Job, *, isolated: bool, has_places: bool = False, agreed: Collection[str] = ()
@@ -118,13 +121,15 @@ class Cage:
         hidden = {path for one in barred for path in folders_of(session, one)}
         places = tuple(place for place in job.places if place.path not in hidden)
         notes = [f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred]
+        grants = tuple(sorted(granted_names(policy.paths)))
         if not has_places:
             kept = kept_folders(session.library, session.guard, active)
             seen = [one for one in active if one.root not in hidden and not holds_home(one.folder)]
             verified, problems = self._verified(seen)
             notes += problems
-            places = (*self._workspace(kept, barred), *(Place(one.root) for one in verified))
-        grants = tuple(sorted(granted_names(policy.paths)))
+            workspace = self._workspace(kept, grants, barred)
+            notes += _protection_notes(workspace)
+            places = (*workspace, *(Place(one.root) for one in verified))
         job = replace(job, places=places, grants=grants, network=reach.network, hosts=reach.hosts)
         return CagedJob(session, job, {}, tuple(notes))
 
@@ -140,14 +145,17 @@ class Cage:
                 notes.append(f"Skill {one.name!r} is not there for commands: {problem} {problem.hint}")
         return verified, tuple(notes)
 
-    def _workspace(self, kept: Iterable[str], barred: Sequence[ActiveSkill] = ()) -> tuple[Place, ...]:
+    def _workspace(
+        self, kept: Iterable[str], grants: Collection[str], barred: Sequence[ActiveSkill] = ()
+    ) -> tuple[Place, ...]:
         """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be.
 
         Of skills that are `barred`, nothing is.
         """
         session = self._session
         hidden = hidden_paths(session.guard, session.workspace)
-        places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths)
+        kept = (*kept, *store_folder(session.guard, session.workspace))
+        places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths, grants=grants)
         if not session.runner.capabilities().hides_files:
             return places
         real = os.path.realpath(session.workspace)
@@ -242,6 +250,15 @@ def close_with(passage: Passage, outcome: Outcome) -> None:
         contacts=outcome.contacts,
         output=f"{outcome.stdout}{outcome.stderr}",
         output_digest=f"sha256:{written.hexdigest()}",
+    )
+
+
+def _protection_notes(workspace: Sequence[Place]) -> list[str]:
+    place = workspace[0]
+    return (
+        []
+        if place.is_writable
+        else [f"The workspace {shown(place.path, 200)} lies in a protected place: it is only read."]
     )
 
 

@@ -6,6 +6,7 @@ and where people keep keys. A path is judged by where it really leads, and what 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from metier.errors import FileRefused
 from metier.guard.file_access import SECRET_NAMES
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.protected_names import protecting
+from metier.guard.protected_places import protected_around
 from metier.library.cache import default_cache_folder
 from metier.library.trust import default_config_folder, home_folder
 from metier.run.job import Place
@@ -22,7 +24,7 @@ from metier.skill.folder import is_inside
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from metier.guard import Guard, Policy
     from metier.library import Library
@@ -50,9 +52,36 @@ def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] =
 
 
 def hidden_paths(guard: Guard, workspace: str) -> tuple[str, ...]:
-    """What no job may even read in a workspace, by real paths: the store, its keys, and where people keep theirs."""
+    """What no job may even read in a workspace, by real paths: the store, its keys, and where people keep theirs.
+
+    Raises `FileRefused` where the workspace lies in such a place.
+    """
     real = os.path.realpath(workspace)
-    return (*guard.files.access(workspace).hidden_in(real), *(os.path.join(real, name) for name in SECRET_NAMES))
+    access = guard.files.access(workspace)
+    if access.hides(real):
+        raise FileRefused(
+            f"The workspace {real!r} is where keys, tokens or settings are kept, so nothing runs in it.",
+            hint="Work in a folder of its own.",
+            path=real,
+        )
+    return (*access.hidden_in(real), *(os.path.join(real, name) for name in SECRET_NAMES))
+
+
+def store_folder(guard: Guard, workspace: str) -> tuple[str, ...]:
+    """The folder of a store's file in a workspace: SQLite believes what lies beside it, so a job must not make that.
+
+    Raises `FileRefused` where this is the workspace itself.
+    """
+    store = guard.governance.store_file
+    real = os.path.realpath(workspace)
+    folder = os.path.dirname(os.path.realpath(store)) if store is not None else ""
+    if folder == real:
+        raise FileRefused(
+            f"The store {store!r} lies among the files of the workspace, so nothing runs in it.",
+            hint="Give the store a folder of its own: METIER_STORE.",
+            path=real,
+        )
+    return (folder,) if is_inside(folder, real) else ()
 
 
 def made_workspace(workspace: str) -> str:
@@ -71,27 +100,51 @@ def made_workspace(workspace: str) -> str:
 
 
 def workspace_places(
-    workspace: str, kept: Iterable[str], hidden: Iterable[str] = (), granted: Iterable[str] = ()
+    workspace: str,
+    kept: Iterable[str],
+    hidden: Iterable[str] = (),
+    granted: Iterable[str] = (),
+    *,
+    grants: Collection[str] = (),
 ) -> tuple[Place, ...]:
     """The workspace, to write in, without what decides about skills and happens to lie in it.
 
-    Raises `FileRefused` for a home folder, or one with a home in it, unless policy grants that by `granted`.
+    One that lies in a protected place is only read, unless its name is among the `grants`. Raises `FileRefused` for a
+    home folder, or one with a home in it, unless policy grants that by `granted`.
     """
     real = os.path.realpath(made_workspace(workspace))
     _require_small(real, granted)
-    hidden = tuple(path for path in hidden if is_inside(path, real) and os.path.exists(path))
-    inside = [path for path in (*kept, *hidden) if path != real and is_inside(path, real) and os.path.exists(path)]
-    outermost = [path for path in inside if not any(path != other and is_inside(path, other) for other in inside)]
-    # Skills run from verified copies, and one that changed is noticed; of a record of what happened there is no other.
-    kept_places = (
-        Place(_within(workspace, real, path), is_hidden=True)
-        if path in hidden
-        else Place(
-            _within(workspace, real, path), is_precaution=os.path.isdir(path) or os.path.basename(path) in _OF_A_SKILL
-        )
-        for path in dict.fromkeys(outermost)
+    kept = tuple(kept)
+    _make_own_folders(real)
+    absent = _outermost(hidden, real)
+    closed = [path for path in _outermost(kept, real) if not any(is_inside(path, other) for other in absent)]
+    return (
+        Place(workspace, is_writable=protected_around(real, grants) is None),
+        # Skills run from verified copies, and one that changed is noticed; of a record there is no other.
+        *(
+            Place(
+                _within(workspace, real, path),
+                is_precaution=os.path.isdir(path) or os.path.basename(path) in _OF_A_SKILL,
+            )
+            for path in closed
+        ),
+        *(Place(_within(workspace, real, path), is_hidden=True) for path in absent),
     )
-    return (Place(workspace, is_writable=True), *kept_places)
+
+
+def _outermost(paths: Iterable[str], folder: str) -> list[str]:
+    """The paths in a folder that are there, without those that lie in another of them."""
+    inside = [path for path in paths if path != folder and is_inside(path, folder) and os.path.exists(path)]
+    outer = (path for path in inside if not any(path != other and is_inside(path, other) for other in inside))
+    return list(dict.fromkeys(outer))
+
+
+def _make_own_folders(workspace: str) -> None:
+    """Make folders of ours that are not there yet: an absent one could be made by a job, and would be believed."""
+    for path in (default_config_folder(), default_cache_folder()):
+        if path is not None and is_inside(os.path.realpath(path), workspace):
+            with contextlib.suppress(OSError):
+                os.makedirs(path, mode=0o700, exist_ok=True)
 
 
 def holds_home(folder: str) -> bool:

@@ -222,12 +222,10 @@ class _Cage:
 
         stages = []
         for one in self._protections:
-            hidden = [
-                os.path.realpath(place.path)
-                for place in self._job.places
-                if place.is_hidden and is_inside(os.path.realpath(place.path), one.folder)
-            ]
-            if one.before.closed or one.before.links or hidden:
+            inside = [place for place in self._job.places if is_inside(os.path.realpath(place.path), one.folder)]
+            hidden = [os.path.realpath(place.path) for place in inside if place.is_hidden]
+            kept = [os.path.realpath(place.path) for place in inside if not place.is_writable]
+            if one.before.closed or one.before.links or kept:
                 if ".git" in self._job.grants:
                     raise IsolationMissing(
                         "This machine cannot let a job write in a repository and keep it from its hooks and settings.",
@@ -239,6 +237,7 @@ class _Cage:
                         one,
                         grants=self._job.grants,
                         hidden=hidden,
+                        kept=kept,
                         most_bytes=self._job.limits.disk_bytes,
                         owner=NOBODY if may_drop() else None,
                     )

@@ -43,12 +43,13 @@ class Stage:
         *,
         grants: Iterable[str],
         hidden: Iterable[str],
+        kept: Iterable[str],
         most_bytes: int,
         owner: int | None = None,
     ) -> None:
         self._protection, self._grants, self._owner = protection, frozenset(grants), owner
         self.folder = protection.folder
-        self._hidden = frozenset(hidden)
+        self._hidden, self._kept = frozenset(hidden), tuple(kept)
         self._top = os.path.realpath(tempfile.mkdtemp(prefix="metier-work-"))
         self.path = os.path.join(self._top, os.path.basename(self.folder) or "workspace")
         try:
@@ -92,7 +93,7 @@ class Stage:
     def _is_closed(self, path: str) -> bool:
         real = os.path.realpath(os.path.join(self.folder, path))
         return protecting(path, self._grants) is not None or any(
-            is_inside(real, one) for one in (*self._protection.before.closed, *self._hidden)
+            is_inside(real, one) for one in (*self._protection.before.closed, *self._kept)
         )
 
     def _copy(self, most_bytes: int) -> None:

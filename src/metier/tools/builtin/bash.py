@@ -69,6 +69,7 @@ def _result(outcome: Outcome, command: str, folder: str, seconds: float) -> Tool
     parts = [outcome.stdout, outcome.stderr]
     if outcome.is_truncated:
         parts.append("[Output truncated: there was more than is kept]")
+    parts += [f"[{note}]" for note in outcome.notes]
     output = shown_text("\n".join(part.removesuffix("\n") for part in parts if part))
     code, error = None, None
     if outcome.timed_out:
@@ -92,5 +93,6 @@ def _result(outcome: Outcome, command: str, folder: str, seconds: float) -> Tool
             "timed_out": outcome.timed_out,
             "killed_by": outcome.killed_by,
             "runner": outcome.runner,
+            **({"notes": list(outcome.notes)} if outcome.notes else {}),
         },
     )

@@ -1,0 +1,102 @@
+"""What folders hold of interest to protection, read once and kept until they change."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from metier.guard.protected_names import CLOSED_IN_REPOSITORY, REPOSITORY_MARKS, names_beginning, normal_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_FOLDERS = 20_000
+"""How many folders of a workspace are searched."""
+OF_REPOSITORIES = frozenset((*REPOSITORY_MARKS, *CLOSED_IN_REPOSITORY))
+
+_T = TypeVar("_T")
+
+
+class Cached(Generic[_T]):
+    """What is read of files and folders, kept until they change: most of a workspace is the same at the next look."""
+
+    _MOST = 2 * MOST_FOLDERS
+    _FRESH = 50_000_000
+    """Nanoseconds in which something may change again without the kernel's clock showing it."""
+
+    def __init__(self, read: Callable[[str], _T], absent: _T, *, follows: bool) -> None:
+        self._read, self._absent, self._follows = read, absent, follows
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[tuple[int, int, int], _T]] = OrderedDict()
+
+    def of(self, path: str) -> _T:
+        """What a path holds, or what stands for nothing where it cannot be read."""
+        try:
+            status = os.stat(path, follow_symlinks=self._follows)
+            # Not the time of its last change, which anybody can set.
+            key = (status.st_dev, status.st_ino, status.st_ctime_ns)
+            kept = self._kept.get(path)
+            if kept is not None and kept[0] == key:
+                return kept[1]
+            found = self._read(path)
+        except (OSError, ValueError):
+            return self._absent
+        if time.time_ns() - status.st_ctime_ns > self._FRESH:
+            with self._lock:
+                self._kept[path] = (key, found)
+                while len(self._kept) > self._MOST:
+                    self._kept.popitem(last=False)
+        return found
+
+
+class Entry(NamedTuple):
+    """An entry of a folder whose name is a protected name, or a part of one."""
+
+    name: str
+    normal: str
+    kind: str
+    """`folder`, `link`, or `file` for all else."""
+
+
+class Listing(NamedTuple):
+    """What a folder holds of interest."""
+
+    folders: tuple[tuple[str, str], ...] = ()
+    entries: tuple[Entry, ...] = ()
+    links: tuple[str, ...] = ()
+    is_repository: bool = False
+    has_head: bool = False
+
+
+NOTHING = Listing()
+
+
+def _listed(path: str) -> Listing:
+    folders: list[tuple[str, str]] = []
+    entries: list[Entry] = []
+    links: list[str] = []
+    parent = normal_name(os.path.basename(path))
+    seconds = {parts[1] for parts, _ in names_beginning(parent) if len(parts) == 2}
+    marks = set()
+    with os.scandir(path) as listing:
+        for entry in listing:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            normal = normal_name(entry.name)
+            if entry.is_symlink():
+                links.append(entry.name)
+            if is_folder:
+                folders.append((entry.name, normal))
+            if entry.name in OF_REPOSITORIES:
+                marks.add(entry.name)
+            if names_beginning(normal) or normal in seconds:
+                kind = "link" if entry.is_symlink() else "folder" if is_folder else "file"
+                entries.append(Entry(entry.name, normal, kind))
+    # The rest of a repository may be where `commondir` says.
+    is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
+    return Listing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)
+
+
+listings: Cached[Listing | None] = Cached(_listed, None, follows=False)
