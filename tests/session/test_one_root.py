@@ -166,6 +166,38 @@ def test_files_of_the_workspace_do_not_run_as_the_skill_that_was_loaded_from_the
     assert "approved" in output or "No such file" in output or "not found" in output
 
 
+@pytest.mark.parametrize("way", ["work", "link", "other"])
+@pytest.mark.parametrize("library", ["work", "link", "other"])
+def test_a_workspace_that_goes_by_several_names_shows_the_approved_skill_by_each(
+    tmp_path: Path, write_skill: Write, runner: Runner, library: str, way: str
+) -> None:
+    make_skill(write_skill, tmp_path / "work" / "skills" / "a")
+    for name in ("link", "other"):
+        (tmp_path / name).symlink_to(tmp_path / "work")
+    world = begin(tmp_path / library / "skills" / "a", tmp_path / "link", runner)
+    world.change()
+    for folder in ("skills/a", f"{tmp_path / way}/skills/a"):
+        command = f"cd {folder}; cat notes.md; sh scripts/x.sh; sh node_modules/e.sh; sh scripts/added.sh"
+        assert "changed" not in world.call("Bash", command=command)
+    if runner.capabilities().hides_files:
+        told = world.call("Bash", command="cat s*/*/notes.md; cd -P .; pwd; cat s*/*/notes.md s*/*/added.md")
+        assert ("approved" in told, "changed" in told) == (True, False)
+
+
+@has_view
+def test_keys_in_a_workspace_that_goes_by_several_names_are_hidden_by_each(
+    tmp_path: Path, write_skill: Write, runner: Runner
+) -> None:
+    folder = make_skill(write_skill, tmp_path / "work" / "skills" / "a")
+    (tmp_path / "work" / ".ssh").mkdir()
+    (tmp_path / "work" / ".ssh" / "id").write_text("secret")
+    (tmp_path / "link").symlink_to(tmp_path / "work")
+    world = begin(folder, tmp_path / "link", runner)
+    command = f"cat .ssh/id {tmp_path}/*/.ssh/id; cd -P .; cat .ssh/id; echo done"
+    output = world.call("Bash", command=command)
+    assert ("done" in output, "secret" in output) == (True, False)
+
+
 @has_view
 def test_where_a_job_has_a_view_no_command_sees_what_became_of_a_skill(inside: World) -> None:
     for command in (

@@ -144,7 +144,11 @@ _SCRATCH: dict[Tier, tuple[str, ...]] = {
 
 def _watched(view: View, tier: Tier, scratch: str) -> list[str]:
     """The folders that the job may fill, by the names under which its warden sees them."""
-    places = [place.seen_at if tier == "namespaces" else place.path for place in view.places if place.is_writable]
+    # What goes by two names is filled once.
+    named = {
+        place.path: place.seen_at if tier == "namespaces" else place.path for place in view.places if place.is_writable
+    }
+    places = tuple(named.values())
     kept = [path for path in places if not any(path.startswith(f"{other}/") for other in places)]
     return [*kept, *([scratch] if scratch else [])]
 

@@ -209,9 +209,9 @@ class _Cage:
         from metier.run.native.view import given_places
 
         held = []
-        for place in given_places(self._job):
-            if place.is_writable and os.path.isdir(place.path):
-                held.append(Protection(place.path, self._job.grants, is_closable=self._tier != "landlock"))
+        for path in dict.fromkeys(place.path for place in given_places(self._job) if place.is_writable):
+            if os.path.isdir(path):
+                held.append(Protection(path, self._job.grants, is_closable=self._tier != "landlock"))
                 self._open.callback(held[-1].release)
         return held
 

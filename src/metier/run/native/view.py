@@ -71,7 +71,7 @@ def view_of(job: Job, protections: Iterable[Protection] = ()) -> View:
     by_folder = {protection.folder: protection for protection in protections}
     places = given_places(job)
     stand_ins = [
-        (path, os.path.join(place.seen_at, os.path.relpath(path, place.path)))
+        (path, _moved(path, place.path, place.seen_at))
         for place in places
         if place.is_writable and place.path in by_folder
         for path in by_folder[place.path].stand_ins
@@ -139,12 +139,36 @@ def is_covered(program: tuple[str, str]) -> bool:
 
 
 def given_places(job: Job) -> list[Place]:
-    """The places that a job was given, its working folder included."""
+    """The places that a job was given, its working folder included.
+
+    A folder that is named by a link is there under its own path too, and is the same by both: whatever is closed in it,
+    or shown there instead, is so by both.
+    """
     given = [_checked(place) for place in job.places]
+    for place in tuple(given):
+        if place.seen_at != place.path == os.path.realpath(place.seen_at):
+            given += _mirrored(given, place.seen_at, place.path)
     folder = _normal(job.folder)
     if not any(_is_inside(folder, place.seen_at) for place in given):
-        given.append(_checked(Place(job.folder, is_writable=True)))
+        working = _checked(Place(job.folder, is_writable=True))
+        given += _mirrored(given, working.path, working.seen_at) or (working,)
     return given
+
+
+def _mirrored(given: list[Place], seen: str, at: str) -> list[Place]:
+    """What a job sees at a path, to be seen at another one as well; nothing if the path is in none of its places."""
+    around = [place for place in given if _is_inside(seen, place.seen_at)]
+    if not around or any(place.seen_at == at for place in given):
+        return []
+    outer = max(around, key=lambda place: len(place.seen_at))
+    top = replace(outer, path=_moved(seen, outer.seen_at, outer.path), at=at)
+    inside = (place for place in given if place.seen_at != seen and _is_inside(place.seen_at, seen))
+    return [top, *(replace(place, at=_moved(place.seen_at, seen, at)) for place in inside)]
+
+
+def _moved(path: str, folder: str, other: str) -> str:
+    """The path of something in a folder, as it is in another one."""
+    return os.path.normpath(os.path.join(other, os.path.relpath(path, folder)))
 
 
 def _places(
@@ -163,13 +187,13 @@ def _places(
 
 
 def _is_replaced(path: str, place: Place, given: list[Place]) -> bool:
-    """Whether the job sees something else, which it cannot write, where a writable place has this path."""
-    seen = os.path.join(place.seen_at, os.path.relpath(path, place.path))
+    """Whether the job sees nothing, or something else that it cannot write, where a writable place has this path."""
+    seen = _moved(path, place.path, place.seen_at)
     return any(
         not other.is_writable
         and _is_inside(seen, other.seen_at)
         and _is_inside(other.seen_at, place.seen_at)
-        and other.path != os.path.normpath(os.path.join(place.path, os.path.relpath(other.seen_at, place.seen_at)))
+        and (other.is_hidden or other.path != _moved(other.seen_at, place.seen_at, place.path))
         for other in given
     )
 
@@ -202,7 +226,7 @@ def _pins(place: Place, given: list[Place]) -> list[Place]:
     found: dict[Place, None] = {}
     for other in inside:
         if other.seen_at != place.seen_at:
-            path = os.path.join(place.path, os.path.relpath(other.seen_at, place.seen_at))
+            path = _moved(other.seen_at, place.seen_at, place.path)
             found.update(dict.fromkeys(step for step in _steps(place, path)[:-1] if os.path.isdir(step.path)))
     return list(found)
 
