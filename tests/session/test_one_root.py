@@ -198,6 +198,55 @@ def test_keys_in_a_workspace_that_goes_by_several_names_are_hidden_by_each(
     assert ("done" in output, "secret" in output) == (True, False)
 
 
+MOUNTED_TWICE = """
+import sys
+from metier import Guard, Library, Policy
+from metier.run import NativeRunner
+library, workspace, changed = sys.argv[1:]
+with Library.from_folder(library).session(
+    guard=Guard(Policy()), workspace=workspace, runner=NativeRunner(), skills=["a"]
+) as session:
+    with open(changed + "/notes.md", "w") as file:
+        file.write("changed")
+    print(session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "cat s*/a/notes.md"}).result)
+"""
+
+
+if IS_ROOT:  # nobody else can mount anything where the sandbox of a job still works
+
+    @pytest.mark.parametrize(
+        ("skills", "library", "bound", "at"),
+        [
+            ("work/skills", "other/skills", "work", "other"),
+            ("work/skills", "other", "work/skills", "other"),
+            ("skills", "skills", "skills", "work/skills"),
+            ("skills", "skills", "skills/a", "work/skills/a"),
+        ],
+    )
+    def test_a_skill_that_is_mounted_in_the_workspace_too_is_covered_there(
+        tmp_path: Path, write_skill: Write, skills: str, library: str, bound: str, at: str
+    ) -> None:
+        from metier.run.native.runner import why_not, works
+
+        if not works("namespaces"):
+            pytest.skip(why_not())
+        for name in ("work", "other", at):
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        folder = make_skill(write_skill, tmp_path / skills / "a")
+        mounting = ["unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh"]
+        code = [sys.executable, "-c", MOUNTED_TWICE, tmp_path / library, tmp_path / "work", folder]
+        command = [*mounting, tmp_path / bound, tmp_path / at, *code]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert ("approved" in done.stdout, "changed" in done.stdout) == (True, False), done
+
+
+@has_view
+def test_a_skill_of_the_workspace_that_cannot_be_verified_any_more_is_not_there(inside: World) -> None:
+    shutil.rmtree(inside.root)
+    output = inside.call("Bash", command="find . -name x.sh -exec sh {} +; cat .cl*/sk*/a/no*; echo done")
+    assert ("done" in output, "changed" in output) == (True, False)
+
+
 @has_view
 def test_where_a_job_has_a_view_no_command_sees_what_became_of_a_skill(inside: World) -> None:
     for command in (

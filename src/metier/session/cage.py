@@ -150,7 +150,7 @@ class Cage:
     ) -> tuple[Place, ...]:
         """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be.
 
-        Of skills that are `barred`, nothing is.
+        Of skills that are `barred`, or that cannot be verified any more, nothing is.
         """
         session = self._session
         hidden = hidden_paths(session.guard, session.workspace)
@@ -158,15 +158,16 @@ class Cage:
         places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths, grants=grants)
         if not session.runner.capabilities().hides_files:
             return places
-        real = os.path.realpath(session.workspace)
-        folders = [(one, os.path.realpath(one.folder)) for one in session.live() if os.path.isabs(one.folder)]
-        inside = [one for one, at in folders if is_inside(at, real) or is_inside(real, at)]
-        if not inside:
+        found = covering_places(session.workspace, session.live())
+        if not found:
             return places
+        verified, _ = self._verified({one.name: one for one, _ in found}.values())
+        shown = {one.name for one in verified} - {one.name for one in barred}
         closed = [place.seen_at for place in places if place.is_hidden]
         covering = [
-            replace(place, is_hidden=any(is_inside(place.path, one.root) for one in barred))
-            for place in covering_places(session.workspace, self._verified(inside)[0])
+            place if one.name in shown else Place(place.seen_at, is_hidden=True)
+            for one, place in found
+            if one.name not in shown or os.path.exists(place.path)
             if not any(is_inside(place.seen_at, path) for path in closed)
         ]
         # What else is closed in such a folder is not there at all.

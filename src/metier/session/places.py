@@ -19,6 +19,7 @@ from metier.guard.protected_places import protected_around
 from metier.library.cache import default_cache_folder
 from metier.library.trust import default_config_folder, home_folder
 from metier.run.job import Place
+from metier.session.mounted import paths_of, read_mounts
 from metier.skill import shown
 from metier.skill.folder import is_inside
 from metier.source import FolderSource
@@ -156,20 +157,23 @@ def holds_home(folder: str) -> bool:
     return is_inside(os.path.realpath(home_folder() or os.sep), os.path.realpath(folder))
 
 
-def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> tuple[Place, ...]:
+def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> list[tuple[ActiveSkill, Place]]:
     """Verified copies where a workspace has the folders that skills were loaded from, to be seen instead of those."""
     real = os.path.realpath(workspace)
-    found: list[Place] = []
-    for one in active:
-        if not os.path.isabs(one.folder):
-            continue
-        folder = os.path.realpath(one.folder)
-        # A workspace that is itself the folder of a skill, or is in it, has no more than some parts of it.
-        pairs = zip(_parts(folder), _parts(one.root), strict=True) if is_inside(real, folder) else ((folder, one.root),)
-        for path, copy in pairs:
-            if path != real and is_inside(path, real) and os.path.exists(path) and os.path.exists(copy):
-                found.append(Place(copy, at=_within(workspace, real, path)))
-    return tuple(found)
+    folders = [(one, os.path.realpath(one.folder)) for one in active if os.path.isabs(one.folder)]
+    mounts = read_mounts() if folders else ()
+    found: list[tuple[ActiveSkill, Place]] = []
+    for one, loaded_from in folders:
+        for folder, part in paths_of(loaded_from, mounts):
+            root = os.path.join(one.root, part) if part else one.root
+            # A workspace that is itself the folder of a skill, or is in it, has no more than some parts of it.
+            pairs = zip(_parts(folder), _parts(root), strict=True) if is_inside(real, folder) else ((folder, root),)
+            found += (
+                (one, Place(copy, at=_within(workspace, real, path)))
+                for path, copy in pairs
+                if path != real and is_inside(path, real) and os.path.exists(path)
+            )
+    return found
 
 
 def _require_small(real: str, granted: Iterable[str]) -> None:
