@@ -234,8 +234,8 @@ if IS_ROOT:  # nobody else can mount anything where the sandbox of a job still w
             (tmp_path / name).mkdir(parents=True, exist_ok=True)
         folder = make_skill(write_skill, tmp_path / skills / "a")
         mounting = ["unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh"]
-        code = [sys.executable, "-c", MOUNTED_TWICE, tmp_path / library, tmp_path / "work", folder]
-        command = [*mounting, tmp_path / bound, tmp_path / at, *code]
+        code: list[str | Path] = [sys.executable, "-c", MOUNTED_TWICE, tmp_path / library, tmp_path / "work", folder]
+        command: list[str | Path] = [*mounting, tmp_path / bound, tmp_path / at, *code]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert ("approved" in done.stdout, "changed" in done.stdout) == (True, False), done
 
