@@ -22,8 +22,7 @@ from typing import Any
 import pytest
 
 from metier.cli.mcp import _Input, address
-from metier.cli.mcp_token import kept_token
-from metier.errors import InvalidArgument, SourceUnavailable
+from metier.errors import InvalidArgument
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -233,44 +232,6 @@ def test_without_a_token_one_is_made_that_this_user_alone_can_read_and_that_stay
         out, err = process.communicate(timeout=30)
         assert token not in out + err
     assert os.listdir(file.parent) == [file.name]
-
-
-def _linked(file: Path) -> None:
-    (file.parent / "elsewhere").write_text("x" * 43)
-    (file.parent / "elsewhere").chmod(0o600)
-    file.symlink_to("elsewhere")
-
-
-def _hard_linked(file: Path) -> None:
-    (file.parent / "elsewhere").write_text("x" * 43)
-    (file.parent / "elsewhere").chmod(0o600)
-    os.link(file.parent / "elsewhere", file)
-
-
-def _readable(file: Path) -> None:
-    file.write_text("x" * 43)
-    file.chmod(0o644)
-
-
-def _pipe(file: Path) -> None:
-    os.mkfifo(file, 0o600)
-
-
-def _short(file: Path) -> None:
-    file.write_text("short")
-    file.chmod(0o600)
-
-
-@needs_signals
-@pytest.mark.covers("SEC-20")
-@pytest.mark.parametrize("prepare", [_linked, _hard_linked, _readable, _short, Path.mkdir, _pipe])
-def test_a_file_that_others_could_have_made_or_read_holds_no_token(
-    tmp_path: Path, prepare: Callable[[Path], object]
-) -> None:
-    prepare(tmp_path / "mcp-token")
-    with pytest.raises(SourceUnavailable) as refused:
-        kept_token(tmp_path / "mcp-token")
-    assert "Remove it" in refused.value.hint
 
 
 @pytest.mark.parametrize("token", ["", " "])

@@ -194,7 +194,7 @@ def test_a_connection_that_is_being_answered_does_not_make_room() -> None:
         state = {"gone": asyncio.Event(), "go on": asyncio.Event()}
         async with listening(waits, limited(connections=1), state) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             await begun.wait()
             refused, other = await asyncio.open_connection("127.0.0.1", port)
             with contextlib.suppress(ConnectionError):

@@ -22,7 +22,7 @@ from metier import Library
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.http import MAX_BODY
+from metier.serve.mcp.http_sessions import MAX_BODY
 from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS
 
 DISCOVER = {
@@ -159,7 +159,7 @@ def named(text: str) -> str:
     return found[1]
 
 
-def opened(url: str) -> dict[str, str]:
+def opened(url: str, **more: str) -> dict[str, str]:
     """The headers of requests in a session of the older protocols that has been opened."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
@@ -167,10 +167,10 @@ def opened(url: str) -> dict[str, str]:
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     headers = {name: value for name, value in HEADERS.items() if not name.startswith("MCP")}
     try:
-        connection.request("POST", "/mcp", json.dumps(body).encode(), headers)
+        connection.request("POST", "/mcp", json.dumps(body).encode(), headers | more)
         answer = connection.getresponse()
         answer.read()
-        return {"MCP_Session_Id": answer.headers["mcp-session-id"], "MCP_Protocol_Version": "2025-06-18"}
+        return {"MCP_Session_Id": answer.headers["mcp-session-id"], "MCP_Protocol_Version": "2025-06-18", **more}
     finally:
         connection.close()
 

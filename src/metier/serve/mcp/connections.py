@@ -44,7 +44,8 @@ class BoundedProtocol(H11Protocol):
     """HTTP on one connection. Each stage of a request has a deadline, which no single byte puts off.
 
     Where there are too many connections, a new one takes the place of the one that keeps the server waiting longest:
-    so requests that were never finished, of which none has shown a token, do not keep out those that are.
+    so requests that were never finished, of which none has shown a token, do not keep out those that are. Where none
+    waits, it is the longest open stream on which a client listens, as that can be opened again.
     """
 
     _silent_until = 0.0
@@ -82,7 +83,11 @@ class BoundedProtocol(H11Protocol):
     def _displace(self, others: Iterable[BoundedProtocol]) -> None:
         # Whoever reads an answer slowly has asked for something; whoever has not even asked goes first.
         others = list(others)
-        waiting = [one for one in others if one.keeps_waiting] or [one for one in others if one._unread is not None]
+        waiting = (
+            [one for one in others if one.keeps_waiting]
+            or [one for one in others if one._unread is not None]
+            or [one for one in others if one.is_listening]
+        )
         now = self.loop.time()
         if now >= BoundedProtocol._silent_until:  # whoever opens many must not fill the log as well
             BoundedProtocol._silent_until = now + _SILENCE
@@ -95,6 +100,13 @@ class BoundedProtocol(H11Protocol):
     def keeps_waiting(self) -> bool:
         """Whether the server waits for the client, and has no request of it to answer."""
         return self._deadline is not None
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether nothing is done for the client but to tell it of changes."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        return self.scope["method"] == "GET" or (b"mcp-method", b"subscriptions/listen") in self.scope["headers"]
 
     def data_received(self, data: bytes) -> None:
         """Go on with a request; its deadline stays where it is."""

@@ -7,7 +7,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, unquote_plus
 
 from starlette.responses import JSONResponse
 
@@ -117,6 +117,9 @@ class Entrance:
         if not self._has_token(one.get(b"authorization", b"")):
             hint = "Send the header `Authorization: Bearer TOKEN`."
             return _answer(401, "unauthorized", hint, {"WWW-Authenticate": "Bearer"})
+        if self._has_secret(scope["query_string"].decode("latin-1")):
+            # Addresses are logged, shown and passed on by whatever stands between.
+            return _answer(400, "bad-request", "A token goes into the header Authorization, never into the address.")
         return _wrong_form(scope, one)
 
     def _is_own_page(self, origin: str) -> bool:
@@ -132,12 +135,17 @@ class Entrance:
         scheme, _, token = given.partition(b" ")
         return hmac.compare_digest(token.strip(), self._token) and scheme.lower() == b"bearer"
 
+    def _has_secret(self, query: str) -> bool:
+        """Whether the address of a request has the token in it, or something that is called one."""
+        if any(name.lower() in _QUERIED for name, _ in parse_qsl(query, keep_blank_values=True)):
+            return True
+        token = "" if self._token is None else self._token.decode()
+        # Who passes an address on as a part of another one escapes it once more.
+        return bool(token) and any(token in text for text in (query, unquote_plus(query), unquote(unquote(query))))
+
 
 def _wrong_form(scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
     """What is wrong with a request that may be made."""
-    if any(name.lower() in _QUERIED for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), True)):
-        # Addresses are logged, shown and passed on by whatever stands between.
-        return _answer(400, "bad-request", "A token goes into the header Authorization, never into the address.")
     if scope["method"] == "POST":
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":

@@ -10,28 +10,25 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
-from starlette.responses import JSONResponse
 
 from metier.errors import InvalidArgument, PartMissing, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
 from metier.serve.mcp.entrance import ANY_HOST, Entrance
+from metier.serve.mcp.http_sessions import MAX_BODY, Answered, HttpSessions, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mcp.server.lowlevel import Server
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from metier.serve.mcp.connections import Limits
     from metier.serve.mcp.lines import Line
     from metier.serve.mcp.server import SkillServer
 
 PATH = "/mcp"
-MAX_BODY = 4 * 1024 * 1024
 _GRACE_SECONDS = 2
 _BACKLOG = 128
 """So many connections are taken at once, before any of them is counted: few enough that descriptors are left."""
@@ -58,32 +55,10 @@ def app_of(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     app.router.redirect_slashes = False  # there is one path, and what is close to it is another
-    app.add_middleware(_Ending, on_end=on_end, is_over=is_over)
+    app.add_middleware(HttpSessions, on_end=on_end, is_over=is_over)
     app.add_middleware(Entrance, token=token, allowed_hosts=allowed_hosts or ())
     app.build_middleware_stack()  # what is wrong with an option is said here, and not at the first request
     return app
-
-
-class _Ending:
-    """Ends the conversation of a client that says it is done, and tells others when theirs is over."""
-
-    def __init__(self, app: ASGIApp, on_end: Callable[[str], object], is_over: Callable[[str], bool]) -> None:
-        self._app = app
-        self._on_end, self._is_over = on_end, is_over
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ids = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"mcp-session-id"]
-        if scope["type"] != "http" or not ids:
-            await self._app(scope, receive, send)
-        elif scope["method"] == "DELETE":
-            answered = _Answered(send)
-            await self._app(scope, receive, answered)
-            if answered.status and answered.status < 300:
-                await anyio.to_thread.run_sync(self._on_end, ids[0])
-        elif self._is_over(ids[0]):
-            await _error(404, "Session not found")(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
 
 
 class _Stopping:
@@ -93,7 +68,7 @@ class _Stopping:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answered = _Answered(send)
+        answered = Answered(send)
         try:
             await self._app(scope, receive, answered)
         except asyncio.CancelledError:
@@ -101,30 +76,9 @@ class _Stopping:
             if scope["type"] != "http":
                 raise
             if not answered.status:
-                await _error(503, "The server is stopping")(scope, receive, send)
+                await error(503, "The server is stopping")(scope, receive, send)
             elif not answered.is_whole:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class _Answered:
-    """Passes an answer on, and knows how far it is."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
-        self.is_whole = False
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif message["type"] == "http.response.body":
-            self.is_whole = not message.get("more_body", False)
-        await self._send(message)
-
-
-def _error(status: int, message: str) -> JSONResponse:
-    error = {"code": INVALID_REQUEST if status == 404 else INTERNAL_ERROR, "message": message}
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status)
 
 
 async def serve(

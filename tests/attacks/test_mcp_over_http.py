@@ -1,12 +1,22 @@
-"""Attempts on the server over HTTP, as a table: what none of them may get, later work must keep from them too."""
+"""Attacks on MCP over HTTP: what docs/how-to/mcp.md promises, tried from outside.
+
+- Whoever has the token uses the server as its user, and nobody else does.
+- A request is answered if it is for a host that is allowed, and from no page of another.
+- No connection is held by a request, or an answer, of which only a part is taken, nor by one that never gets an answer.
+- A session belongs to whoever knows its id, which nobody can guess.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import json
+import os
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,9 +26,12 @@ from mcp_types import ElicitResult
 from tests.serve.clients import NO, talk, text_of
 from tests.serve.test_http import DISCOVER, opened, post
 
+from metier.cli.mcp_token import kept_token
+from metier.errors import SourceUnavailable
 from metier.guard import Policy
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.http import MAX_BODY
+from metier.serve.mcp.connections import Limits
+from metier.serve.mcp.http_sessions import MAX_BODY
 
 TOKEN = "s3cret-token"
 SECRET = b"io.modelcontextprotocol/skills"
@@ -97,6 +110,15 @@ ATTEMPTS: dict[str, Attempt] = {
     "host slash": host("localhost/evil"),
     "host list": host("localhost, evil.example"),
     "host other alphabet": host("l\xf6calhost"),
+    "host port with a sign": host("127.0.0.1:+80"),
+    "host port with a blank": host("127.0.0.1: 80"),
+    "host port with a line": host("127.0.0.1:8_0"),
+    "host port of other digits": host("127.0.0.1:\xb2"),
+    "host fragment": host("127.0.0.1#evil.example"),
+    "host half of six": host("[::1"),
+    "host other of this machine": host("127.0.0.2"),
+    "host forwarded": Attempt((421,), {"Host": "evil.example", "X-Forwarded-Host": "localhost"}),
+    "host of old": Attempt((421,), {"Host": "evil.example"}, version="1.0"),
     "host empty": host(""),
     "host missing": host(None),
     "host missing in 1.0": Attempt((421,), {"Host": None}, version="1.0"),
@@ -119,6 +141,16 @@ ATTEMPTS: dict[str, Attempt] = {
     "origin no host": origin("http://"),
     "origin six below another": origin("http://[::1].evil.example"),
     "origin list": origin("http://localhost http://evil.example"),
+    "origin user here": origin("http://user@localhost"),
+    "origin script": origin("javascript://localhost"),
+    "origin data": origin("data:"),
+    "origin blob": origin("blob:http://localhost"),
+    "origin no scheme": origin("//localhost"),
+    "origin host alone": origin("localhost"),
+    "origin port and name": origin("http://127.0.0.1:80.evil.example"),
+    "origin query": origin("http://localhost?x"),
+    "origin any": origin("http://0.0.0.0"),
+    "origin comma": origin("http://localhost,http://evil.example"),
     "origin twice": Attempt((400,), {"Origin": "http://localhost"}, more=("Origin: http://evil.example",)),
     # Ways to have no token.
     "token missing": bearer(None),
@@ -136,6 +168,27 @@ ATTEMPTS: dict[str, Attempt] = {
     "token in the address": Attempt((401,), {"Authorization": None}, target=f"/mcp?token={TOKEN}"),
     "token as access_token": Attempt((401,), {"Authorization": None}, target=f"/mcp?access_token={TOKEN}"),
     "token in the address as well": Attempt((400,), target=f"/mcp?access_token={TOKEN}"),
+    "token in the address by any name": Attempt((400,), target=f"/mcp?x={TOKEN}"),
+    "token in the address escaped": Attempt((400,), target=f"/mcp?x=%73{TOKEN[1:]}"),
+    "token in the address escaped twice": Attempt((400,), target=f"/mcp?next=%252Fmcp%253Fx%253D%2573{TOKEN[1:]}"),
+    "token in the address as a name": Attempt((400,), target=f"/mcp?{TOKEN}"),
+    "token in the address with its scheme": Attempt((400,), target=f"/mcp?h=Bearer+{TOKEN}&x=1"),
+    "token in the address alone by any name": Attempt((401,), {"Authorization": None}, target=f"/mcp?x={TOKEN}"),
+    "token of another scheme of the same letters": bearer(f"\xa2earer {TOKEN}"),
+    "token behind a tab": bearer(f"Bearer\t{TOKEN}"),
+    "token on the next line": Attempt((400, 401), {"Authorization": "Bearer"}, more=(f" x{TOKEN}",)),
+    "token with a comma": bearer(f"Bearer {TOKEN}, x"),
+    "token with a zero": Attempt((400,), {"Authorization": f"Bearer {TOKEN}\0"}),
+    "token in a header alike": Attempt((401,), {"Authorization": None, "X-Authorization": f"Bearer {TOKEN}"}),
+    "token of nobody to listen": Attempt((401,), {"Authorization": None}, method="GET"),
+    "token of nobody to end a session": Attempt((401,), {"Authorization": None}, method="DELETE"),
+    "token of nobody for a health check": Attempt((401,), {"Authorization": None}, method="GET", target="/health"),
+    "token of nobody for what is well known": Attempt(
+        (401,), {"Authorization": None}, method="GET", target="/.well-known/oauth-protected-resource"
+    ),
+    "token of nobody for another protocol": Attempt(
+        (401,), {"Authorization": None}, more=("Upgrade: websocket", "Sec-WebSocket-Key: eA==")
+    ),
     "token in a cookie": Attempt((401,), {"Authorization": None, "Cookie": f"token={TOKEN}"}),
     "token in another header": Attempt((401,), {"Authorization": None, "X-Api-Key": TOKEN}),
     "token by a proxy": Attempt((401,), {"Authorization": None, "Proxy-Authorization": f"Bearer {TOKEN}"}),
@@ -185,6 +238,10 @@ ATTEMPTS: dict[str, Attempt] = {
     "session guessed": session("0" * 32),
     "session of no form": session("../../x"),
     "session empty": session(""),
+    "session pattern": session("*"),
+    "session list": session(f"{'0' * 32},{'1' * 32}"),
+    "session escaped": session("%00"),
+    "session to listen": session("0" * 32)._replace(method="GET", more=("Last-Event-ID: 1",)),
     "session twice": Attempt((400,), {"Mcp-Session-Id": "0" * 32}, more=("Mcp-Session-Id: 1",)),
     "version unknown": Attempt((400,), {"MCP-Protocol-Version": "9999-01-01"}),
     "version twice": Attempt((400,), more=("MCP-Protocol-Version: 2025-06-18",)),
@@ -238,6 +295,80 @@ def test_no_attempt_gets_in(serve: Callable[..., SkillServer], http: Callable[..
     assert wrong == {}
 
 
+RAW = {
+    "another protocol": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a secret line": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+    "nothing but line ends": b"\r\n" * 1_000,
+    "a second request for another host": Attempt((200,)).raw().replace(b"Connection: close\r\n", b"")
+    + host("evil.example").raw(),
+    "a second request without the token": Attempt((200,)).raw().replace(b"Connection: close\r\n", b"")
+    + bearer(None).raw(),
+    "a request in the body of another": bearer(None).raw() + Attempt((200,)).raw(),
+}
+
+
+@pytest.mark.covers("SEC-20")
+def test_a_connection_has_no_more_rights_than_each_request_on_it(
+    serve: Callable[..., SkillServer], http: Callable[..., str]
+) -> None:
+    place = urlsplit(http(serve(), token=TOKEN))
+    for name, data in RAW.items():
+        with socket.create_connection((place.hostname or "", place.port or 0), timeout=15) as line:
+            line.sendall(data)
+            received = b""
+            with contextlib.suppress(ConnectionError):
+                while piece := line.recv(65_536):
+                    received += piece
+        assert received.count(SECRET) == received.count(b"HTTP/1.1 200 ") == name.startswith("a second"), name
+
+
+LONG_ENOUGH = "x" * 43
+
+
+def written(file: Path, content: str = LONG_ENOUGH, mode: int = 0o600) -> None:
+    file.write_text(content, encoding="utf-8")
+    file.chmod(mode)
+
+
+def linked(file: Path) -> None:
+    written(file.parent / "elsewhere")
+    file.symlink_to("elsewhere")
+
+
+def linked_to_nothing(file: Path) -> None:
+    file.symlink_to("nothing")
+
+
+def linked_hard(file: Path) -> None:
+    written(file.parent / "elsewhere")
+    os.link(file.parent / "elsewhere", file)
+
+
+def pipe(file: Path) -> None:
+    os.mkfifo(file, 0o600)
+
+
+MODES = (0o644, 0o640, 0o660, 0o604, 0o602, 0o620, 0o622, 0o666, 0o777, 0o610, 0o601)
+CONTENTS = ("", " ", "\n", "\0" * 43, "short", f"{'x' * 20}\n{'y' * 20}", "\xe9" * 43, f"\ufeff{LONG_ENOUGH}")
+NO_TOKENS: list[Callable[[Path], object]] = [
+    *(linked, linked_to_nothing, linked_hard, pipe, Path.mkdir),
+    *(functools.partial(written, mode=mode) for mode in MODES),
+    *(functools.partial(written, content=content) for content in CONTENTS),
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files as POSIX has them")
+@pytest.mark.covers("SEC-20")
+@pytest.mark.parametrize("prepare", NO_TOKENS)
+def test_a_file_that_others_could_have_made_or_read_holds_no_token(
+    tmp_path: Path, prepare: Callable[[Path], object]
+) -> None:
+    prepare(tmp_path / "mcp-token")
+    with pytest.raises(SourceUnavailable) as refused:
+        kept_token(tmp_path / "mcp-token")
+    assert "Remove it" in refused.value.hint
+
+
 @pytest.mark.covers("SEC-20")
 def test_what_is_meant_to_get_in_does(serve: Callable[..., SkillServer], http: Callable[..., str]) -> None:
     url = http(serve(), token=TOKEN)
@@ -273,3 +404,78 @@ def test_nobody_answers_a_question_that_another_session_was_asked(
         return text_of(await client.call_tool("skills_run", {"script": "scripts/echo.py"}))
 
     assert talk(url, use, "legacy", elicitation_callback=answer).startswith("Error [approval-denied]")
+
+
+def called(url: str, of: dict[str, str], id_: object, tool: str, **arguments: Any) -> tuple[int, str]:
+    """The answer to the call of a tool in a session."""
+    body = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    return post(url, body, **of)
+
+
+@pytest.mark.covers("SEC-19")
+@pytest.mark.parametrize("id_", [7, "7", "_GET_stream"])
+def test_no_request_waits_for_an_answer_that_goes_to_another_of_the_same_id(
+    serve: Callable[..., SkillServer], http: Callable[..., str], tmp_path: Path, id_: object
+) -> None:
+    url = http(serve())
+    of, other = opened(url), opened(url)
+    for session_ in (of, other):
+        assert called(url, session_, 1, "skills_load", skills=["forms"])[0] == 200
+    answers: list[tuple[int, str]] = []
+    first = threading.Thread(
+        target=lambda: answers.append(called(url, of, 7, "skills_run", script="scripts/wait.py")), daemon=True
+    )
+    first.start()
+    while not (tmp_path / "work" / "begun").exists() and first.is_alive():
+        first.join(0.01)
+    for _ in range(2):
+        status, text = called(url, of, id_, "skills_load", skills=["letters"])
+        assert (status, "being answered already" in text) == (400, True)
+    assert called(url, of, 8, "skills_load", skills=["letters"])[0] == 200
+    assert called(url, other, 7, "skills_load", skills=["letters"])[0] == 200
+    (tmp_path / "work" / "go on").touch()
+    first.join(60)
+    assert [(status, "begun" in text) for status, text in answers] == [(200, True)]
+    assert called(url, of, 7, "skills_load", skills=["letters"])[0] == 200
+
+
+@contextlib.contextmanager
+def streams(url: str, how: str) -> Iterator[Callable[[], socket.socket]]:
+    """Opens streams on which a client listens."""
+    place = urlsplit(url)
+    with contextlib.ExitStack() as lines:
+
+        def stream() -> socket.socket:
+            if how == "GET":
+                of = opened(url, Authorization=f"Bearer {TOKEN}")
+                headers = {name.replace("_", "-"): value for name, value in of.items()}
+                request = Attempt((), {**headers, "Last-Event-ID": "1"}, method="GET", body=b"")
+            else:
+                body: dict[str, Any] = json.loads(BODY) | {"method": "subscriptions/listen"}
+                body["params"]["notifications"] = {"toolsListChanged": True}
+                request = Attempt((), {"MCP-Method": "subscriptions/listen"}, body=json.dumps(body).encode())
+            line = lines.enter_context(socket.create_connection((place.hostname or "", place.port or 0), 15))
+            line.sendall(request.raw())
+            assert line.recv(12) == b"HTTP/1.1 200"
+            return line
+
+        yield stream
+
+
+@pytest.mark.covers("SEC-19")
+@pytest.mark.parametrize("how", ["GET", "listen"])
+def test_streams_on_which_clients_listen_keep_nobody_out(
+    serve: Callable[..., SkillServer], http: Callable[..., str], how: str
+) -> None:
+    url = http(serve(), token=TOKEN, limits=Limits(connections=6, by_address=6))
+    with streams(url, how) as stream:
+        first, *_ = [stream() for _ in range(5)]
+        for _ in range(8):
+            last = stream()
+            assert post(url, DISCOVER, Authorization=f"Bearer {TOKEN}")[0] == 200
+        with contextlib.suppress(ConnectionError):
+            while first.recv(65_536):
+                pass
+        last.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            assert last.recv(65_536) != b"", "the newest stream stays"
