@@ -42,9 +42,11 @@ IMPOSTORS = [
     *(("data_handling", "x"), ("data handling", "x"), ("Data Handling", "x"), ("data‑handling", "x")),
     *(("data–handling", "x"), ("data−handling", "x"), ("data--handling", "x"), ("data.handling", "x")),
     *(("data/handling", "x"), ("dаta-handling", "x"), ("format\u202e", "x"), ("\u202aformat", "x")),
-    *(("forｍat", "x"), ("fοrmat", "x"), ("FORMAT", "x"), ("formаt", "x")),
+    *(("forｍat", "x"), ("fοrmat", "x"), ("FORMAT", "x"), ("formаt", "x"), ("ƒormat", "x"), ("forᴍat", "x")),
+    *(("ꜰormat", "x"), ("f0rmat", "x"), ("forrnat", "x"), ("dep1oy", "x"), ("depӏoy", "x"), ("ᴅeploy", "x")),
+    *(("đeploy", "x"), ("ɗeplőy", "x"), ("data-hand1ing", "x")),
+    *(("ԁаtа-һаոԁӏіոց", "x"), ("dep1oу", "x")),
 ]
-STILL_TAKEN = ["ƒormat", "forᴍat", "ꜰormat"]
 
 # What one asks for.
 CALLED = [
@@ -150,14 +152,6 @@ def test_no_imitation_is_used_or_shown(enterprise: Path, put: Callable[..., Path
     assert lost == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="looks like it")) for name in STILL_TAKEN]
-)
-def test_imitations_in_rarer_letters(enterprise: Path, put: Callable[..., Path], name: str) -> None:
-    with Library.from_folder(put(name, "x")).session() as session:
-        assert "EVIL" not in session.instructions()
-
-
 @pytest.mark.each(("use", "name"), [(use, name) for use in USES for name in CALLED])
 def test_no_use_by_any_name_gets_past(library: Library, use: str, name: str) -> None:
     with library.session() as session:
@@ -234,7 +228,6 @@ def test_a_saved_session_does_not_bring_it_back(enterprise: Path, put: Callable[
     assert Library.from_folder(skills).resume(state).active == ()
 
 
-@pytest.mark.xfail(strict=True, reason="what is deployed counts for a library once it is refreshed")
 @pytest.mark.parametrize("attempt", ["read", "load", "resume"])
 def test_what_is_active_ends_when_it_is_deployed(enterprise: Path, put: Callable[..., Path], attempt: str) -> None:
     shutil.move(enterprise / "deploy", enterprise.parent / "away")
@@ -329,6 +322,7 @@ PRETENDERS = [
     ),
     *("ada\u202e", "ada/x", "agent:ada", "user:ada", "role:admin", "client:x", "metier", "Metier", "METIER", "métier"),
     *("mеtier", ".metier", "metier ", "policy", "Policy", "system", "Sуstem", "sys\u200btem", "Mu\u0308ller", "müller"),
+    *("poIicy", "po1icy", "PO1ICY", "PoIIcy", "rnetier", "b0b.smith", "bob.srnith", "sуstеm"),
     *("MÜLLER", "muller", "weiss", "WEISS", "Weiß", "bоb.smith", "bob․smith", "bob.smith ", "bob smith", "BOB.SMITH"),
 ]
 
@@ -357,14 +351,3 @@ def test_nobody_is_added_under_a_name_that_imitates_another(add: Callable[..., i
     kinds = [add(name, "--kind", kind) for name in ("Ada", "аda", "metier") for kind in ("agent", "service")]
     assert 0 not in kinds
     assert [add(name, "--tenant", "other") == 0 for name in ("Ada", "аda", "metier")] == [False] * 3
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="digits and capitals that look alike"))
-        for name in ("poIicy", "po1icy", "b0b.smith")
-    ],
-)
-def test_nobody_is_added_under_a_name_in_letters_that_look_alike(add: Callable[..., int], name: str) -> None:
-    assert add(name) != 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metier._version import __version__
@@ -18,6 +19,7 @@ from metier.errors import (
 from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
 from metier.library.content import Content
+from metier.library.deployed import DeployedFolders
 from metier.library.kept import Kept
 from metier.library.layers import LAYERS, Caller, Place, admits, checked_order, named_apart
 from metier.library.reading import Unreadable, read_file, spoiled_by
@@ -139,6 +141,12 @@ class Library:
     @property
     def snapshot(self) -> Snapshot:
         """The last complete state; it never changes, a refresh replaces it."""
+        return self._state.snapshot
+
+    def latest(self) -> Snapshot:
+        """The last complete state, with what administrators deployed since: one `stat` when that is nothing."""
+        if self._state.deployed_folders.are_changed():
+            self._state.refresh(only="enterprise")
         return self._state.snapshot
 
     @property
@@ -306,11 +314,13 @@ class _State:
         self._beside: dict[str, Any] = {}
         self._making = threading.Lock()
         self._refreshing = threading.Lock()
+        begun = time.time_ns()
         shelves = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
-        self.snapshot = self._snapshot(shelves)
+        self.snapshot = self._snapshot(shelves, begun)
 
-    def _snapshot(self, shelves: list[Shelf]) -> Snapshot:
+    def _snapshot(self, shelves: list[Shelf], begun_ns: int) -> Snapshot:
         own = len(self.places)
+        self.deployed_folders = DeployedFolders(zip((*self.places, *self.deployed), shelves, strict=True), begun_ns)
         beside = zip(self.deployed, shelves[own:], strict=True)
         return Snapshot(self.places, tuple(shelves[:own]), self.order, tuple(beside))
 
@@ -327,16 +337,19 @@ class _State:
         shelf = self.cache.load(key) if self.cache is not None and key is not None else None
         return shelf or Shelf()
 
-    def refresh(self) -> tuple[Snapshot, Snapshot, int]:
+    def refresh(self, only: Layer | None = None) -> tuple[Snapshot, Snapshot, int]:
         """The snapshots before and after, the same one when nothing changed, and how many files were read."""
         with self._refreshing:
-            before = self.snapshot
+            before, begun = self.snapshot, time.time_ns()
             known = [*zip(self.places, before.shelves, strict=True), *before.deployed]
-            fresh = [look_again(place, shelf, self.cache) for place, shelf in known]
+            fresh = [
+                look_again(place, shelf, self.cache) if only in (None, place.layer) else (shelf, 0)
+                for place, shelf in known
+            ]
             read = sum(count for _, count in fresh)
+            after = self._snapshot([shelf for shelf, _ in fresh], begun)
             if all(shelf is old for (shelf, _), (_, old) in zip(fresh, known, strict=True)):
                 return before, before, read
-            after = self._snapshot([shelf for shelf, _ in fresh])
             # One assignment: a reader has the old snapshot or the new one.
             self.snapshot = after
         return before, after, read

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metier.skill import slug
+from metier.skill.lookalikes import is_plain, readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,10 @@ class ReservedNames:
         for entry in enterprise:
             self._owners.setdefault(entry.name, entry)
         for entry in list(self._owners.values()):
+            if entry.name.isascii():
+                # `v1` is taken for `vl`, and that for `v1`.
+                for reading in readings(entry.name):
+                    self._owners.setdefault(reading, entry)
             # A folder is an alias, which another skill's name must not take over.
             if entry.folder != entry.name and (alias := slug(entry.folder)):
                 self._owners.setdefault(alias, entry)
@@ -49,15 +54,12 @@ class ReservedNames:
         return entry.layer == "enterprise" or self._owner(alias) is None
 
     def _owner(self, name: str) -> Entry | None:
-        if name.isascii():
-            return self._owners.get(name)
-        from metier.skill.lookalikes import readings
-
+        owner = self._owners.get(name)
+        if owner is not None or is_plain(name):
+            return owner
         return next((self._imitated[one] for one in readings(name) if one in self._imitated), None)
 
     @cached_property
     def _imitated(self) -> dict[str, Entry]:
         """The owners by all that their names may be read as: one may be written in letters of another script itself."""
-        from metier.skill.lookalikes import readings
-
         return {one: owner for name, owner in self._owners.items() for one in readings(name)}

@@ -129,7 +129,7 @@ class State:
         self._stack = Stack()
         self._version = 0
         self._epoch = 0
-        self._seen: tuple[object, int] = (library.snapshot, guard.version_for(self._actor))
+        self._seen: tuple[object, int] = (library.latest(), guard.version_for(self._actor))
         self._is_closed = False
         self._is_released = False
         self._listeners = Listeners()
@@ -212,6 +212,7 @@ class State:
 
     def find(self, name: str) -> Entry:
         """The skill of a name, if this session may know of it; raises `SkillNotFound`."""
+        self.library.latest()
         try:
             entry = self.library.get(name)
         except SkillNotFound as error:
@@ -303,6 +304,7 @@ class State:
 
     def one(self, name: str | None = None) -> ActiveSkill:
         """An active skill: the one of this name, or the one that was loaded last."""
+        self.library.latest()
         active = self.active
         if name is None or name == "":
             if not active:
@@ -386,7 +388,7 @@ class State:
 
     async def current(self) -> tuple[ActiveSkill, ...]:
         """`live`, without holding up the event loop: hooks of a skill that is gone are run, and may be asked about."""
-        if self.library.snapshot is self._seen[0] and self.guard.version_for(self._actor) == self._seen[1]:
+        if self.library.latest() is self._seen[0] and self.guard.version_for(self._actor) == self._seen[1]:
             return self._active
         return await self.guard.in_thread(self.live)
 

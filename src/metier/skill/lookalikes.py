@@ -1,28 +1,44 @@
-"""Names that look like others: one with a letter of another script is taken for the plain one by whoever sees it."""
+"""Names that look like others: one with a letter of another script, or `1` for `l`, is taken for the plain one.
+
+The table of letters is that of Unicode's list of confusables, with what Latin letters are called (`ƒ` is an F with a
+hook, `ᴍ` a small capital M). Everything that compares names by their look asks here.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
-from itertools import islice, product
 
-_MOST = 64
-"""Readings of one name that are looked at."""
+_LATIN = (
+    r".*\bLATIN (?:SMALL |CAPITAL )?LETTER (?:SMALL CAPITAL )?"
+    r"(?:BARRED |BLACKLETTER |DOTLESS |INSULAR |SCRIPT |STRETCHED )?([A-Z])(?: WITH .*)?"
+)
+_PALOCHKA = "\u04cf"
+"""A letter that the list takes for an `i` without its dot, and that is drawn like an `l`."""
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=4_096)
 def readings(name: str) -> tuple[str, ...]:
-    """All that a name may be read as, itself first; nothing else for one of plain letters.
+    """All that a name may be read as, itself first: in plain letters, and with letters for the digits in it.
 
-    >>> readings("data"), readings("d\\u0430ta")[1:]
-    (('data',), ('data',))
+    >>> readings("data"), readings("d\\u0430ta")[1:], readings("f0rrn")[1:]
+    (('data',), ('data',), ('form',))
     """
-    if name.isascii():
+    if is_plain(name):
         return (name,)
-    # What a letter looks like comes before the letter, so that the most likely readings are among the first.
-    options = [(letter,) if letter.isascii() else (*_alike(letter), letter) for letter in name]
-    found = ("".join(letters) for letters in islice(product(*options), _MOST))
-    return tuple(dict.fromkeys((name, *found)))
+    plain = name if name.isascii() else "".join(map(_plain_letters, unicodedata.normalize("NFKD", name)))
+    letters = plain.replace("0", "o").replace("1", "l").replace("rn", "m")
+    return tuple(dict.fromkeys((name, plain, letters)))
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name has nothing in it that may be taken for something else.
+
+    >>> is_plain("data"), is_plain("d4ta"), is_plain("f0rmat")
+    (True, True, False)
+    """
+    return name.isascii() and "0" not in name and "1" not in name and "rn" not in name
 
 
 def is_taken_for(name: str, other: str) -> bool:
@@ -30,12 +46,16 @@ def is_taken_for(name: str, other: str) -> bool:
 
     The plain name is never taken for the one that imitates it.
 
-    >>> is_taken_for("d\\u0430ta", "data"), is_taken_for("data", "d\\u0430ta")
-    (True, False)
+    >>> is_taken_for("d\\u0430ta", "data"), is_taken_for("data", "d\\u0430ta"), is_taken_for("poIicy", "policy")
+    (True, False, True)
     """
-    if name.isascii():
+    has_capital = "I" in name  # which is drawn like an `l`
+    if is_plain(name) and not has_capital:
         return name.casefold() == other.casefold()
-    return not {one.casefold() for one in readings(name)}.isdisjoint(one.casefold() for one in readings(other))
+    mine, others = ({one.casefold() for one in readings(each)} for each in (name, other))
+    if has_capital:
+        mine, others = ({one.replace("i", "l") for one in each} for each in (mine, others))
+    return not mine.isdisjoint(others)
 
 
 def is_mixed_script(name: str) -> bool:
@@ -52,16 +72,19 @@ def is_mixed_script(name: str) -> bool:
 
 
 @lru_cache(maxsize=4_096)
-def _alike(letter: str) -> tuple[str, ...]:
-    """The plain letters that another one is taken for: of its script, or without its marks."""
+def _plain_letters(letter: str) -> str:
+    """The plain letters that another one is taken for; itself where there are none, and nothing for a mark."""
+    if letter.isascii() or unicodedata.combining(letter):
+        return letter if letter.isascii() else ""
+    if letter == _PALOCHKA:
+        return "l"
+    if latin := re.fullmatch(_LATIN, unicodedata.name(letter, "")):
+        return latin[1].lower()
     from confusable_homoglyphs import confusables
 
-    found = [
-        one["c"].casefold()
-        for known in confusables.is_confusable(letter, greedy=True, preferred_aliases=[]) or ()
-        for one in known["homoglyphs"]
-    ]
-    bare = "".join(one for one in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(one)).casefold()
-    if bare != letter:
-        found += [bare] if bare.isascii() else [one for part in bare for one in _alike(part)]
-    return tuple(dict.fromkeys(one for one in found if one.isascii() and one.isalnum()))
+    for known in confusables.is_confusable(letter, greedy=True, preferred_aliases=[]) or ():
+        for one in known["homoglyphs"]:
+            bare = "".join(each for each in unicodedata.normalize("NFKD", one["c"]) if not unicodedata.combining(each))
+            if bare.isascii() and bare.isalnum():
+                return bare.casefold()
+    return letter

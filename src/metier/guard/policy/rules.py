@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier.guard.tool_rules.patterns import glob_matches
-from metier.skill.lookalikes import readings
+from metier.skill.lookalikes import is_plain, readings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -223,7 +223,7 @@ def may_name(pattern: str, name: str, source: str) -> bool:
     >>> may_name("data-*", "d\\u0430ta-handling", "acme"), may_name("d\\u0430ta", "data", "acme")
     (True, False)
     """
-    if name.isascii():
+    if is_plain(name):
         return names_skill(pattern, name, source)
     return any(names_skill(one, other, source) for one in readings(pattern) for other in readings(name))
 
