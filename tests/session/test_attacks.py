@@ -165,3 +165,37 @@ def test_no_message_names_a_skill_that_the_session_must_not_know_of(
 def test_a_mistyped_name_is_still_guessed_among_those_that_may_be_known(secretive: Session) -> None:
     with pytest.raises(SkillNotFound, match="Did you mean 'alpha'"):
         secretive.load("alpa")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Bash", {"command": "cat /proc/1/root/etc/passwd link/etc/passwd"}),
+        ("Bash", {"command": "ls", "cwd": "link"}),
+        ("Read", {"file_path": "/proc/1/root/etc/passwd"}),
+        ("Read", {"file_path": "link/etc/passwd"}),
+        ("Grep", {"pattern": "root", "path": "link"}),
+        ("Write", {"file_path": "link/x", "content": "x"}),
+    ],
+)
+def test_a_path_through_another_process_is_an_ordinary_refusal(
+    tmp_path: Path, write_skill: Write, tool: str, arguments: dict[str, str]
+) -> None:
+    write_skill(tmp_path / "s" / "a")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "link").symlink_to("/proc/1/root")
+    guard = Guard(Policy(unsandboxed="allow"), audit=MemoryLog())
+    session = Library.from_folder(tmp_path / "s", cache=False).session(
+        guard=guard, workspace=tmp_path / "work", skills=["a"]
+    )
+    result = session.executor(builtin=[tool]).execute_blocking(tool, arguments)
+    assert result.code in (None, "file-refused", "command-failed")
+
+
+def test_a_command_that_policy_gives_less_time_is_told_how_long_it_had(tmp_path: Path, write_skill: Write) -> None:
+    write_skill(tmp_path / "s" / "a")
+    guard = Guard(Policy(unsandboxed="allow", limits={"seconds": 0.2}), audit=MemoryLog())
+    session = Library.from_folder(tmp_path / "s", cache=False).session(guard=guard, workspace=tmp_path)
+    result = session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "sleep 30"})
+    assert result.code == "timed-out"
+    assert "after 30 seconds" not in (result.error or "")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.skill import UNSETTLED_INODE, FolderPackage, Identity, read_skill_file
 from metier.skill.files import MAX_DEPTH, MAX_FILES
+from metier.skill.folder import real_path
 
 CANARY = b"CANARY-outside-the-skill"
 
@@ -547,3 +548,20 @@ def test_nothing_is_left_open(root: Path) -> None:
         with contextlib.suppress(MetierError):
             package.read(path)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_link_that_nobody_here_may_read_leads_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(os.path.realpath(tmp_path))
+    (folder / "closed").symlink_to("elsewhere")
+    (folder / "link").symlink_to(folder / "closed")
+    readlink = os.readlink
+
+    def read(path: str, **options: int) -> str:
+        if os.path.basename(path) == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return readlink(path, **options)
+
+    monkeypatch.setattr(os, "readlink", read)
+    for path in ("closed/x", "link/x", "link/../closed/x"):
+        assert real_path(str(folder / path)) == str(folder / "closed" / "x")
+    assert real_path(str(folder / "none" / ".." / "x")) == str(folder / "x")

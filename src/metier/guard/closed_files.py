@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from metier.guard.decision import Decision
 from metier.guard.tool_rules.file_targets import file_targets
 from metier.skill import shown
+from metier.skill.folder import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,9 +108,9 @@ def _real_paths(path: str, base: str) -> Iterator[str]:
     if len(path) > _LONGEST or "\0" in path:
         return
     full = os.path.join(base, _expanded(path))
-    yield os.path.realpath(full)
+    yield real_path(full)
     if ".." in path:
-        yield os.path.realpath(os.path.normpath(full))
+        yield real_path(os.path.normpath(full))
 
 
 def _expanded(path: str) -> str:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from metier.guard.folder_listings import Cached
+from metier.skill.folder import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +33,9 @@ def repository_folders(repository: str) -> tuple[str, ...]:
         text = _text_of(repository).partition("\n")[0]
         if not text.startswith("gitdir:"):
             return ()
-        folder = os.path.realpath(os.path.join(os.path.dirname(repository), text[7:].strip()))
+        folder = real_path(os.path.join(os.path.dirname(repository), text[7:].strip()))
     common = _text_of(os.path.join(folder, "commondir")).partition("\n")[0].strip()
-    return (folder, os.path.realpath(os.path.join(folder, common))) if common else (folder,)
+    return (folder, real_path(os.path.join(folder, common))) if common else (folder,)
 
 
 def started_paths(folders: tuple[str, ...], work_tree: str) -> Iterator[str]:
@@ -62,7 +63,7 @@ def _named_in(files: list[str], work_tree: str, *, is_for_all: bool = False) -> 
                 continue
             for word in words:
                 for base in (work_tree, os.path.dirname(file)):
-                    path = os.path.realpath(os.path.join(base, os.path.expanduser(word)))
+                    path = real_path(os.path.join(base, os.path.expanduser(word)))
                     # A word such as `test` in `!npm test` is no folder, although there may be one.
                     if key in _NAME_PATHS or "/" in word or os.path.isfile(path):
                         yield path

@@ -25,7 +25,7 @@ from metier.guard.protected_names import (
     protecting,
     protecting_above,
 )
-from metier.skill.folder import is_inside
+from metier.skill.folder import is_inside, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -271,7 +271,7 @@ class _Finding:
 
     def _take_name_around(self, path: str, kind: str, name: str) -> None:
         if kind == "link":
-            target = os.path.realpath(path)
+            target = real_path(path)
             if "/" in name and target != self._root and is_inside(self._root, target):
                 # A link in the place of the first part: whether the folder is protected hangs on the second.
                 logical = os.path.join(path, os.path.relpath(self._root, target))

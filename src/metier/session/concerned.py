@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from metier.skill.folder import is_inside
+from metier.skill.folder import is_inside, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def _loaded_from(one: ActiveSkill) -> tuple[str, ...]:
 
 def _paths(words: Sequence[str], folder: str) -> Iterator[str]:
     """Where words lead, from the folder that a command begins in and from those that it may go to."""
-    yield os.path.realpath(folder)
+    yield real_path(folder)
     folders = [folder]
     for word in words:
         if "\0" in word:
@@ -78,7 +78,7 @@ def _paths(words: Sequence[str], folder: str) -> Iterator[str]:
             full = os.path.normpath(os.path.join(within, os.path.expanduser(word)))
             if "/" in word:
                 yield full
-                yield os.path.realpath(full)
+                yield real_path(full)
             if len(folders) < _MOST_FOLDERS and full not in folders and os.path.isdir(full):
                 folders.append(full)
-                yield os.path.realpath(full)
+                yield real_path(full)

@@ -228,7 +228,8 @@ def _run(command: str, runner: Runner, job: Job) -> Command:
 def _told(outcome: Outcome, limits: Limits) -> tuple[Result, str]:
     """What became of a command, and what the reader of the instructions is told of it."""
     if outcome.timed_out:
-        return "timed-out", f"[Command timed out after {limits.seconds:g} s]"
+        after = min(limits.seconds, round(outcome.duration_ms / 1000, 1))  # a policy may give less
+        return "timed-out", f"[Command timed out after {after:g} s]"
     if outcome.is_success or outcome.killed_by == "output":
         cut = f"\n[Output truncated at {limits.output_bytes:,} bytes]" if outcome.stdout_truncated else ""
         return "ran" if outcome.is_success else "failed", outcome.stdout.removesuffix("\n") + cut

@@ -21,7 +21,7 @@ from metier.library.trust import default_config_folder, home_folder
 from metier.run.job import Place
 from metier.session.mounted import paths_of, read_mounts
 from metier.skill import shown
-from metier.skill.folder import is_inside
+from metier.skill.folder import is_inside, real_path
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) ->
     if path.startswith(("~", "$", "%")):
         return None, "nothing is expanded, write where it is"
     named = os.path.normpath(os.path.join(workspace, path))
-    real = os.path.realpath(named)
+    real = real_path(named)
     if is_inside(real, workspace):
         name = os.path.relpath(named, workspace)
         if mode == "rw" and protecting(name) is not None and name not in granted_names(policy.paths):

@@ -328,6 +328,23 @@ def _open_root(root: str, contain: str | None) -> int:
     return descriptor
 
 
+def real_path(path: str) -> str:
+    """Where a path leads. A link that this user may not read, such as that of another's process, leads to itself.
+
+    >>> real_path("/nowhere/../elsewhere")
+    '/elsewhere'
+    """
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        folder, name = os.path.split(os.path.abspath(path))
+        full = os.path.join(real_path(folder), name)
+    try:
+        return real_path(os.path.join(os.path.dirname(full), os.readlink(full)))
+    except OSError:
+        return full
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Whether a real path is a folder, or lies in it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -12,6 +12,7 @@ from metier.guard.tool_rules.matching import forbids, permits
 from metier.guard.tool_rules.names import canonical_tool, is_patch
 from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
+from metier.skill.folder import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -199,7 +200,7 @@ def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ..
         path = arguments.get(name)
         if isinstance(path, str) and path and "\0" not in path:
             full = os.path.join(workspace, os.path.expanduser(path))
-            if os.path.normpath(full) in scripts or os.path.realpath(full) in scripts:
+            if os.path.normpath(full) in scripts or real_path(full) in scripts:
                 return path
     return None
 

@@ -73,7 +73,9 @@ def _result(outcome: Outcome, command: str, folder: str, seconds: float) -> Tool
     output = shown_text("\n".join(part.removesuffix("\n") for part in parts if part))
     code, error = None, None
     if outcome.timed_out:
-        code, error = "timed-out", f"The command timed out after {seconds:g} seconds."
+        # A policy may have given it less than it asked for.
+        after = min(seconds, round(outcome.duration_ms / 1000, 1))
+        code, error = "timed-out", f"The command timed out after {after:g} seconds."
     elif not outcome.is_success:
         code, error = "command-failed", f"The command failed with exit code {outcome.exit_code}."
     return ToolResult(
