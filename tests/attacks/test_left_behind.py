@@ -324,6 +324,7 @@ MEANWHILE = {
     "hooks elsewhere": ("git config core.hooksPath tools/h; mine tools/h/x", "program tools/h/pre-commit"),
     "a folder without a repository": ("rm -rf .git", "repository .git; startup .envrc"),
 }  # fmt: skip
+SAID = pytest.mark.xfail(strict=True, reason="docs/explanation/sandbox.md says so")
 MEANWHILE_OPEN = {
     "a new repository": ("", "repository sub/.git"),
     "hooks that are absent": ("git config core.hooksPath tools/h", "program tools/h/pre-commit"),
@@ -332,7 +333,7 @@ MEANWHILE_OPEN = {
 }
 
 
-@pytest.mark.parametrize("name", [*MEANWHILE, *(pytest.param(name, marks=LATER) for name in MEANWHILE_OPEN)])
+@pytest.mark.parametrize("name", [*MEANWHILE, *(pytest.param(name, marks=SAID) for name in MEANWHILE_OPEN)])
 def test_nothing_is_started_while_a_job_runs(template: Path, canary: Path, name: str) -> None:
     folder = anew(template)
     set_up, attack = (MEANWHILE | MEANWHILE_OPEN)[name]

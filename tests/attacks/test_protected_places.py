@@ -481,8 +481,8 @@ WORK = [
     ("configuration", "trusted/x"), ("configuration", "mcp-token"), ("configuration/keys", "audit.ed25519"),
     ("data", "audit/x"), ("p/.git", "config"), ("p/.git", "hooks/x"), ("p/.git/hooks", "x"), ("p/.vscode", "tasks.json"),
     ("p/.claude/skills", "s/SKILL.md"), ("p/.github", "workflows/x.yml"), ("p/.github/workflows", "x.yml"),
-    ("p/.husky", "pre-commit"), ("p/team-hooks", "pre-commit"), ("p/team", "hooks/pre-commit"),
-    ("p/src", "../.git/hooks/y"), ("p/src", "../team/hooks/pre-commit"),
+    ("p/.husky", "pre-commit"), ("q/team-hooks", "pre-commit"), ("q/team", "hooks/pre-commit"),
+    ("q/src", "../.git/hooks/y"), ("q/src", "../team/hooks/pre-commit"),
 ]  # fmt: skip
 """A workspace that lies in a protected place, or above one, and what is written there."""
 
@@ -495,7 +495,6 @@ WRITES: dict[str, Callable[[Session, str], object]] = {
 }
 
 
-@LATER
 @pytest.mark.each(("workspace", "path", "ways"), [
     (*work, ("Write", "Edit", ("Bash", "script")[at % 2])) for at, work in enumerate(WORK)
 ])  # fmt: skip
@@ -503,7 +502,8 @@ def test_a_workspace_in_a_protected_place_opens_nothing(
     home: Path, workspace: str, path: str, ways: tuple[str, ...]
 ) -> None:
     settings = "[core]\n\thooksPath = team/hooks\n[include]\n\tpath = ../team-hooks/pre-commit\n"
-    (home / "p/.git").exists() or repository(home / "p/.git", settings)
+    for name in ("p", "q"):
+        (home / name / ".git").exists() or repository(home / name / ".git", settings)
     (home / workspace).mkdir(parents=True, exist_ok=True)
     target = Path(os.path.normpath(home / workspace / path))
     for way, is_there in itertools.product(ways, (False, True)):
@@ -527,12 +527,12 @@ OWN = [
 ]  # fmt: skip
 
 
-IS_OPEN = ("conf/", "data/", "st/x.db", "st/x.db-journal", "ent/", "cch/")
+IS_OPEN = ("data/", "st/x.db", "ent/")
 """What a job can make where there is nothing yet."""
 
 
 def is_open(path: str, *, is_there: bool) -> bool:
-    return path == "st/x.db-journal" or (not is_there and (path in IS_OPEN or f"{path.partition('/')[0]}/" in IS_OPEN))
+    return not is_there and (path in IS_OPEN or f"{path.partition('/')[0]}/" in IS_OPEN)
 
 
 def own_place(home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str) -> Session:
@@ -580,7 +580,8 @@ def test_what_decides_about_skills_is_not_written_by_a_job(
             session, f"echo evil > {path}; rm -rf {place}; mv {place} m; mkdir -p $(dirname {path}); echo evil > {path}"
         )
     assert not target.exists() or not target.read_bytes().startswith(b"evil")
-    assert target.exists() or not is_there
+    # SQLite itself takes a journal away that is none.
+    assert target.exists() or not is_there or path.endswith("-journal")
 
 
 # A second name, by a hard link that was there before, of what is protected.
@@ -588,7 +589,6 @@ SECOND = ["AGENTS.md", ".mcp.json", ".husky/pre-commit", ".git/config", ".git/ho
           ".github/workflows/ci.yml", "team.inc", "sub/.git/config", ".claude/settings.json"]  # fmt: skip
 
 
-@LATER
 @pytest.mark.each(("way", "name"), [(("Bash", "script")[at % 2], name) for at, name in enumerate(SECOND)])
 def test_a_second_name_of_a_protected_file_opens_nothing_to_a_job(home: Path, way: str, name: str) -> None:
     restore(home)
