@@ -104,7 +104,7 @@ class FileAccess:
 
     def protects_name(self, path: str, root: str) -> str | None:
         """The protected name in a path as it is written, below a folder as that is written."""
-        return protecting(os.path.relpath(path, root), self.grants) if is_inside(path, root) else None
+        return protecting(path[len(root) :], self.grants) if is_inside(path, root) else None
 
     def hides(self, path: str) -> bool:
         """Whether a path, absolute and free of links, is one that tools must not see."""

@@ -55,6 +55,7 @@ class Cached(Generic[_T]):
 class Entry(NamedTuple):
     """An entry of a folder whose name is a protected name, or a part of one."""
 
+    path: str
     name: str
     normal: str
     kind: str
@@ -64,9 +65,11 @@ class Entry(NamedTuple):
 class Listing(NamedTuple):
     """What a folder holds of interest."""
 
-    folders: tuple[tuple[str, str], ...] = ()
+    folders: tuple[tuple[str, str, str], ...] = ()
+    """The folders in it: path, name, and the name as it is compared."""
     entries: tuple[Entry, ...] = ()
     links: tuple[str, ...] = ()
+    """The paths of all links."""
     is_repository: bool = False
     has_head: bool = False
 
@@ -75,7 +78,7 @@ NOTHING = Listing()
 
 
 def _listed(path: str) -> Listing:
-    folders: list[tuple[str, str]] = []
+    folders: list[tuple[str, str, str]] = []
     entries: list[Entry] = []
     links: list[str] = []
     parent = normal_name(os.path.basename(path))
@@ -86,14 +89,14 @@ def _listed(path: str) -> Listing:
             is_folder = entry.is_dir(follow_symlinks=False)
             normal = normal_name(entry.name)
             if entry.is_symlink():
-                links.append(entry.name)
+                links.append(entry.path)
             if is_folder:
-                folders.append((entry.name, normal))
+                folders.append((entry.path, entry.name, normal))
             if entry.name in OF_REPOSITORIES:
                 marks.add(entry.name)
             if names_beginning(normal) or normal in seconds:
                 kind = "link" if entry.is_symlink() else "folder" if is_folder else "file"
-                entries.append(Entry(entry.name, normal, kind))
+                entries.append(Entry(entry.path, entry.name, normal, kind))
     # The rest of a repository may be where `commondir` says.
     is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
     return Listing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)

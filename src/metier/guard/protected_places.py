@@ -8,6 +8,7 @@ installed packages are not searched: their code runs as part of the work in any 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 from dataclasses import dataclass, field, replace
@@ -74,13 +75,16 @@ def survey(folder: str, grants: Collection[str] = (), *, with_other_names: bool 
     ...     [os.path.relpath(path, os.path.realpath(folder)) for path in survey(folder).closed]
     ['sub/.git']
     """
-    root = os.path.realpath(folder)
+    return _survey_of(os.path.realpath(folder), grants, with_other_names=with_other_names)
+
+
+def _survey_of(root: str, grants: Collection[str], *, with_other_names: bool = False) -> Survey:
     found = _Finding(root, grants)
     found.take_around()
     waiting = [(root, normal_name(os.path.basename(root)))]
     searched = 0
     while waiting:
-        path, name = waiting.pop()
+        path, parent = waiting.pop()
         searched += 1
         if searched > MOST_FOLDERS:
             break
@@ -89,11 +93,9 @@ def survey(folder: str, grants: Collection[str] = (), *, with_other_names: bool 
             if path != root:
                 found.take_unreadable(path)
             continue
-        hits = found.take(path, name, listing)
+        hits = found.take(path, parent, listing)
         waiting.extend(
-            (os.path.join(path, below), normal)
-            for below, normal in listing.folders
-            if below not in hits and below not in _NOT_SEARCHED
+            (below, normal) for below, name, normal in listing.folders if name not in hits and name not in _NOT_SEARCHED
         )
     result = found.survey(is_cut=searched > MOST_FOLDERS)
     if with_other_names:
@@ -109,7 +111,7 @@ def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
 
 
 def closing(root: str, path: str, grants: Collection[str] = (), *, is_link: bool = False) -> str | None:
-    """What closes a path, which is absolute and free of links, to every way of writing in a workspace; None if nothing.
+    """What closes a path to every way of writing in a workspace, both absolute and free of links; None if nothing.
 
     With `is_link`, a link is to be put there, by which what lies below would lead elsewhere.
 
@@ -123,16 +125,15 @@ def closing(root: str, path: str, grants: Collection[str] = (), *, is_link: bool
 
 def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
     """The same for many paths, each with whether a link is to be put there, by one look at the workspace."""
-    root = os.path.realpath(root)
     found: Survey | None = None
     for path, is_link in paths:
         if path == root or not is_inside(path, root):
             yield None
             continue
-        relative = os.path.relpath(path, root)
-        name = protecting(os.path.join(os.path.basename(root), relative), grants)
+        relative = path[len(root) :].lstrip(os.sep)
+        name = protecting(f"{os.path.basename(root)}/{relative}", grants)
         if name is None:
-            found = found or survey(root, grants)
+            found = found or _survey_of(root, grants)
             name = found.inside_of or _in_survey(root, path, found, is_link=is_link)
         yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
 
@@ -239,17 +240,20 @@ class _Finding:
         self.inside_of = protecting_above(root, self._grants)
 
     def take_around(self) -> None:
-        """Add what protected names above the folder, and in the home folder, lead to in it."""
-        home = os.path.realpath(os.path.expanduser("~"))
+        """Add what protected names in the home folder, and up to the outermost repository above, lead to here."""
         above = list(_folders_above(self._root))
-        waiting = [*above, *([home] if home not in (self._root, *above) else ())]
+        repositories = [at for at, folder in enumerate(above) if os.path.lexists(os.path.join(folder, ".git"))]
+        # Others, such as /tmp, may be large and change all the time.
+        waiting = above[: max(repositories, default=-1) + 1]
+        home = _real_home(os.path.expanduser("~"))
+        waiting += [home] if home not in (self._root, *waiting) else []
+        for folder in above:
+            if os.path.lexists(os.path.join(folder, "HEAD")) and (listings.of(folder) or NOTHING).is_repository:
+                self._take_repository_around(folder)
         for folder in waiting:
             parent = normal_name(os.path.basename(folder))
-            listing = listings.of(folder) or NOTHING
-            if listing.is_repository:
-                self._take_repository_around(folder)
-            for entry in listing.entries:
-                path = os.path.join(folder, entry.name)
+            for entry in (listings.of(folder) or NOTHING).entries:
+                path = entry.path
                 if path == self._root or (entry.kind == "folder" and is_inside(self._root, path)):
                     continue  # the way to the folder itself, which `protecting_above` judges
                 name = _matching(parent, entry, self._grants)
@@ -282,7 +286,7 @@ class _Finding:
             self._outside.append(path)
         else:
             for link in (listings.of(path) or NOTHING).links:
-                self._close_way(os.path.join(path, link), around=name)
+                self._close_way(link, around=name)
 
     def take(self, folder: str, parent: str, listing: Listing) -> set[str]:
         """Add what a folder holds; the names of its entries that need no more search."""
@@ -293,7 +297,7 @@ class _Finding:
             name = _matching(parent, entry, self._grants)
             if name is None:
                 continue
-            path = os.path.join(folder, entry.name)
+            path = entry.path
             is_granted = name in self._grants
             if is_granted and name in REPOSITORY and entry.kind == "folder":
                 self._granted_repository(path)
@@ -373,7 +377,7 @@ class _Finding:
             self._closed[folder] = None
             for link in _links_below(folder):
                 self._close_way(link)
-            return {name for name, _ in (listings.of(folder) or NOTHING).folders}
+            return {name for _, name, _ in (listings.of(folder) or NOTHING).folders}
         self._granted_repository(folder)
         return set(CLOSED_IN_REPOSITORY)
 
@@ -411,6 +415,11 @@ STAND_INS_IN_REPOSITORY: Mapping[str, bytes | None] = MappingProxyType(
 _STAND_IN_FOLDERS = frozenset(map(normal_name, (*STAND_INS, *STAND_INS_IN_REPOSITORY)))
 
 
+@functools.lru_cache(maxsize=8)
+def _real_home(home: str) -> str:
+    return os.path.realpath(home)
+
+
 def _folders_above(folder: str) -> Iterator[str]:
     above = os.path.dirname(folder)
     while above != folder:
@@ -439,11 +448,9 @@ def _links_below(folder: str) -> Iterator[str]:
         path = waiting.pop()
         searched += 1
         listing = listings.of(path) or NOTHING
-        yield from (os.path.join(path, name) for name in listing.links)
+        yield from listing.links
         waiting.extend(
-            os.path.join(path, name)
-            for name, _ in listing.folders
-            if name not in _NOT_SEARCHED and name not in _NOTHING_STARTS
+            below for below, name, _ in listing.folders if name not in _NOT_SEARCHED and name not in _NOTHING_STARTS
         )
 
 
