@@ -28,12 +28,13 @@ _SHELLS = (
     ".xsession", ".pam_environment", ".config/fish", ".config/nushell", ".config/autostart", ".config/systemd",
     ".config/environment.d", ".config/direnv", ".config/mise", ".envrc", ".mise.toml", ".mise.local.toml", "mise.toml",
     ".direnv", ".bashrc.d", ".xsessionrc", ".ripgreprc", ".curlrc", ".wgetrc", ".psqlrc", ".sqliterc", ".tmux.conf",
-    ".config/tmux", ".screenrc", ".ssh", ".local/bin", "Library/LaunchAgents",
+    ".config/tmux", ".screenrc", ".ssh", ".local/bin", "Library/LaunchAgents", ".bash_completion", ".oh-my-zsh",
+    ".config/zsh", ".nvm", ".asdf",
 )  # fmt: skip
 _EDITORS = (
     ".vscode", ".idea", ".zed", ".config/zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc", ".gvimrc",
     ".exrc", ".nvim.lua", ".nvimrc", ".config/nvim", ".emacs", ".emacs.d", ".dir-locals.el", ".dir-locals-2.el",
-    ".helix", ".config/helix", ".config/Code", ".fleet", ".lvimrc", ".gdbinit", ".lldbinit", ".pdbrc",
+    ".helix", ".config/helix", ".config/Code", ".fleet", ".lvimrc", ".gdbinit", ".lldbinit", ".pdbrc", ".config/emacs",
 )  # fmt: skip
 _AGENTS = (
     ".agents", ".claude", ".codex", ".cursor", ".gemini", ".metier", ".windsurf", ".continue", ".opencode", ".roo",

@@ -290,9 +290,13 @@ class _Holds:
         self._held: dict[tuple[str, frozenset[str], bool], _Hold] = {}
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         """Entries of the journal that are open: to make a file for each job would take longer than the rest."""
+        self._is_recovered = False
 
     def take(self, folder: str, grants: frozenset[str], is_closable: bool) -> _Hold:
         with self._lock:
+            if not self._is_recovered:
+                self._is_recovered = True
+                _recover_others(folder)
             hold = self._held.get((folder, grants, is_closable))
             if hold is not None:
                 hold.count += 1
@@ -344,14 +348,12 @@ class _Entry:
     @classmethod
     def of(cls, folder: str) -> _Entry | None:
         """The entry of a folder; None where no journal can be kept."""
-        from metier.library.cache import default_cache_folder
-
-        cache = default_cache_folder()
-        if cache is None or os.name != "posix":
+        journal = _journal()
+        if journal is None:
             return None
-        path = os.path.join(cache, "jobs", hashlib.sha256(os.fsencode(folder)).hexdigest()[:32])
+        path = os.path.join(journal, hashlib.sha256(os.fsencode(folder)).hexdigest()[:32])
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            os.makedirs(journal, mode=0o700, exist_ok=True)
             return cls(folder, path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         except OSError as error:
             log.warning("No journal of jobs can be kept: %s", error)
@@ -440,6 +442,33 @@ class _Entry:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
         os.close(self._descriptor)
+
+
+def _journal() -> str | None:
+    """The folder of the journal; None where none can be kept."""
+    from metier.library.cache import default_cache_folder
+
+    cache = default_cache_folder()
+    return os.path.join(cache, "jobs") if cache is not None and os.name == "posix" else None
+
+
+def _recover_others(folder: str) -> None:
+    """Clean up in all other folders whose jobs were not ended by their hosts."""
+    journal = _journal()
+    names: list[str] = []
+    if journal is not None:
+        with contextlib.suppress(OSError):
+            names = os.listdir(journal)
+    for name in names:
+        try:
+            with open(os.path.join(journal or "", name), "rb") as file:
+                left = json.loads(file.read(_MOST_JOURNAL) or b"{}").get("folder")
+        except (OSError, ValueError, AttributeError):
+            continue
+        entry = _Entry.of(left) if isinstance(left, str) and left != folder else None
+        if entry is not None:
+            entry.take()
+            entry.close()
 
 
 def _after_fork() -> None:

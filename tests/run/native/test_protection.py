@@ -245,10 +245,8 @@ NativeRunner(tier=tier).run_blocking(Job(argv=("bash", "-c", script), folder=fol
 """
 
 
-@pytest.mark.covers("SEC-8")
-def test_the_next_job_cleans_up_after_one_whose_host_was_killed(
-    sh: Run, workspace: Path, tier: str, tmp_path: Path
-) -> None:
+def kill_a_host(workspace: Path, tier: str) -> None:
+    """Begin a job that has made what it must not make, and kill the program that began it."""
     host = subprocess.Popen(
         [sys.executable, "-c", HOST, tier, str(workspace)], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
     )
@@ -257,11 +255,32 @@ def test_the_next_job_cleans_up_after_one_whose_host_was_killed(
     finally:
         host.send_signal(signal.SIGKILL)
         host.communicate(timeout=60)
+
+
+@pytest.mark.covers("SEC-8")
+def test_the_next_job_cleans_up_after_one_whose_host_was_killed(sh: Run, workspace: Path, tier: str) -> None:
+    kill_a_host(workspace, tier)
     outcome = sh("echo next")
     assert outcome.stdout == "next\n"
-    left = {path for path in workspace.rglob("*") if ".set-aside-" not in path.name}
-    assert {str(path.relative_to(workspace)) for path in left} == {"s"}
+    assert what_is_left(workspace) == {"s"}
     assert any("was not ended by its host" in note for note in outcome.notes)
+
+
+def what_is_left(workspace: Path) -> set[str]:
+    return {str(path.relative_to(workspace)) for path in workspace.rglob("*") if ".set-aside-" not in path.name}
+
+
+@pytest.mark.covers("SEC-8")
+def test_a_job_elsewhere_cleans_up_as_well(workspace: Path, tier: str, tmp_path: Path) -> None:
+    kill_a_host(workspace, tier)
+    (tmp_path / "other").mkdir()
+    other = f"""
+from metier.run import NativeRunner
+from metier.run.job import Job
+NativeRunner(tier={tier!r}).run_blocking(Job(argv=("true",), folder={str(tmp_path / "other")!r}))
+"""
+    subprocess.run([sys.executable, "-c", other], check=True, timeout=120)
+    assert what_is_left(workspace) == {"s"}
 
 
 def test_jobs_side_by_side_keep_the_stand_ins_until_the_last_has_ended(runner: NativeRunner, workspace: Path) -> None:
