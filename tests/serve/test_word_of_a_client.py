@@ -16,7 +16,7 @@ from tests.serve.clients import MODES, YES, answering, talk, text_of
 
 from metier import Library, Place
 from metier.cli.main import main
-from metier.guard import MemoryLog, Policy, current_user
+from metier.guard import MemoryLog, current_user
 from metier.serve.mcp import SkillServer
 from metier.source import FolderSource
 from metier.store import Person, Scope, Store
@@ -181,31 +181,3 @@ def test_where_it_is_settled_who_decides_no_prompt_loads_what_nobody_vouches_for
 
     talk(serve(library=untrusted), use, elicitation_callback=answer)
     assert asked == []
-
-
-OTHER_CONTENT: list[dict[str, Any]] = [
-    {},
-    {"approve": "true"},
-    {"approve": 1},
-    {"approve": ["true"]},
-    {"approve": True, "other": True},
-    {"approve": True, "approve-2": "true"},
-    {"Approve": True},
-    {"approve ": True},
-]
-
-
-@pytest.mark.covers("SEC-17")
-@pytest.mark.parametrize("mode", MODES)
-def test_an_answer_with_other_content_than_was_asked_for_is_a_no(serve: Serve, mode: str) -> None:
-    answers = [ElicitResult(action="accept", content=content) for content in OTHER_CONTENT]
-    asked, answer = answering(*answers)
-
-    async def use(client: mcp.Client) -> list[str]:
-        await client.call_tool(*LOAD)
-        run = {"script": "scripts/echo.py"}
-        return [text_of(await client.call_tool("skills_run", run)) for _ in answers]
-
-    results = talk(serve(Policy(unsandboxed="allow", scripts="ask")), use, mode, elicitation_callback=answer)
-    assert all(text.startswith("Error [approval-denied]") for text in results)
-    assert len(asked) == len(answers)
