@@ -24,7 +24,7 @@ def test_the_users_own_store_is_made_when_it_is_opened_first() -> None:
         assert store.url == default_store()
         assert (store.folder / "metier.db").is_file()
     with Store.peek() or pytest.fail("it is there now") as store:
-        assert store.of().state().generation == 0
+        assert store.of().state().blocked == frozenset()
 
 
 def test_looking_for_a_store_makes_none(tmp_path: Path, postgres_url: str) -> None:

@@ -54,7 +54,7 @@ def quarantine(case: Case) -> Iterator[Verdict]:
 
 def unreadable_store(case: Case) -> Iterator[Verdict]:
     """Where the store cannot be used, nobody knows what is in quarantine: nothing begins."""
-    if case.action.point in STARTS and any(state.generation < 0 for state in case.states):
+    if case.action.point in STARTS and not all(state.is_readable for state in case.states):
         yield Verdict(
             check="store",
             outcome="deny",

@@ -190,12 +190,12 @@ def _quarantine(governance: Governance, case: Case, subject: Subject, keep: Call
     install = case.install
     if install is None or install.state == "quarantined":
         return
-    from metier.guard.approvals.quarantine import CHANGED, INTEGRITY
+    from metier.guard.approvals.quarantine import quarantine_changed
 
     scope = governance.scope(case.actor)
     with scope.transaction():
         scope.installs.put(replace(install, state="quarantined"))
-        scope.blocks.add("digest", subject.digest, reason=CHANGED, by=INTEGRITY)
+        quarantine_changed(scope, case.actor, subject.digest)
     keep(
         governance_record(
             "integrity.failed",

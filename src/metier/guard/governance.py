@@ -41,7 +41,7 @@ log = logger("metier.guard")
 
 _NOBODY = Actor()
 _NO_STATE = State()
-UNREADABLE = State(generation=-1)
+UNREADABLE = State(is_readable=False)
 """Stands for a store that cannot be used."""
 _KEPT = 16
 _SERIOUS = frozenset({"high", "critical"})
@@ -69,7 +69,6 @@ class Governance:
         self._version = 0
         self._looking = threading.Lock()
         self._noted: set[str] = set()
-        self._replaced: dict[object, bool] = {}
         self._severities: dict[object, str] = {}
         self._narrowed: tuple[object, object, Policy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
@@ -315,7 +314,7 @@ class Governance:
         states = states or self._states(actor, effective)
         scans = functools.partial(self._scans, actor)
         decided = functools.partial(self._decided, actor)
-        replaces = functools.partial(self._replaces, actor, states)
+        replaces = functools.partial(self._replaces, actor)
         suppressions = functools.partial(self._suppressions.current, effective.scan.suppressions)
         return Case(action, actor, effective, states, _examiner(), scans, suppressions, decided, replaces)
 
@@ -324,20 +323,13 @@ class Governance:
         store = self._store()
         return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
 
-    def _replaces(self, actor: Actor, states: tuple[State, ...], install: Install, digest: str) -> bool:
+    def _replaces(self, actor: Actor, install: Install, digest: str) -> bool:
         """Whether a content was put in its place by somebody who was killed before that was on record."""
-        key = (actor.tenant, sum(state.generation for state in states), install, digest)
-        found = self._replaced.get(key)
-        if found is None:
-            from metier.guard.replaced import announced
+        from metier.guard.replaced import announced
 
-            store = self._store()
-            tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
-            found = any(announced(store.of(tenant), install, digest) for tenant in tenants if store is not None)
-            if len(self._replaced) >= _TENANTS:
-                self._replaced.clear()
-            self._replaced[key] = found
-        return found
+        store = self._store()
+        tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
+        return any(announced(store.of(tenant), install, digest) for tenant in tenants if store is not None)
 
     def _scans(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
         store = self._store()

@@ -9,27 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from metier.store.blobs import make_folder, write_file
 from metier.store.canonical import FIRST, tied
-from metier.store.link import record_of
+from metier.store.link import is_decision, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metier.store.rows import Rows
 
-# The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
-_DECISION = re.compile(
-    r'"type":"(?:approval\.(?:granted|automatic|denied|revoked)|skill\.(?:quarantined|released)'
-    r'|person\.(?:added|removed)|token\.(?:made|revoked))"'
-)
 _BATCH = 1_000
 _WORTH_SAVING = 500
 """Records whose verification is worth a file."""
+_DECISIONS = ("granted", "against", "blocked", "people", "tokens")
+_CONCERN = {"approval": ("granted", "against"), "skill": ("blocked",), "person": ("people",), "token": ("tokens",)}
+"""What the records of a family decide about."""
 _ALL = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 
 
@@ -52,6 +49,11 @@ class Ledger:
     """What people are, and what they may do, by their name: `user ada: admin`."""
     tokens: Mapping[str, str] = field(default_factory=dict)
     """The terms of tokens by their id."""
+
+    def decides_as(self, earlier: Ledger) -> bool:
+        """Whether it is an earlier one with records behind it that decide nothing about skills."""
+        is_same = self.granted is earlier.granted and self.against is earlier.against
+        return is_same and self.blocked is earlier.blocked and not self.fault
 
 
 def terms_of(*parts: object) -> str:
@@ -80,8 +82,7 @@ class Ledgers:
         """The ledger of a tenant as it is now."""
         kept = self._kept.get(rows.tenant) or self._read(rows.tenant)
         may_keep = not rows.driver.is_writing  # what is not committed yet may be taken back
-        with rows.snapshot():
-            sound, found = _advanced(kept, rows)
+        sound, found = _advanced(kept, rows)
         if may_keep and sound is not kept:
             self._kept[rows.tenant] = sound
             self._save(rows.tenant, sound)
@@ -122,21 +123,19 @@ class Ledgers:
 
 def _advanced(kept: Ledger, rows: Rows) -> tuple[Ledger, Ledger]:
     """The ledger up to the first fault, and that of all records; the same where there is no fault."""
-    after: tuple[Any, ...] = ()
-    if kept.seq:
-        after = (kept.seq,)
-        last = rows.statement(f"{_ALL} AND seq >= ? ORDER BY seq LIMIT 1", *after)
-        if not last or (last[0][0], last[0][3]) != (kept.seq, kept.hash):
-            kept, after = Ledger(), ()  # it is another trail now
     reading = _Reading(kept, rows.tenant_in_records)
-    while True:
-        where = " AND seq > ?" if after else ""
-        found = rows.statement(f"{_ALL}{where} ORDER BY seq LIMIT ?", *after, _BATCH)
+    if kept.seq:
+        found = rows.statement(f"{_ALL} AND seq >= ? ORDER BY seq LIMIT ?", kept.seq, _BATCH)
+        if not found or (found[0][0], found[0][3]) != (kept.seq, kept.hash):
+            return _advanced(Ledger(), rows)  # it is another trail now
+    else:
+        found = rows.statement(f"{_ALL} ORDER BY seq LIMIT ?", _BATCH)
+    for row in found[bool(kept.seq) :]:
+        reading.take(*row)
+    while len(found) == _BATCH:
+        found = rows.statement(f"{_ALL} AND seq > ? ORDER BY seq LIMIT ?", found[-1][0], _BATCH)
         for row in found:
             reading.take(*row)
-        if len(found) < _BATCH:
-            break
-        after = (found[-1][0],)
     if reading.seq == kept.seq and not reading.fault:
         return kept, kept
     ledger = reading.ledger()
@@ -150,74 +149,75 @@ class _Reading:
         self._tenant = tenant
         self.seq, self._hash, self.fault = ledger.seq, ledger.hash, 0
         self.sound: Ledger | None = None
-        self._granted, self._against = dict(ledger.granted), dict(ledger.against)
-        self._blocked, self._people, self._tokens = dict(ledger.blocked), dict(ledger.people), dict(ledger.tokens)
+        self._decided: dict[str, dict[str, Any]] = {name: getattr(ledger, name) for name in _DECISIONS}
+        self._copied: set[str] = set()
 
     def ledger(self) -> Ledger:
-        return Ledger(
-            seq=self.seq,
-            hash=self._hash,
-            fault=self.fault,
-            granted=self._granted,
-            against=self._against,
-            blocked=self._blocked,
-            people=self._people,
-            tokens=self._tokens,
-        )
+        """The ledger up to here; it stays what it is."""
+        self._copied.clear()
+        return Ledger(seq=self.seq, hash=self._hash, fault=self.fault, **self._decided)
+
+    def _decide(self, record: Mapping[str, Any]) -> None:
+        family = str(record.get("type")).partition(".")[0]
+        for name in _CONCERN[family]:
+            if name not in self._copied:  # most walks come across no decision, and need no copies
+                self._decided[name] = dict(self._decided[name])
+                self._copied.add(name)
+        _TAKE[family](self, record)
 
     def take(self, seq: Any, text: Any, previous: Any, made: Any) -> None:
         """Look at the next row."""
         is_tied = not self.fault and type(seq) is int and seq == self.seq + 1 and previous == self._hash
         is_tied = is_tied and type(text) is str and tied(previous, text) == made
-        record = record_of(text) if type(text) is str and _DECISION.search(text) else None
+        record = record_of(text) if type(text) is str and is_decision(text) else None
         if record is not None and (record.get("seq"), record.get("tenant")) != (seq, self._tenant):
             is_tied = False
         if is_tied:
             self.seq, self._hash = seq, made
         elif not self.fault:
-            self.sound = _copied(self.ledger())
+            self.sound = self.ledger()
             self.fault = self.seq + 1
         if record is not None:
-            _TAKE[str(record.get("type")).partition(".")[0]](self, record)
+            self._decide(record)
 
     def _approval(self, record: Mapping[str, Any]) -> None:
         id, type = _text(record, "approval"), _text(record, "type")  # noqa: A001
         if type in ("approval.granted", "approval.automatic"):
             if not self.fault:
-                self._granted[id] = _text(record, "terms")
+                self._decided["granted"][id] = _text(record, "terms")
         elif type == "approval.denied":
-            self._granted.pop(id, None)
-            self._against[id] = _saying(record, "denied")
+            self._decided["granted"].pop(id, None)
+            self._decided["against"][id] = _saying(record, "denied")
         elif not _text(record, "new_digest"):  # with one, it fell with its content, which may come back
-            was = self._against.get(id)
+            was = self._decided["against"].get(id)
             is_refusal = was is not None and was["decision"] == "denied"
             if is_refusal and self.fault:
                 return
-            self._granted.pop(id, None)
-            self._against[id] = _saying(record, "denied" if is_refusal else "approved", is_revoked=True)
+            self._decided["granted"].pop(id, None)
+            self._decided["against"][id] = _saying(record, "denied" if is_refusal else "approved", is_revoked=True)
 
     def _skill(self, record: Mapping[str, Any]) -> None:
         notes = record.get("notes")
         what = str(notes[0]) if isinstance(notes, list) and notes else ""
         if _text(record, "type") == "skill.quarantined":
-            self._blocked[what] = _text(record, "reason")
+            self._decided["blocked"][what] = _text(record, "reason")
         elif not self.fault:
-            self._blocked.pop(what, None)
+            self._decided["blocked"].pop(what, None)
 
     def _person(self, record: Mapping[str, Any]) -> None:
         title = _text(record, "reason")
         name = title.partition(" ")[2]
         if _text(record, "type") == "person.removed":
-            self._people.pop(name, None)
+            self._decided["people"].pop(name, None)
         elif not self.fault:
-            self._people[name.rpartition(":")[0]] = title
+            self._decided["people"][name.rpartition(":")[0]] = title
 
     def _token(self, record: Mapping[str, Any]) -> None:
         id = _text(record, "reason").partition(" ")[0]  # noqa: A001
         if _text(record, "type") == "token.revoked":
-            self._tokens.pop(id, None)
+            self._decided["tokens"].pop(id, None)
         elif not self.fault:
-            self._tokens[id] = _text(record, "terms")
+            self._decided["tokens"][id] = _text(record, "terms")
 
 
 _TAKE: Mapping[str, Callable[[_Reading, Mapping[str, Any]], None]] = {
@@ -226,18 +226,6 @@ _TAKE: Mapping[str, Callable[[_Reading, Mapping[str, Any]], None]] = {
     "person": _Reading._person,
     "token": _Reading._token,
 }
-
-
-def _copied(ledger: Ledger) -> Ledger:
-    return Ledger(
-        seq=ledger.seq,
-        hash=ledger.hash,
-        granted=dict(ledger.granted),
-        against=dict(ledger.against),
-        blocked=dict(ledger.blocked),
-        people=dict(ledger.people),
-        tokens=dict(ledger.tokens),
-    )
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

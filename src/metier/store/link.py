@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,11 @@ _FIELDS = {
 }
 """The columns that are a field of the record."""
 COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
+# The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
+_DECISION = re.compile(
+    r'"type":"(?:approval\.(?:granted|automatic|denied|revoked)|skill\.(?:quarantined|released)'
+    r'|person\.(?:added|removed)|token\.(?:made|revoked))"'
+)
 _ACTORS = {"model": "agent", "user": "user", "host": "host", "client": "host"}
 
 
@@ -91,6 +97,11 @@ def skill_ref(record: Mapping[str, Any]) -> str:
 
 def _column(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def is_decision(text: str) -> bool:
+    """Whether a record is one that decisions depend on."""
+    return _DECISION.search(text) is not None
 
 
 def record_of(text: str) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ asked of all tenants at once, for a backup or a check, stands at the end.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.store.canonical import plain
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from metier.store.driver import Driver, Value
 
 _GENERATION = "SELECT number FROM generations WHERE tenant = ?"
+_POSITION = (
+    "SELECT (SELECT number FROM generations WHERE tenant = audit_log.tenant), seq, hash "
+    "FROM audit_log WHERE tenant = ? ORDER BY seq DESC LIMIT 1"
+)
 _BUMP = {
     "sqlite": "INSERT INTO generations (tenant, number) VALUES (?, ?) "
     "ON CONFLICT (tenant) DO UPDATE SET number = max(generations.number + 1, excluded.number)",
@@ -27,6 +31,8 @@ _BUMP = {
     "ON CONFLICT (tenant) DO UPDATE SET number = greatest(generations.number + 1, excluded.number)",
 }
 _MAX_TENANT = 200
+Position: TypeAlias = tuple[Any, ...]
+"""The number of the last change, and the number and the hash of the newest audit record."""
 
 
 class Rows:
@@ -124,10 +130,17 @@ class Rows:
         with self.transaction():
             return self.driver.change(sql, parameters)
 
-    def generation(self) -> int:
-        """A number that is another one whenever something changed that decisions depend on."""
-        rows = self.driver.execute(_GENERATION, (self._key,))
-        return rows[0][0] if rows else 0
+    def position(self) -> Position:
+        """Where the tenant is; another one whenever something changed that decisions depend on.
+
+        The number that `bump` changes can be set back by SQL. What forbids is in the audit trail as well, and that only
+        grows: so the newest record counts too.
+        """
+        rows = self.driver.execute(_POSITION, (self._key,))
+        if rows:
+            return rows[0]
+        generation = self.driver.execute(_GENERATION, (self._key,))
+        return (generation[0][0] if generation else None, 0, "")
 
     def bump(self) -> None:
         """Say that something changed that decisions depend on, in the transaction that changes it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from metier.store.rows import Rows
@@ -57,12 +57,13 @@ class Scope:
         """What decisions depend on; the same object until something of it changes."""
         if self.store.driver.is_in_transaction:
             # What is not committed yet may be taken back, and its number be given to something else.
-            return read_state(self._rows, self.store.ledgers)
-        kept = self.store.states.get(self.tenant)
-        if kept is None or kept.generation != self._rows.generation():
-            kept = read_state(self._rows, self.store.ledgers)
+            return read_state(self._rows, self.store.ledgers).state
+        kept, position = self.store.states.get(self.tenant), self._rows.position()
+        if kept is None or kept.position != position:
+            # Most records decide nothing: then only they are read.
+            kept = (kept and kept.moved(position, self.ledger())) or read_state(self._rows, self.store.ledgers)
             self.store.keep_state(self.tenant, kept)
-        return kept
+        return kept.state
 
     def ledger(self) -> Ledger:
         """The decisions that its audit trail has."""
@@ -136,4 +137,4 @@ class Scope:
         """The audit trail."""
         from metier.store.trail import Trail
 
-        return Trail(self._rows)
+        return Trail(self._rows, partial(self.store.follow, self.tenant))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.store.ledger import Ledger, Ledgers
-    from metier.store.rows import Rows
+    from metier.store.rows import Position, Rows
 
 _APPROVAL = tuple(field.name for field in fields(Approval))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
@@ -31,7 +31,8 @@ _INSTALLS = f"SELECT {', '.join(_INSTALL)} FROM installs WHERE tenant = ?"
 class State:
     """Blocks, approvals and installs at some moment."""
 
-    generation: int = 0
+    is_readable: bool = True
+    """False where the store cannot be used: nothing can be told then."""
     blocked: frozenset[tuple[str, str]] = frozenset()
     """`("digest", "sha256:..."), ("name", "x"), ("source", "y")`."""
     approvals: Mapping[str, tuple[Approval, ...]] = field(default_factory=lambda: MappingProxyType({}))
@@ -78,10 +79,25 @@ class _Approvals(Mapping[str, tuple[Approval, ...]]):
         return f"<approvals of {len(self)} contents>"
 
 
-def read_state(rows: Rows, ledgers: Ledgers) -> State:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptState:
+    """A state, and up to where it was seen to be what decisions depend on."""
+
+    state: State
+    position: Position
+    ledger: Ledger
+
+    def moved(self, position: Position, ledger: Ledger) -> KeptState | None:
+        """The same at a later position, if nobody decided anything in between; None if somebody did."""
+        if position[0] != self.position[0] or not ledger.decides_as(self.ledger):
+            return None
+        return KeptState(state=self.state, position=position, ledger=ledger)
+
+
+def read_state(rows: Rows, ledgers: Ledgers) -> KeptState:
     """The state at this moment: what the rows say, as far as the audit trail bears it out."""
     with rows.snapshot():
-        generation = rows.generation()
+        position = rows.position()
         ledger = ledgers.of(rows)
         blocks = rows.statement(_BLOCKS)
         approvals = rows.statement(_APPROVALS)
@@ -92,8 +108,7 @@ def read_state(rows: Rows, ledgers: Ledgers) -> State:
     for row in approvals:
         if not row[_REVOKED]:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
-    return State(
-        generation=generation,
+    state = State(
         blocked=frozenset(
             (*((kind, value) for kind, value in blocks), *(split_block(what) for what in ledger.blocked))
         ),
@@ -102,6 +117,7 @@ def read_state(rows: Rows, ledgers: Ledgers) -> State:
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),
     )
+    return KeptState(state=state, position=position, ledger=ledger)
 
 
 def _is_settled(row: tuple[Any, ...], ledger: Ledger) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.store.driver import Driver
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier.store.blobs import Blobs
+    from metier.store.link import Stamp
     from metier.store.people import Person
     from metier.store.postgresql import PostgresServer
     from metier.store.sqlite import SqliteFile
-    from metier.store.state import State
+    from metier.store.state import KeptState
     from metier.store.url import Address, Kind
 
 _STATES_KEPT = 1_000
@@ -36,7 +38,7 @@ class Store:
     def __init__(self, address: Address, database: SqliteFile | PostgresServer) -> None:
         self._address = address
         self.driver = Driver(database)
-        self.states: dict[str, State] = {}
+        self.states: dict[str, KeptState] = {}
         """What decisions depend on, by tenant, as it was last read."""
         self.ledgers = Ledgers(str(address))
         """The decisions that the audit trails have."""
@@ -131,11 +133,17 @@ class Store:
         person = scope.people.by_token(secret)
         return (scope, person) if person is not None else None
 
-    def keep_state(self, tenant: str, state: State) -> None:
+    def keep_state(self, tenant: str, state: KeptState) -> None:
         """Keep what was read for a tenant."""
         if len(self.states) >= _STATES_KEPT:
             self.states.clear()
         self.states[tenant] = state
+
+    def follow(self, tenant: str, last: Stamp, added: Stamp) -> None:
+        """Note that a record was added here that decides nothing: what was read up to the last one still holds."""
+        kept = self.states.get(tenant)
+        if kept is not None and kept.position[1:] == (last.seq, last.hash):
+            self.states[tenant] = replace(kept, position=(kept.position[0], added.seq, added.hash))
 
     def close(self) -> None:
         """Let go of its connections; the next use opens one again."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier.store.canonical import FIRST, OWN, canonical_text, plain, tied, written
-from metier.store.link import COLUMNS, Link, Stamp, columns_of, record_of, skill_ref
+from metier.store.link import COLUMNS, Link, Stamp, columns_of, is_decision, record_of, skill_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from metier.store.driver import Value
     from metier.store.rows import Rows
@@ -46,8 +46,10 @@ class Trail:
     (1, ['pdf'])
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, follow: Callable[[Stamp, Stamp], None] = lambda *_: None) -> None:
+        """The records among the rows of a tenant; `follow` is told of the last one and of one that came after it."""
         self._rows = rows
+        self._follow = follow
         self.tenant = rows.tenant_in_records
         """Whose it is, as its records say it."""
 
@@ -70,7 +72,10 @@ class Trail:
             made = tied(previous, text)
             columns = columns_of(kept)
             self._rows.change(_INSERT, seq, text, previous, made, *columns.values())
-        return Stamp(seq=seq, hash=made)
+        stamp = Stamp(seq=seq, hash=made)
+        if not is_decision(text) and not self._rows.driver.is_in_transaction:
+            self._follow(Stamp(seq=seq - 1, hash=previous), stamp)
+        return stamp
 
     def last(self) -> Stamp | None:
         """The last record's place and hash; None while there is none."""

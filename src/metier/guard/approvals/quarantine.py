@@ -13,6 +13,7 @@ from metier.guard.audit.deeds import actor_of, keep
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from metier.guard.decision import Actor
     from metier.store import Block, Person, Scope
     from metier.store.blocks import BlockKind
 
@@ -44,6 +45,12 @@ def quarantine(scope: Scope, person: Person, kind: BlockKind, value: str, *, rea
         block = scope.blocks.add(kind, value, reason=reason, by=person.name)
         keep(scope, "skill.quarantined", actor_of(person, scope), **_about(kind, value), reason=reason)
     return block
+
+
+def quarantine_changed(scope: Scope, actor: Actor, digest: str) -> None:
+    """Take content out of use that is not what was recorded, in the transaction that is under way."""
+    scope.blocks.add("digest", digest, reason=CHANGED, by=INTEGRITY)
+    keep(scope, "skill.quarantined", replace(actor, user=INTEGRITY), **_about("digest", digest), reason=CHANGED)
 
 
 def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> bool:
