@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
+from tests.store.postgres import new_database
 
 from metier import Session
+from metier.cli import main
 from metier.errors import Refused
 from metier.guard import stores
 from metier.store import Store
@@ -83,6 +87,75 @@ def test_a_quarantine_is_not_released_by_taking_the_store_away(
         with pytest.raises(Refused) as caught:
             begin().load("deploy")
         assert caught.value.code in ("store-unavailable", "audit-unavailable")
+
+
+NO_VERSION = ["DELETE FROM store_version"]
+SERVER_HARM = {
+    "no version": NO_VERSION,
+    "version 0": ["UPDATE store_version SET version = 0"],
+    "a version below 0": ["UPDATE store_version SET version = -1"],
+    "a schema of the user's name with an empty version": [
+        "CREATE SCHEMA metier",
+        "CREATE TABLE metier.store_version (version INTEGER PRIMARY KEY)",
+    ],
+    "no table that says the version": ["DROP TABLE store_version"],
+    "no tables": ["DROP SCHEMA public CASCADE", "CREATE SCHEMA public"],
+    "no schema": ["DROP SCHEMA public CASCADE"],
+    "no audit trail and no version": ["DROP TABLE audit_log", *NO_VERSION],
+    "an empty schema for all of its users": [
+        "CREATE SCHEMA empty",
+        "ALTER ROLE metier IN DATABASE {database} SET search_path = empty",
+    ],
+    "an empty version first for all of its users": [
+        "CREATE SCHEMA empty",
+        "CREATE TABLE empty.store_version (version INTEGER PRIMARY KEY)",
+        "ALTER ROLE metier IN DATABASE {database} SET search_path = empty, public",
+    ],
+    "tables of other names": ["ALTER TABLE blocks RENAME TO blocks_2"],
+}
+
+
+@pytest.mark.covers("A-50", "SEC-6")
+@pytest.mark.parametrize("harm", SERVER_HARM)
+def test_a_quarantine_is_not_released_by_taking_tables_of_a_server_away(
+    harm: str, put: Put, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = new_database()
+    database = url.partition("?")[0].rpartition("/")[2]
+    put("project", "deploy")
+    put("project", "other")
+    with Store.open(url) as store:
+        store.of().blocks.add("name", "deploy", reason="It was taken over.", by="ada")
+    monkeypatch.setenv("METIER_STORE", url)
+    with pytest.raises(Refused, match="in quarantine"):
+        begin().load("deploy")
+    begin().load("other")
+    monkeypatch.setattr(stores, "_stores", OrderedDict())  # as in another process
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in SERVER_HARM[harm]:
+            connection.execute(statement.format(database=database))
+    for _ in range(2):  # what is recorded makes no new store either
+        for name in ("deploy", "other"):
+            with pytest.raises(Refused) as caught:
+                begin().load(name)
+            assert caught.value.code in ("store-unavailable", "audit-unavailable")
+    assert main(["store", "check"]) in (2, 3)
+    assert main(["audit", "verify"]) in (1, 2)
+
+
+@pytest.mark.covers("SEC-6")
+def test_a_file_whose_version_was_taken_away_is_no_new_store(begin: Begin, put: Put) -> None:
+    put("project", "deploy")
+    with Store.open() as store:
+        store.of().blocks.add("name", "deploy", reason="It was taken over.", by="ada")
+        file = store.url.removeprefix("sqlite:///")
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA user_version = 0")
+    for _ in range(2):
+        with pytest.raises(Refused) as caught:
+            begin().load("deploy")
+        assert caught.value.code in ("store-unavailable", "audit-unavailable")
+    assert main(["store", "migrate"]) == 2
 
 
 def test_no_variable_says_where_the_store_is_when_an_administrator_does(

@@ -112,6 +112,16 @@ def new_postgres_url() -> str:
     return f"{address}&options=-csearch_path%3D{name}"
 
 
+def new_database(template: str = "template1") -> str:
+    """The address of a database of the server that nobody has used yet; with all that another one has, if named."""
+    import psycopg
+
+    name = f"database_{next(_NUMBERS)}"
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    return server().replace("/postgres?", f"/{name}?")
+
+
 @pytest.fixture
 def postgres_url() -> str:
     """The address of an empty PostgreSQL database."""

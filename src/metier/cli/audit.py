@@ -17,6 +17,7 @@ from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
 from metier.guard.policy.durations import seconds_of
+from metier.guard.stores import require_store
 from metier.store import Store
 from metier.store.link import skill_ref
 
@@ -136,6 +137,8 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         tenant = _tenant_of_token(options)
         report = verify_store(keys, store_url(), key_file=signing)
+        if report.is_ok and not report.chains:
+            require_store(store_url())  # no checkpoint was signed, and the store is gone all the same
         if tenant:
             report = replace(report, chains=tuple(chain for chain in report.chains if chain.tenant == tenant))
     if options.json:

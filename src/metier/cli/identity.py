@@ -12,7 +12,7 @@ from metier.guard import current_user
 from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.people import deciding_scope, known_person
 from metier.guard.governance import Governance
-from metier.guard.stores import keep_ledgers, require_store
+from metier.guard.stores import keep_ledgers, remember, require_store
 from metier.skill import shown
 from metier.store import Store, default_store
 
@@ -32,17 +32,18 @@ def store_url() -> str:
 
 def open_store(*, create: bool = True) -> Store:
     """The store that commands use. It is not made anew where one was: that would release what is in quarantine."""
-    url = store_url()
-    require_store(url)
-    return keep_ledgers(Store.open(url, create=create))
+    store = peek_store()
+    return store if store is not None else keep_ledgers(Store.open(store_url(), create=create))
 
 
 def peek_store() -> Store | None:
     """The store that commands use, or None where there was none yet."""
     url = store_url()
-    require_store(url)
     store = Store.peek(url)
-    return keep_ledgers(store) if store is not None else None
+    if store is None:
+        require_store(url)
+        return None
+    return keep_ledgers(store)
 
 
 def who(scope: Scope) -> Person:
@@ -106,6 +107,8 @@ def acting(
             with deciding(scope, person, "person", notes=(_said(options),)):
                 _require_terminal(store)
         yield scope, person
+        if decides:
+            remember(store.url)
 
 
 def require_person() -> None:

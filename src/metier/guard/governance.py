@@ -198,7 +198,8 @@ class Governance:
         try:
             found = peeked(url)
         except StoreUnavailable:
-            if self._is_named or self.insists_on_records or was_there(url):
+            is_left = was_there(url) or os.path.lexists(address_of(url).target)
+            if self._is_named or self.insists_on_records or is_left:
                 raise
             return None  # nobody has ever kept anything where nothing can be
         if found is None:
@@ -212,7 +213,7 @@ class Governance:
             if store is None:
                 return (_NO_STATE,)
             common = store.of("").state()
-            if common.blocked or common.installs:
+            if common.blocked or common.installs or common.has_refusals:
                 remember(store.url)
             return (common, store.of(actor.tenant).state()) if actor.tenant else (common,)
         except StoreUnavailable as error:

@@ -16,6 +16,7 @@ from metier.library.trust import default_config_folder
 if TYPE_CHECKING:
     from metier.guard.audit.chain import ChainLog
     from metier.store import Store
+    from metier.store.url import Address
 
 _KEPT = 8
 _BESIDE = ("audit/checkpoints.jsonl", "blobs")
@@ -36,8 +37,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def opened(url: str) -> Store:
-    """The store at an address, which is made where there is none; raises `StoreUnavailable`."""
-    found = _stores.get(url)
+    """The store at an address, which is made where there never was one; raises `StoreUnavailable`."""
+    found = peeked(url)
     if found is None:
         from metier.store import Store
 
@@ -49,7 +50,7 @@ def opened(url: str) -> Store:
 
 
 def peeked(url: str) -> Store | None:
-    """The store at an address; None where there is none yet."""
+    """The store at an address; None where there is none."""
     found = _stores.get(url)
     if found is None:
         from metier.store import Store
@@ -60,72 +61,48 @@ def peeked(url: str) -> Store | None:
 
 
 def was_there(url: str) -> bool:
-    """Whether a store was at an address that is on this machine: what lies beside it outlives the file."""
+    """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
     from metier.store.url import address_of
 
     address = address_of(url)
-    if address.kind != "sqlite":
-        return os.access(_mark_of(url), os.F_OK)
-    return _left_something(url, os.fspath(address.folder))
+    beside = (os.path.join(address.folder, name) for name in _BESIDE)
+    # A miss raises no exception here: where there is no store yet, every decision looks.
+    return any(os.access(path, os.F_OK) for path in (*beside, _mark_of(address)))
 
 
 def require_store(url: str) -> None:
-    """Raise `StoreUnavailable` where a store was and is none: to make another would release what is in quarantine.
+    """Where there is no store, raise `StoreUnavailable` if there was one: another would release what is in quarantine.
 
-    None is also where a database still is, and its tables or its version are gone.
+    There is none also where a database still is, and its tables are gone.
     """
-    from metier.store.url import address_of
+    if was_there(url):
+        from metier.store.url import address_of
 
-    address = address_of(url)
-    if address.kind == "sqlite" and not _has_content(address.target):
-        is_gone = _left_something(url, os.fspath(address.folder))
-    else:
-        is_gone = os.access(_mark_of(url), os.F_OK) and not _is_store(url)
-    if is_gone:
+        address = address_of(url)
         raise StoreUnavailable(
             f"The store {address.target if address.kind == 'sqlite' else 'of the database'} was there, and is gone.",
             hint="`metier store restore` brings a backup back; `metier store migrate` begins anew.",
         )
 
 
-def _is_store(url: str) -> bool:
-    from metier.store import Store
-
-    found = Store.peek(url)
-    if found is not None:
-        found.close()
-    return found is not None
-
-
-def _left_something(url: str, folder: str) -> bool:
-    beside = (os.path.join(folder, name) for name in _BESIDE)
-    # A miss raises no exception here: where there is no store yet, every decision looks.
-    return any(os.access(path, os.F_OK) for path in (*beside, _mark_of(url)))
-
-
-def _has_content(path: str) -> bool:
-    try:
-        return os.access(path, os.F_OK) and os.stat(path).st_size > 0
-    except OSError:
-        return False  # removed in that moment
-
-
 def remember(url: str) -> None:
-    """Note, away from the store, that it has something that must not be forgotten: a quarantine, or what was deployed.
+    """Note, away from the store, that it has something that must not be forgotten: what somebody decided.
 
     Whoever removes the file would otherwise release all of it.
     """
     if url in _remembered:
         return
+    from metier.store.url import address_of
+
     _remembered.add(url)
-    mark = _mark_of(url)
+    mark = _mark_of(address_of(url))
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(mark), mode=0o700, exist_ok=True)
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
 
 
-def _mark_of(url: str) -> str:
-    return os.path.join(default_config_folder(), "stores", _name_of(url))
+def _mark_of(address: Address) -> str:
+    return os.path.join(default_config_folder(), "stores", _name_of(str(address)))
 
 
 @functools.lru_cache(64)
@@ -136,6 +113,8 @@ def _name_of(url: str) -> str:
 def keep_ledgers(store: Store) -> Store:
     """Let what was verified of a store's audit trail outlast the process, away from the store."""
     store.ledgers.folder = os.path.join(default_config_folder(), "stores")
+    if store.kind != "sqlite":
+        remember(store.url)  # nothing of it lies on this machine
     return store
 
 

@@ -135,7 +135,17 @@ def older(name: str, version: int) -> StoreUnavailable:
 def missing(name: str) -> StoreUnavailable:
     """There is no store yet."""
     return StoreUnavailable(
-        f"There is no store at {name}.", hint="`metier store migrate` makes one; METIER_STORE says where."
+        f"There is no store at {name}.",
+        hint="`metier store migrate` makes one; METIER_STORE says where.",
+        is_missing=True,
+    )
+
+
+def unversioned(name: str) -> StoreUnavailable:
+    """The store has tables, and somebody took away what says of which version they are."""
+    return StoreUnavailable(
+        f"The store {name} has tables, and their version was taken away: it was not Métier that did that.",
+        hint="Move it to where you keep evidence, and bring a backup back with `metier store restore FILE`.",
     )
 
 

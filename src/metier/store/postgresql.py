@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import PartMissing, StoreUnavailable
 from metier.store.driver import WAIT_SECONDS, busy
-from metier.store.migrations import foreign, migrate, missing, newer, newest, older
+from metier.store.migrations import foreign, migrate, missing, newer, newest, older, unversioned
 from metier.store.url import hidden
 
 try:
@@ -67,16 +67,6 @@ class PostgresServer:
             raise
         return connection
 
-    def exists(self) -> bool:
-        """Whether there are tables already."""
-        connection = self.reach()
-        try:
-            return self.version(connection) > 0
-        except psycopg.Error as error:
-            raise self.told(error) from None
-        finally:
-            connection.close()
-
     def is_usable(self, connection: Any) -> bool:
         """Whether the connection was not seen to break."""
         return not connection.closed
@@ -125,7 +115,10 @@ class PostgresServer:
                 raise foreign(self.name)
             return 0
         found = connection.execute("SELECT version FROM store_version").fetchone()
-        return found[0] if found else 0
+        version: int = found[0] if found else 0
+        if has_log and version < 1:
+            raise unversioned(self.name)
+        return version
 
     def set_version(self, connection: Any, version: int) -> None:
         """Note the version, inside the transaction that made it."""

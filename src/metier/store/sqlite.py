@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import StoreUnavailable
 from metier.store.blobs import make_folder, sync_folder
 from metier.store.driver import WAIT_SECONDS, busy
-from metier.store.migrations import foreign, migrate, missing, newer, newest
+from metier.store.migrations import foreign, migrate, missing, newer, newest, unversioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,15 +69,6 @@ class SqliteFile:
             raise self.told(error) from None
         connection.identity = identity
         return connection
-
-    def exists(self) -> bool:
-        """Whether there is a file with something in it."""
-        try:
-            return os.stat(self.path).st_size > 0
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise self.told(error) from None
 
     def is_usable(self, connection: Any) -> bool:
         """Whether the file that was opened is still the one of that name: what goes elsewhere nobody would find."""
@@ -155,10 +146,13 @@ class SqliteFile:
 
     def version(self, connection: Any) -> int:
         """The version of its tables; 0 where there are none."""
+        version: int
         version, application, tables = connection.execute(_MARKS).fetchone()
         if application not in (0, APPLICATION) or (not application and tables):
             raise foreign(self.path)
-        return version if application else 0
+        if tables and version < 1:
+            raise unversioned(self.path)
+        return version
 
     def set_version(self, connection: Any, version: int) -> None:
         """Note the version, inside the transaction that made it."""
@@ -169,13 +163,13 @@ class SqliteFile:
         version = self.version(connection)
         if version > newest():
             raise newer(self.path, version)
+        if not version and not self.create:
+            raise missing(self.path)
         _use_write_ahead_log(connection)
         # FULL: a commit is on the disk before it is acknowledged, also when the power fails.
         for setting in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {setting}")
         if version < newest():
-            if not version and not self.create:
-                raise missing(self.path)
             migrate(self, connection)
 
 

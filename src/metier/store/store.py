@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier.errors import StoreUnavailable
 from metier.store.driver import Driver
 from metier.store.ledger import Ledgers
 from metier.store.migrations import migrate, newest
@@ -85,9 +87,18 @@ class Store:
     def peek(cls, url: str | None = None) -> Self | None:
         """The store at an address, or None where there is none yet."""
         address = address_of(url)
-        if not _database(address, create=False).exists():
+        try:
+            if address.kind == "sqlite" and not os.stat(address.target).st_size:
+                return None
+            return cls.open(url, create=False)
+        except FileNotFoundError:
             return None
-        return cls.open(url, create=False)
+        except OSError as error:
+            raise _database(address, create=False).told(error) from None
+        except StoreUnavailable as error:
+            if error.context.get("is_missing"):
+                return None
+            raise
 
     @property
     def url(self) -> str:
