@@ -219,9 +219,10 @@ def test_somebody_else_needs_the_public_key(
     (public,) = Path(os.environ["METIER_CONFIG"]).rglob("*.pub")
     monkeypatch.setenv("METIER_CONFIG", str(tmp_path / "config"))
     code, out, _ = metier("audit", "verify", "--file", tmp_path / "export.jsonl")
-    assert code == 0
+    assert code == 1
     assert "not known here" in out
     code, out, _ = metier("audit", "verify", "--file", tmp_path / "export.jsonl", "--key", public)
+    assert code == 0
     assert "1 checkpoint signed" in out
     assert "not known here" not in out
     code, _, err = metier("audit", "verify", "--key", tmp_path / "export.jsonl")

@@ -83,7 +83,6 @@ class Played:
             "audit.tail": scope.audit.tail(9),
             "audit.search": scope.audit.search(session="s"),
             "audit.checkpoints": scope.audit.checkpoints(),
-            "audit.last_checkpoint": scope.audit.last_checkpoint(),
             "audit.has_checkpoint": scope.audit.has_checkpoint(1, "k"),
             "state": tuple(getattr(scope.state(), part) for part in ("blocked", "approvals", "installs")),
         }

@@ -196,9 +196,6 @@ def _print_verdict(style: Style, verdict: Verdict) -> None:
         return
     signed = f"{plural(verdict.checkpoints, 'checkpoint')} signed, {plural(verdict.unsigned, 'record')} since the last"
     print(f"{style.good('✓')} {whose}{plural(verdict.records, 'record')}, all as they were written; {signed}.")
-    for key in verdict.unknown_keys:
-        said = f"Some checkpoints are signed by the key {Style.text(key)}, which is not known here (--key)."
-        print(f"  {style.warn('!')} {said}")
 
 
 _REPAIR = (

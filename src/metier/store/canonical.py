@@ -30,7 +30,9 @@ _MAX_ROOM = 8 * 1024
 _MAX_EXACT = 2**53 - 1
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
 """Between them, Python writes a float that is not whole as everybody does: without an exponent."""
-_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")).encode
+_ENCODE = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
 
 
 def canonical(record: Mapping[str, Any]) -> str:
@@ -65,6 +67,14 @@ def exact(record: Mapping[str, Any]) -> str | None:
     except (ValueError, RecursionError):
         return None
     return found
+
+
+def is_canonical(record: dict[str, Any], text: str) -> bool:
+    """Whether Python's own JSON of a record is the text that it was read from, which then has no other reading."""
+    try:
+        return _ENCODE(record) == text
+    except ValueError:
+        return False
 
 
 def is_readable(value: Any) -> bool:

@@ -116,10 +116,11 @@ def _expected(driver: Driver) -> dict[str, str]:
 
 
 _SQLITE_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-# A view, a rule, a policy for rows, or a table that inherits would change what is read under the name of a table.
+# A view, a rule, a policy for rows, or a table that inherits would change what is read under the name of a table; what
+# is in one that is not logged is gone after a crash of the server.
 _POSTGRESQL_SCHEMA = """
 SELECT CASE relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'view' ELSE relkind::text END, relname,
-    concat_ws(' ', relrowsecurity,
+    concat_ws(' ', relpersistence, relrowsecurity,
         (SELECT count(*) FROM pg_rewrite WHERE ev_class = pg_class.oid),
         (SELECT count(*) FROM pg_inherits WHERE pg_class.oid IN (inhparent, inhrelid)))
     FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'v', 'm', 'p', 'f')

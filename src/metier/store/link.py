@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metier.store.canonical import is_readable, tied
+from metier.store.canonical import exact, is_canonical, is_readable, read_exactly, tied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,9 +105,18 @@ def is_decision(text: str) -> bool:
 
 
 def record_of(text: str) -> dict[str, Any] | None:
-    """What a record says; None for a text that is not one."""
+    """What a record says; None for a text that is not one, or not as the trail writes it: that has one reading only.
+
+    >>> record_of('{"seq":1}'), record_of('{"seq":1,"seq":2}'), record_of('{"seq": 1}')
+    ({'seq': 1}, None, None)
+    """
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and is_readable(found) else None
+    if not isinstance(found, dict) or not is_readable(found):
+        return None
+    if is_canonical(found, text):
+        return found
+    found = read_exactly(text)  # whole numbers that only a float can hold are written like integers
+    return found if found is not None and exact(found) == text else None

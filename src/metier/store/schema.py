@@ -250,7 +250,7 @@ def described() -> list[tuple[str, str, str]]:
     """The parts of the schema in PostgreSQL, as its catalogue describes them: kind, name, and what it consists of."""
     found = []
     for table in tables_of("postgresql"):
-        found.append(("table", table.name, "f 0 0"))
+        found.append(("table", table.name, "p f 0 0"))
         for column in table.c:
             kind = column.type.compile(dialect_of("postgresql")).partition(" ")[0].lower()
             found.append(("column", f"{table.name}.{column.name}", f"{kind} NEVER"))

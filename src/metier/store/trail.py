@@ -28,7 +28,6 @@ _INSERT_CHECKPOINT = (
 )
 _CHECKPOINTS = f"SELECT {', '.join(_CHECKPOINT)} FROM audit_checkpoints WHERE tenant = ? ORDER BY seq, key_id"
 _HAS_CHECKPOINT = "SELECT 1 FROM audit_checkpoints WHERE tenant = ? AND seq = ? AND key_id = ?"
-_LAST_CHECKPOINT = "SELECT max(seq) FROM audit_checkpoints WHERE tenant = ?"
 _BATCH = 500
 _NONE_AFTER = 2**62
 _CONTAINS = {"sqlite": "instr(data_json, ?) > 0", "postgresql": "strpos(data_json, ?) > 0"}
@@ -195,10 +194,6 @@ class Trail:
     def has_checkpoint(self, seq: int, key: str) -> bool:
         """Whether a checkpoint at a record, signed by a key, is kept beside the records."""
         return bool(self._rows.statement(_HAS_CHECKPOINT, seq, key))
-
-    def last_checkpoint(self) -> int:
-        """The last record that a checkpoint stands for; 0 while there is none."""
-        return self._rows.statement(_LAST_CHECKPOINT)[0][0] or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,8 @@ class ChainLog:
         try:
             stamp = trail.append(record.as_dict(), wait=wait)
             signed = self._signed.get(tenant)
-            if signed is None or signed > stamp.seq:
-                signed = self._signed[tenant] = trail.last_checkpoint()
+            if signed is None:
+                signed = self._signed[tenant] = self._signed_up_to(tenant)
         except MetierError as error:
             raise _unavailable(error) from None
         if stamp.seq - signed >= self._every:
@@ -112,8 +112,19 @@ class ChainLog:
         from metier.guard.audit.signing import default_key_file
 
         made = make_checkpoint(self.store, tenant, self._key or default_key_file())
-        self._signed[tenant] = self._trail(tenant).last_checkpoint()
+        self._signed[tenant] = self._signed_up_to(tenant)
         return made is not None
+
+    def _signed_up_to(self, tenant: str) -> int:
+        """The last record that the key has signed, by the mark beside it; 0 for none, or none that can be told."""
+        from metier.guard.audit.checkpoints import Mark
+        from metier.guard.audit.signing import default_key_file
+
+        try:
+            mark = Mark(self._key or default_key_file(), str(self.store), self._trail(tenant).tenant).read()
+        except AuditUnavailable:
+            return 0  # whoever signs next says what is wrong with it
+        return mark.seq if mark is not None else 0
 
     def _trail(self, tenant: str) -> Trail:
         trail = self._trails.get(tenant)
@@ -126,7 +137,7 @@ class ChainLog:
         try:
             trail = self._trail(tenant)
             last = trail.last()
-            self._signed[tenant] = trail.last_checkpoint()
+            self._signed[tenant] = self._signed_up_to(tenant)
             if last is not None and last.seq - self._signed[tenant] >= self._every:
                 self.checkpoint(tenant)
             self._signing.succeeded()
@@ -156,7 +167,7 @@ class ChainLog:
                 trail = self._trail(tenant)
                 # A store that was taken away would be made anew by the question what is in it.
                 last = trail.last() if self._is_there() else None
-                if last is not None and last.seq - trail.last_checkpoint() >= _WORTH:
+                if last is not None and last.seq - self._signed_up_to(tenant) >= _WORTH:
                     self.checkpoint(tenant)
             except Exception as error:
                 log.warning("The end of the audit trail could not be signed. %s", error)

@@ -118,7 +118,7 @@ def verify_opened(
     chains: list[Verdict] = []
     if store is None:
         chains = [
-            verify(name, (), (), keys, trusted=[*ours.get(name, ()), *_one(last.get(name))])
+            verify(name, (), [*ours.get(name, ()), *_one(last.get(name))], keys)
             for name in sorted(ours.keys() | last.keys())
         ]
     else:
@@ -140,8 +140,7 @@ def verify_opened(
                 inside=checkpoints_of(scope),
                 is_shared=store.kind != "sqlite",
             )
-            trusted = [*places.outside, *_one(places.mark)]
-            found = verify(name, scope.audit.walk(), places.inside, keys, trusted=trusted)
+            found = verify(name, scope.audit.walk(), [*places.outside, *_one(places.mark), *places.inside], keys)
             chains.append(found if found.fault is not None else replace(found, fault=places.difference()))
     return Report(
         chains=tuple(chains),
@@ -219,39 +218,32 @@ def verify(
     links: Iterable[Link],
     checkpoints: Sequence[Checkpoint],
     keys: Mapping[str, Ed25519PublicKey],
-    *,
-    trusted: Sequence[Checkpoint] = (),
 ) -> Verdict:
     """Verify a chain from its first record on, against the checkpoints that are there.
 
-    `trusted` are those of a place that only this machine writes to: one of them that an unknown key has signed is a
-    fault. Of others it is only told.
+    One that an unknown key has signed stands for nothing, and is a fault: anybody can make a key.
     """
     signed: dict[int, list[Checkpoint]] = {}
-    unknown: set[str] = set()
-    must_know = dict.fromkeys(trusted)
+    unknown: dict[str, Fault] = {}
     held = 0
-    for one in must_know | dict.fromkeys(checkpoints):
+    for one in dict.fromkeys(checkpoints):
         key = keys.get(one.key_id)
         if key is None:
-            unknown.add(one.key_id)
+            message = _UNKNOWN.format(one.seq, one.key_id)
+            unknown.setdefault(one.key_id, Fault(seq=one.seq, kind="unknown-key", message=message))
         elif one.is_signed_by(key):
             held += 1
+            signed.setdefault(one.seq, []).append(one)
         else:
             return _found(tenant, Fault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id)))
-        if key is None and one in must_know:
-            message = _UNKNOWN.format(one.seq, one.key_id)
-            return _found(tenant, Fault(seq=one.seq, kind="unknown-key", message=message), unknown)
-        signed.setdefault(one.seq, []).append(one)
     chain = _Chain(tenant, signed)
     fault = chain.follow(iter(links))
-    last = max((seq for seq in signed if seq <= chain.length), default=0)
     return Verdict(
         tenant=tenant,
         records=chain.length,
         checkpoints=held,
-        signed=last,
-        fault=fault,
+        signed=max((seq for seq in signed if seq <= chain.length), default=0),
+        fault=fault or next(iter(unknown.values()), None),
         unknown_keys=tuple(sorted(unknown)),
     )
 
@@ -260,8 +252,8 @@ _FORGED = "The checkpoint at record {} is not signed by the key {} that it names
 _UNKNOWN = "The checkpoint at record {} is signed by the key {}, which is not known here; --key names its public half."
 
 
-def _found(tenant: str, fault: Fault, unknown: Iterable[str] = ()) -> Verdict:
-    return Verdict(tenant=tenant, records=0, checkpoints=0, signed=0, fault=fault, unknown_keys=tuple(sorted(unknown)))
+def _found(tenant: str, fault: Fault) -> Verdict:
+    return Verdict(tenant=tenant, records=0, checkpoints=0, signed=0, fault=fault)
 
 
 class _Chain:
