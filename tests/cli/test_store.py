@@ -286,7 +286,11 @@ def test_where_the_store_cannot_say_who_may_the_owner_of_its_folder_brings_it_ba
         code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
         assert (code, out) == (1, "")
         assert "does not own" in err
-    code, _, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
+    assert (code, out) == (3, "")
+    assert "would be allowed again" in err
+    assert "--accept-loss" in err
+    code, _, err = metier("store", "restore", "--force", "--accept-loss", tmp_path / "backup.zip")
     assert code == 0
     assert f"is {harm} and cannot say who is an admin" in err
     assert blocked() == {"x"}

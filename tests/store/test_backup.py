@@ -248,8 +248,10 @@ def test_a_store_that_is_damaged_makes_room_for_a_backup(tmp_path: Path, backup:
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 9_000)
     url = f"sqlite:///{path}"
     with pytest.raises(StoreUnavailable):
-        restore(url, backup)
-    (aside,) = restore(url, backup, force=True).set_aside
+        restore(url, backup, accept_loss=True)
+    with pytest.raises(IntegrityFailed, match="is damaged"):
+        restore(url, backup, force=True)
+    (aside,) = restore(url, backup, force=True, accept_loss=True).set_aside
     assert Path(aside).read_bytes().startswith(b"SQLite format 3\0\xff")
     with Store.open(url) as store:
         assert store.of("acme").state().blocked == {("name", "x")}

@@ -74,6 +74,7 @@ def _restore(options: argparse.Namespace) -> int:
         options.file,
         force=options.force,
         untrusted=options.untrusted,
+        accept_loss=options.accept_loss,
         key_file=key_file(),
         keys=options.key,
         by={"agent" if person.kind == "agent" else "user": person.name},
@@ -89,6 +90,7 @@ def _restore(options: argparse.Namespace) -> int:
             notes=(
                 f"of the store {restored.origin}",
                 *((f"without what loosens: {restored.distrusted}",) if restored.distrusted else ()),
+                *(("what was forbidden since may be lost",) if options.accept_loss else ()),
                 *(f"set aside: {path}" for path in restored.set_aside),
             ),
         )

@@ -41,6 +41,11 @@ def add(command: Command) -> None:
     restore.add_argument(
         "--untrusted", action="store_true", help="also one that no known key signed, without all that loosens"
     )
+    restore.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="also where the store is damaged or gone, and cannot say what was forbidden since",
+    )
     check = verb("check", "say whether all of it is there and as it was; exit 3 if not", "metier store check")
     for added in (backup, restore):
         added.set_defaults(tenant="")  # whoever has all tenants' must be an admin of all of them

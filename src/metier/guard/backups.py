@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from metier.errors import AuditUnavailable, IntegrityFailed, StoreUnavailable
+from metier.guard.audit.checkpoints import Mark, marks_of
 from metier.guard.audit.signing import SigningKey, default_key_file, is_signed, known_keys
-from metier.store import backup, restoring
+from metier.guard.stores import was_there
+from metier.store import Store, backup, default_store, restoring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from metier.store import Store
     from metier.store.restoring import Restored
 
 _DOMAIN = b"metier store backup 1\n"
@@ -33,6 +35,7 @@ def restore(
     *,
     force: bool = False,
     untrusted: bool = False,
+    accept_loss: bool = False,
     key_file: Path | str | None = None,
     keys: Sequence[Path | str] = (),
     by: Mapping[str, Any] | None = None,
@@ -42,8 +45,14 @@ def restore(
     It must be signed by the key that signs here, by one before it, or by one whose public half `keys` names. With
     `untrusted` any other is brought back too, without all that loosens: approvals, people, tokens, scans, and what
     vouches for the content of folders. `force` replaces a store that is in use, `by` are fields for records of it.
+
+    What the store forbids stays forbidden. Where that cannot be read any more, the backup is refused unless
+    `accept_loss` says that it may be lost.
     """
-    known = known_keys(key_file or default_key_file(), *keys)
+    signing = key_file or default_key_file()
+    known = known_keys(signing, *keys)
+    if not accept_loss:
+        _require_evidence(url or default_store(), signing)
 
     def check(manifest: bytes, signature: object) -> str:
         if not isinstance(signature, dict):
@@ -55,3 +64,29 @@ def restore(
         return "" if isinstance(made, str) and is_signed(_DOMAIN + manifest, made, key) else "its signature is wrong"
 
     return restoring.restore(url, path, check, force=force, untrusted=untrusted, by=by)
+
+
+def _require_evidence(url: str, key_file: Path | str) -> None:
+    """Raise `IntegrityFailed` where a store was, and can no longer say what was forbidden since some backup."""
+    why = ""
+    try:
+        store = Store.peek(url)
+        if store is None:
+            why = "is gone" if was_there(url) else ""
+        else:
+            with store:
+                for mark in marks_of(key_file, str(store))[0]:
+                    Mark(key_file, str(store), mark.tenant).require_in(store.of(mark.tenant))
+    except AuditUnavailable:
+        why = "has lost records that were signed"
+    except StoreUnavailable as error:
+        if not error.context.get("is_damaged"):
+            raise
+        why = "is damaged"
+    if why:
+        raise IntegrityFailed(
+            f"The store {why}: what was put in quarantine, revoked, refused or removed since the backup was made cannot "
+            "be told, and would be allowed again.",
+            hint="Keep a copy of what is left of it, and look for a newer backup. --accept-loss brings this one back "
+            "all the same; then do again what was decided since.",
+        )
