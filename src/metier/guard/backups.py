@@ -85,8 +85,8 @@ def _require_evidence(url: str, key_file: Path | str) -> None:
         why = "is damaged"
     if why:
         raise IntegrityFailed(
-            f"The store {why}: what was put in quarantine, revoked, refused or removed since the backup was made cannot "
-            "be told, and would be allowed again.",
+            f"The store {why}: what was put in quarantine, revoked, refused or removed since the backup was made "
+            "cannot be told, and would be allowed again.",
             hint="Keep a copy of what is left of it, and look for a newer backup. --accept-loss brings this one back "
             "all the same; then do again what was decided since.",
         )
