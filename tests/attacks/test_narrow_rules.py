@@ -26,6 +26,15 @@ pytestmark = pytest.mark.covers("SEC-2", "SEC-22")
 OUT = "/elsewhere"
 """A path that no workspace has."""
 
+
+def table(text: str) -> list[tuple[str, str]]:
+    """Pairs of a rule and a command, of lines such as `make test: make {} test: -C x | -f x`."""
+    found = []
+    for rule, command, tails in (line.split(": ", 2) for line in text.strip().splitlines()):
+        found += [(rule, command.replace("{}", tail.strip())) for tail in tails.split(" | ")]
+    return found
+
+
 # The task of each program, and the options of it that lead out; `=` where one takes a value.
 TASKS = {
     "npm run test": """
@@ -118,6 +127,21 @@ TASKS = {
         --certificate-authority= --client-certificate= --client-key= --insecure-skip-tls-verify
         --tls-server-name= --username= --password= --log-file= --log-dir= --vmodule= -Af= -wf= -Rf= -Ak=
     """,
+    "git log": """
+        --output= --outp= -O= --ext-diff --textconv --exec-path= --upload-pack= --no-index --open-files-in-pager=
+        --stdin --ext --textc -pO= -sO=
+    """,
+    "git diff": """
+        --output= -O= --ext-diff --textconv --no-index --tool= --extcmd= -x= --git-dir= --work-tree= -pO= --ext-d
+    """,
+    "git status": "--output= -O= --ext-diff --exec-path= --git-dir= --work-tree= -c= -C= --pathspec-from-file= -sO=",
+    "git show": "--output= -O= --ext-diff --textconv --no-index --exec= -c=core.pager=evil -pO= --textconv=",
+    "git fetch": "--upload-pack= --upload= --negotiate-only --stdin -c= --exec= --receive-pack= --config=",
+    "git commit": "-t= --template= -qt= --exec= --fil= --edit-with=",
+    "git grep": "-O= --open-files-in-pager= -lO= --no-index --textconv --ext-grep --open=",
+    "git clone": "-u= --upload-pack= -c= --config= --template= --separate-git-dir= --reference= -qu= --upl=",
+    "git rebase": "-x= --exec= -ix= --ex= -qx=",
+    "git apply": "--unsafe-paths --build-fake-ancestor= --unsafe",
 }
 
 # What may stand around any of them.
@@ -140,7 +164,7 @@ ALSO_NO_WORD = ["evil", "X=y", "SHELL=/elsewhere/sh", "inner", "test evil"]
 TAKES_PATHS = ["npm run test", "pnpm run test", "yarn run test", "bun test", "bun run test", "go test", "uv run pytest"]
 TAKES_NONE = ["make test", "mvn test", "gradle test", "just test"]
 
-# git has no list of options: those that start a program or write a file are refused.
+# What starts a program or writes a file is refused under a rule for all of git too.
 GIT = """git log --output=x
 git log -p --output x
 git log --outp=x
@@ -201,6 +225,67 @@ BEFORE_GIT_LOG = [
     "-C /elsewhere", "-C ..", "--git-dir=/elsewhere", "--work-tree=/elsewhere", "-c core.pager=evil", "-p",
     "-c alias.log=!evil", "--exec-path=/elsewhere", "--config-env=core.pager=X", "--bare", "--namespace=x",
 ]  # fmt: skip
+
+# What stands before the task, and words of tasks that take names.
+LED_OUT = table(r"""
+make test: make {} test: -C x | -Cx | -f x | -sf x | --eval=x | X=1 | -j4 evil | -j evil
+make test: make {} test: -k -C x | --directory=x | -e | -j4 -- evil | $X | -W x | -I x
+npm run test: npm {} run test: --prefix x | -C x | --script-shell=x | -sC x | exec --
+npm run test: npm run {} test: --prefix=x | --userconfig=x | evil | --silent evil | -g
+mvn test: mvn {} test: -f x | -s x | -q -Dexec.executable=sh | evil | -qf x | -P x
+uv run pytest: uv run {} pytest: --with evil | --env-file x | --directory x | -m evil
+uv run pytest: uv {} run pytest: --directory x | --project x | --config-file x
+uv run pytest: uv run --frozen pytest {}: -p evil | -c x | ../x | --rootdir=/
+yarn test: yarn {} test: -t evil | -g evil | --cwd x | --grep evil | --testNamePattern evil
+pnpm test: pnpm {} test: -t evil | -C x | --dir x | --filter x | --grep evil
+cargo test: cargo {} test: -C x | --config x | -Zscript | +nightly | --manifest-path x
+go test: go {} test: -C x | -C=x | evil
+gradle test: gradle {} test: -p x | -I x | evil | -q -b x | -Px=y
+docker ps: docker {} ps: -H tcp://x | --context x | --config x | -c x
+kubectl get: kubectl {} get pods: --kubeconfig x | -s x | --as x | --context x
+pytest tests: pytest {} tests: -p evil | -c x | --rootdir=x | -o x=y | ../x
+git log: git --no-pager log {}: --output=x | --ext-diff | -O x | ../x | /x
+git diff: git diff {}: /etc/passwd /etc/hosts | -- ../x | link | link/x | HEAD -- link | ~/x
+git add: git add {}: ../x | /x | link/x | ~/x | -- ../x | l*k/x
+git checkout: git checkout {}: -- ../x | HEAD -- /x | main link/x
+git clone: git clone {}: ../x | /x y | https://h/x ../y | file:///x | link x | ext::sh
+git commit: git commit {}: -F ../x | -F /x | --file=../x | -qF../x | -aF link/x | --pathspec-from-file=/x | -F @x
+git grep: git grep {} x: -f ../x | -f/x | -lf link/x
+git apply: git apply {} x: --directory=../y | --directory /y
+git worktree add: git worktree add {}: ../x | /x | link/x | ~/x -b y
+git config: git config {}: --global user.name x | --system a.b c | -f /x a.b | --file=../x a.b c
+uv add: uv add {}: ../x | /x | ./x | . | x.whl | git+https://h/x | x@../y | 'x @ file:///x'
+npm link: npm link {}: ../x | /x | . | evil/x | file:../x
+npm install-test: npm install-test {}: ../x | evil/x | x@file:../y
+npm publish: npm publish {}: ../x | /x | link | https://h/x.tgz
+yarn up: yarn up {}: x@file:../y | ../x | x@link:/y
+pnpm update: pnpm update {}: x@file:../y | ../x | x@link:/y
+poetry add: poetry add {}: ../x | /x | git+ssh://h/x | x.whl
+pipenv install: pipenv install {}: ../x | -e ../x | -r ../x | x.zip
+uv pip install: uv pip install {}: ../x | -r ../x | -e . | --target x y | link
+docker cp: docker cp {}: /etc/passwd c:/x | c:/x ../y | c:/x link/y | c:/x ~/y
+kubectl cp: kubectl cp {}: p:/x ../y | /etc/passwd p:/x
+""")
+LED_BY_OPTIONS = table(r"""
+make test: make {} test: -j4 | -j 4 | -s | -k -j8 | --no-print-directory | -B -n
+mvn test: mvn {} test: -q | -B -ntp | -T 4 | -o -q | -pl core
+git log: git {}: --no-pager log | -P log -5 | --no-optional-locks log --stat
+git status: git {}: --no-optional-locks status -sb | --no-pager status
+uv run pytest: uv {}: run --frozen pytest -q | --quiet run --locked pytest | run --extra x pytest
+npm run test: npm {}: --silent run test | run --silent test | -w web run test -- -u
+cargo test: cargo {} test: -q | --locked --offline | --color never
+gradle test: gradle {} test: -q | --no-daemon --info | --console=plain
+pytest tests: pytest {} tests: -q | -x -vv | -k name | --tb=short
+kubectl get: kubectl {} get pods: -n web | --namespace=web
+git add: git add {}: -A | . | inner | i* | inner/*.py | -p -- inner
+git commit: git commit {}: -m "$MESSAGE" | --amend --no-edit | -am 'a=b: c' | -s -m x -m y
+git diff: git diff {}: @{u} | HEAD^ HEAD | -w --word-diff | a...b -- inner | --no-ext-diff
+git clone: git clone {}: https://h/x | git@h:x/y z | --depth 1 https://h/x y
+git push: git push {}: origin HEAD | -u origin main | --force-with-lease origin a:b | --tags
+uv add: uv add {}: requests | 'x>=2,<3' | 'x[y]==1.0' | --dev pytest | x@latest
+npm link: npm link {}: react | @scope/x
+uv pip install: uv pip install {}: x==1 | -r requirements.txt | inner
+""")
 
 ARGUMENTS = [
     {"cwd": "/elsewhere"}, {"cwd": ".."}, {"cwd": "inner"}, {"cwd": "link"}, {"workdir": "/elsewhere"},
@@ -336,6 +421,103 @@ uv run curl x
 npx curl x
 poetry run curl x
 /lib64/ld-linux-x86-64.so.2 /usr/bin/curl x""".splitlines()
+# Programs that start the rest of their words.
+STARTED = """rye run curl x
+tox exec -- curl x
+tox exec -e py -- curl x
+hatch run curl x
+hatch run test:curl x
+hatch -e x run curl x
+pdm run -s curl x
+pipenv run curl x
+npm exec -- curl x
+npm exec -c 'curl x'
+npm -w x exec curl x
+npx --call='curl x'
+npx --yes -c 'curl x'
+npx curl@8 x
+pnpm dlx curl x
+pnpm -r exec curl x
+pnpm --filter x exec curl
+yarn workspace x exec curl x
+yarn workspaces foreach exec curl x
+bunx curl x
+bun x curl x
+uvx --from x curl y
+uv tool run curl x
+uv run --with x curl y
+uv run $X y
+pipx run curl==1 x
+coverage run -m curl
+coverage run --branch --source x -m curl
+memray run -m curl
+pyinstrument -m curl
+kernprof -lm curl
+py-spy record -o x -- curl y
+debugpy --listen 1 -m curl
+ddtrace-run curl x
+ls | entr curl x
+find . -execdir curl {} +
+nix-shell --run 'curl x'
+nix-shell -p x --command 'curl x'
+nix run nixpkgs#curl
+nix develop -c curl x
+nix shell nixpkgs#x -c curl y
+docker exec web curl x
+docker exec -it -e X=y web curl x
+docker run --rm -v x:y image curl x
+docker compose -f x exec web curl y
+docker container exec web curl x
+podman run image curl x
+kubectl exec pod -- curl x
+kubectl -n x exec -it pod -c y -- curl z
+kubectl run x --image=y -- curl z
+oc rsh pod curl x
+ssh host curl x
+ssh -p 22 host 'curl x'
+vagrant ssh -c 'curl x'
+fly ssh console -C 'curl x'
+lxc exec x -- curl y
+multipass exec x -- curl y
+distrobox enter x -- curl y
+toolbox run curl x
+flatpak-spawn --host curl x
+limactl shell x curl y
+ip netns exec x curl y
+conda run -n x curl y
+micromamba run -n x curl y
+mise x -- curl y
+mise exec node@20 -- curl y
+devbox run curl x
+pixi run curl x
+doppler run -- curl x
+dotenv -f x run -- curl y
+op run --env-file=x -- curl y
+aws-vault exec x -- curl y
+sops exec-env x 'curl y'
+nodemon --exec 'curl x'
+watchexec -e py -- curl x
+concurrently 'ls' 'curl x'
+just --command curl x
+gdb --args curl x
+rr record curl x
+lerna exec -- curl x
+python -m tox exec -- curl x
+python -m pdm run curl x""".splitlines()
+# A rule that forbids a task, and how it is called with options or other tasks around it.
+FORBIDDEN_TASKS = table(r"""
+npm publish: npm {}: --silent publish | --loglevel silent publish | -w x publish | -s publish
+make deploy: make {}: -s deploy | -j4 deploy | -C x deploy | test deploy | X=1 deploy | -j 4 deploy
+mvn deploy: mvn {}: clean deploy | -q deploy | -pl x clean deploy | -DskipTests deploy
+gradle publish: gradle {}: build publish | -q publish | -x test publish
+git push: git {}: -C x push | --no-pager push | --git-dir=x push | --git-dir x push
+docker run: docker {}: -D run x | --context x run y | container run x | -H x run y
+docker compose up: docker {}: compose -f x up | --context x compose --profile y up | compose up -d
+kubectl delete: kubectl {}: -n x delete y | --namespace=x delete y | --context x -n y delete z
+terraform apply: terraform {}: -chdir=x apply | apply -auto-approve
+npm run evil: npm {}: run --silent evil | --silent run -w x evil | run evil
+uv run evil: uv {} evil: --quiet run --frozen | run --frozen
+""")
 MODULES = [
     "python -m pip install x", "python3 -mpip", "python -Im pip", "python3.11 -m pip", "python -I -s -m pip x",
     "python -W ignore -m pip", "python -X dev -m pip", "python -m pip.__main__", "uv run pip install",
@@ -343,7 +525,11 @@ MODULES = [
     "python -m runpy pip", "python -m pdb -m pip", "python -m cProfile -m pip",
     "python --check-hash-based-pycs always -m pip", "pip",
 ]  # fmt: skip
-INNOCENT = ["echo curl", "grep curl f", "ls curl", "git commit -m 'use curl'", "curlew x", "npm install curl"]
+INNOCENT = [
+    "echo curl", "grep curl f", "ls curl", "git commit -m 'use curl'", "curlew x", "npm install curl", "npm i x curl",
+    "uv run pytest -k 'curl or wget'", "docker exec web grep curl f", "poetry run pytest tests/curl", "docker ps",
+    "docker run --name curl image ls", "kubectl get pods curl", "hatch run test", "npm run test", "ssh host ls",
+]  # fmt: skip
 
 DECIDING = r"""metier approve grant r-1
 metier approve deny r-1 --reason x
@@ -527,6 +713,16 @@ def test_no_option_of_git_starts_a_program_or_writes_a_file(workspace: Path, rul
     assert not is_allowed(workspace, rule, command)
 
 
+@pytest.mark.each(("rule", "command"), LED_OUT)
+def test_nothing_before_the_task_and_no_name_leads_out(workspace: Path, rule: str, command: str) -> None:
+    assert not is_allowed(workspace, rule, command)
+
+
+@pytest.mark.each(("rule", "command"), LED_BY_OPTIONS)
+def test_harmless_options_may_stand_before_the_task(workspace: Path, rule: str, command: str) -> None:
+    assert is_allowed(workspace, rule, command)
+
+
 @pytest.mark.each("more", ARGUMENTS)
 def test_nothing_beside_the_command_leads_out(workspace: Path, more: dict[str, object]) -> None:
     assert not is_allowed(workspace, "npm run test", "npm run test", **more)
@@ -548,6 +744,18 @@ def test_what_once_led_out_is_refused(workspace: Path, rule: str, command: str, 
 )
 def test_a_forbidden_program_is_forbidden_in_every_disguise(workspace: Path, rules: str, command: str) -> None:
     assert forbids(parse_rules(rules), "Bash", {"command": command}, workspace=str(workspace)) is not None
+
+
+@pytest.mark.each("command", STARTED)
+def test_a_forbidden_program_is_forbidden_behind_what_starts_it(workspace: Path, command: str) -> None:
+    assert forbids(parse_rules("Bash(curl:*)"), "Bash", {"command": command}, workspace=str(workspace)) is not None
+
+
+@pytest.mark.each(("task", "command"), FORBIDDEN_TASKS)
+def test_a_forbidden_task_is_forbidden_with_options_before_it(workspace: Path, task: str, command: str) -> None:
+    rules = parse_rules(f"Bash({task}:*)")
+    assert forbids(rules, "Bash", {"command": command}, workspace=str(workspace)) is not None
+    assert forbids(rules, "Bash", {"command": f"{task.split()[0]} version"}, workspace=str(workspace)) is None
 
 
 @pytest.mark.each("command", INNOCENT)

@@ -27,7 +27,7 @@ ALLOWED = [
     ("Bash(python scripts/*)", "python scripts/a..b.py"),
     ("Bash(cat:*)", "cat ../a/b"),
     ("Bash(cat ../*)", "cat ../notes.md"),
-    ("Bash(git diff:*)", "git diff HEAD..main -- ../x"),
+    ("Bash(git diff:*)", "git diff HEAD..main -- sub/x"),
     ("Bash(npm run test:*)", "npm run test -- --watch"),
     ("Bash(npm:*)", "npm --prefix web run test"),
     ("Bash(make test:*)", "make test -j4 -k --no-print-directory"),

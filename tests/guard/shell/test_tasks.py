@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.guard import parse_rules, permits
-from metier.guard.shell.task_options import PASSED, ROWS, options_of, parsed
+from metier.guard.shell.task_options import LISTS, ROWS, Style, Words, list_of, options_of, row_of
 
 
 class Program(NamedTuple):
@@ -365,7 +365,7 @@ def items(text: str) -> list[str]:
 def spellings(key: str, option: str) -> Iterator[str]:
     """An option in the ways that option readers know: apart, joined, shortened, in a cluster, with another hyphen."""
     name, blank, value = option.partition(" ")
-    known, style = options_of(key), ROWS[key].style
+    known, style = options_of(key), row_of(key).style
     yield option
     if not blank:
         return
@@ -591,13 +591,14 @@ def test_a_refusal_names_the_option_and_what_would_allow_it() -> None:
 
 
 def test_every_row_belongs_to_a_program_that_has_one() -> None:
-    for key, row in ROWS.items():
-        words = key.split()
+    for key in ROWS:
+        row, words = row_of(key), key.split()
         assert all(" ".join(words[:count]) in ROWS for count in range(1, len(words))), key
-        assert row.behind in {"", "any", "program", "words", *PASSED}, key
-        assert row.rest in {"", "any", "program", *PASSED}, key
+        assert row.behind in {"", "any", "program", "words", *LISTS}, key
+        assert row.rest in {"", "any", "program", *LISTS}, key
         assert all(name.startswith("-") and len(name) > 1 for name in options_of(key)), key
-    assert all(parsed(text) for text in PASSED.values())
+        assert row.words in get_args(Words) and row.style in get_args(Style), key
+    assert all(list_of(row_of(key).behind) for key in ROWS if row_of(key).behind in LISTS)
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -22,7 +22,7 @@ from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
 from metier.guard.shell.scanner import Unreadable, Word
 from metier.guard.shell.script import Command
 from metier.guard.shell.starting import Unclear
-from metier.guard.shell.tasks import task_problem
+from metier.guard.shell.tasks import task_problem, task_spellings, without_options
 from metier.guard.shell.wrappers import what_starts
 from metier.guard.tool_rules.arguments import (
     CHANGING_ARGUMENTS,
@@ -276,8 +276,9 @@ class _Ceiling:
             raise _Refused(f"Too many commands start each other: `{shown(text)}`.")
         if not words[0].is_known or not words[0].text:
             raise _Refused(f"The program is not known before it runs: `{shown(text)}`.")
-        fitting = [(rule, parts[0]) for rule, parts in self._about if len(parts) == 1 and parts[0].matches(words)]
-        fitting += given
+        fitting, task = [*self._fitting(words), *given], words
+        if not fitting and (bare := without_options(words, is_inside=lambda path: self._leads_inside(path, place))):
+            fitting, task = self._fitting(bare), bare
         if not place.is_workspace:
             if is_relative(words[0].text):
                 raise _Refused(f"`{shown(words[0].text)}` is another program in another folder.")
@@ -292,7 +293,7 @@ class _Ceiling:
 
         if not is_looped:
             self._permit_task(
-                words, fitting or [(rule, parts[0]) for rule, parts in self._about if rule is listed_by], place
+                task, fitting or [(rule, parts[0]) for rule, parts in self._about if rule is listed_by], place
             )
         started = what_starts(words)
         for problem in started.problems:
@@ -318,6 +319,10 @@ class _Ceiling:
             elif not spelled:
                 self._permit_script(inner.script, around, depth + 1)
         return fitting[0][0] if fitting or listed_by is None else listed_by
+
+    def _fitting(self, words: tuple[Word, ...]) -> list[_Fit]:
+        """The rules that a command fits, each with its pattern."""
+        return [(rule, parts[0]) for rule, parts in self._about if len(parts) == 1 and parts[0].matches(words)]
 
     def _permit_task(self, words: tuple[Word, ...], fitting: Sequence[_Fit], place: _Place) -> None:
         """Refuse what leads out of the tasks that all fitting rules name."""
@@ -382,7 +387,15 @@ def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command]
     """The text of what a pattern may be about, if it may."""
     texts: list[str] = []
     for pattern, commands in zip(patterns, candidates, strict=True):
-        found = next((command.text for command in commands or () if pattern.may_match(command.words)), None)
+        count = len(pattern.literal)
+        found = next(
+            (
+                command.text
+                for command in commands or ()
+                if any(map(pattern.may_match, task_spellings(command.words, count)))
+            ),
+            None,
+        )
         if found is None and commands is not None:
             return ""
         texts.append(found or "...")

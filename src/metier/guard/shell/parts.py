@@ -118,7 +118,11 @@ class Parts:
                     if "=" in word.text and not word.text.startswith("-"):
                         self._add_assignment(word, depth)
             if inner.script is not None:
-                self.add_script(read_shell(inner.script, depth=depth + 1), depth + 1)
+                try:
+                    self.add_script(read_shell(inner.script, depth=depth + 1), depth + 1)
+                except Unclear:
+                    if not inner.is_guess:
+                        raise
                 continue
             said = " ".join(word.text for word in inner.words if word.is_known)
             inside = Command(text=said, words=inner.words)

@@ -14,13 +14,7 @@ from metier.guard.shell.starting import Inner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_NAME = re.compile(r"(python|pypy|py)[0-9.]*[tw]?")
-_STARTERS = frozenset({
-    "bdb", "cProfile", "coverage", "debugpy", "kernprof", "memray", "pdb", "profile", "pyinstrument", "runpy",
-    "scalene", "trace", "viztracer",
-})  # fmt: skip
-"""Modules that run the module or file which they are given."""
-_MAX_GUESSES = 8
+_NAME = re.compile(r"(graalpy|jython|micropython|python|pypy|py)[0-9.]*[tw]?")
 
 
 class Target(NamedTuple):
@@ -71,10 +65,6 @@ def read_python(words: Sequence[Word]) -> Iterator[Inner]:
     name, dot, _ = target.name.partition(".")
     if target.is_module and dot:
         yield _inner(target.at, name, rest)
-    if target.is_module and name in _STARTERS:
-        for i, word in enumerate(rest[:_MAX_GUESSES]):
-            if word.is_known and not word.text.startswith("-"):
-                yield _inner(target.at + 1 + i, word.text, rest[i + 1 :])
 
 
 def _inner(at: int, name: str, rest: tuple[Word, ...]) -> Inner:

@@ -1,7 +1,7 @@
 """Rules that name a task (`npm run test`, `cargo test`): whether what a command says beside it stays inside the task.
 
 The words of a command are read as its program reads them, option by option. Whatever the rule spells out is covered;
-anything else must be in the row of the task, see `task_options`. A rule that names nothing but a program (`npm`) is
+anything else must be in the row of the task, see `task_table`. A rule that names nothing but a program (`npm`) is
 about all that the program can do, and programs without a row are read by `options` and `git` alone.
 """
 
@@ -13,28 +13,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from metier.guard.shell.python import is_python, python_target
 from metier.guard.shell.scanner import UNKNOWN
 from metier.guard.shell.starting import beginnings
-from metier.guard.shell.task_options import PASSED, ROWS, Row, options_of, parsed, program_of
+from metier.guard.shell.task_options import LISTS, MERE_NAMES, ROWS, Row, list_of, options_of, program_of, row_of
 from metier.guard.shell.wrappers import program_name
-from metier.guard.tool_rules.patterns import steps_up
+from metier.guard.tool_rules.patterns import WordPattern, steps_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metier.guard.shell.scanner import Word
-    from metier.guard.tool_rules.patterns import WordPattern
 
 _NUMBER = re.compile(r"[0-9][\w.%]*")
 _PLAIN = re.compile(r"[\w,+-]*")
 _OUTPUT = re.compile(r"json|yaml|wide|name|(jsonpath|jsonpath-as-json|go-template|custom-columns)=.*", re.DOTALL)
 _ASSIGNMENT = re.compile(rf"[\w.{UNKNOWN}-]+[:+?!]*=")
 _PATTERN = re.compile(rf"[*?\[{UNKNOWN}]")
-_PACKAGE = re.compile(r"(@\w[\w.~-]*/)?\w[\w.~-]*(@[\w^~<>=*|][\w.^~<>=*|+ -]*)?")
+_PACKAGE = re.compile(r"(@\w[\w.~-]*/)?\w[\w.~-]*(\[[\w,.-]+\])?((@|[~!]=|===?|[<>]=?)[\w^~<>=*|][\w.^~<>=*|+ ,!-]*)?")
 """The name of a package in a registry, with a version: no path, no address and no file."""
-_ARCHIVE = (".tgz", ".tar.gz", ".tar")
+_ARCHIVE = (".tgz", ".tar.gz", ".tar", ".whl", ".zip")
 _REMOTE = re.compile(r"[^/]*[@:]|[\w-]+\.(com|org|net|io|dev)/")
 """How a folder begins that docker fetches from elsewhere."""
+_ADDRESS = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
+"""How the address of a repository on another machine begins."""
 _SCOPED = ("-w", "--workspace")
 """Options of which a value begins with `@`, and names no file of arguments."""
+_GUESSED = ("bun", "pnpm", "yarn")
+"""Programs of which the rows have options of what their scripts start: before the script they may take no value."""
 _PASSED = Row()
 
 
@@ -58,6 +61,49 @@ def task_problem(
     if not reason and reading.is_local and not is_workspace:
         return f"what `{reading.key}` does is another matter in another folder"
     return reason
+
+
+def without_options(words: Sequence[Word], *, is_inside: Callable[[str], bool]) -> tuple[Word, ...] | None:
+    """A command without the options that stand before the last word of its task, if all of them stay inside of it.
+
+    None where there are none, or where one of them may lead out: `make -j4 test` is a `make test`, and `make -C x test`
+    is not.
+    """
+    if len(words) < 3 or not any(word.text.startswith("-") for word in words[1:-1]):
+        return None
+    return _Reading(words, WordPattern((), ()), is_inside, lambda _: None).bare_words()
+
+
+def task_spellings(words: tuple[Word, ...], count: int) -> Iterator[tuple[Word, ...]]:
+    """A command, and what it is without options among its first words, as a rule of so many words would name it.
+
+    Whether an option takes a value is not known here: it may, and it may not. Of programs that do several tasks at once
+    (`mvn clean deploy`), each is one that a rule may name.
+    """
+    yield words
+    if len(words) > 2 and words[1].text in ("container", "image") and program_of(words[0].text) == "docker":
+        words = (words[0], *words[2:])
+        yield words
+    seen: set[tuple[int, int]] = set()
+    key = program_of(program_name(words[0].text))
+    if count > 1 and key in ROWS and row_of(key).words == "tasks":
+        for i in range(2, len(words)):
+            yield (words[0], *words[i:])
+    # Which options of git take a value is known, and its subcommand is found already.
+    waiting = [(words, 1 + (key == "git"))]
+    while waiting:
+        given, at = waiting.pop()
+        if at >= count or at >= len(given) or (at, len(given)) in seen:
+            continue
+        seen.add((at, len(given)))
+        text = given[at].text
+        if not text.startswith("-"):
+            waiting.append((given, at + 1))
+            continue
+        for skipped in (1,) if "=" in text else (1, 2):
+            shorter = (*given[:at], *given[at + skipped :])
+            waiting.append((shorter, at))
+            yield shorter
 
 
 class _Value(NamedTuple):
@@ -115,7 +161,7 @@ class _Reading:
                     return ""
                 if behind == "words":
                     are_words = True
-                elif behind in PASSED:
+                elif behind in LISTS:
                     self._pass_on(behind)
                 elif behind != "program" and not is_spelled:
                     return f"no rule for `{self.key}` covers what stands behind `--`"
@@ -141,17 +187,42 @@ class _Reading:
             i += 1
         return ""
 
+    def bare_words(self) -> tuple[Word, ...] | None:
+        """The words without the options before the last word of the task; see `without_options`."""
+        words, key = self._words, program_of(program_name(self._words[0].text))
+        if key not in ROWS:
+            return None
+        self._enter(key)
+        bare, end, i = [words[0]], 1, 1
+        while i < len(words) and words[i].is_known and words[i].text != "--":
+            text = words[i].text
+            if text.startswith("-"):
+                count = self._option_words(i, is_spelled=False)
+                if not count or (count > 1 and self.key.partition(" ")[0] in _GUESSED):
+                    break
+                i += count
+                continue
+            i += 1
+            bare, end = [*bare, words[i - 1]], i
+            if f"{self.key} {text}" in ROWS:
+                self._enter(f"{self.key} {text}")
+            elif self._row.rest == "program" and program_of(program_name(text)) in ROWS:
+                self._enter(program_of(program_name(text)))
+            else:
+                break
+        return (*bare, *words[end:]) if len(bare) < end else None
+
     def _enter(self, key: str) -> None:
-        self.key, self._row, self._options = key, ROWS[key], options_of(key)
+        self.key, self._row, self._options = key, row_of(key), options_of(key)
         self.is_local = self._row.is_local
 
     def _pass_on(self, name: str) -> None:
         """Go on with the options of the program that the task starts."""
-        self._row, self._options = _PASSED, parsed(PASSED[name])
+        self._row, self._options = _PASSED, list_of(name)
 
     def _may_be_option(self, word: Word) -> bool:
         """Whether a word that is not known may become an option, or any other word where one is looked at."""
-        if word.is_known:
+        if word.is_known or self.key in MERE_NAMES:
             return False
         if word.braces and (".." in word.braces or self._row.words in ("none", "tasks")):
             return True
@@ -180,6 +251,8 @@ class _Reading:
                 return 1 + (f"{self.key} {argument}" not in ROWS)
         elif value is None or (takes_value and letter in self._settled):
             return 0
+        if value == ("=", None) and self.key.startswith("git ") and following and not following.is_known:
+            return 1 if following.splits else 2  # whatever it becomes, git takes it for the value
         if not is_spelled and takes_value and value is not None and value.text is None and following is not None:
             if following.text.startswith("@") and text not in _SCOPED:
                 return 0
@@ -233,7 +306,11 @@ class _Reading:
         if policy == "packages":
             is_package = word.is_known and _PACKAGE.fullmatch(text) and not text.lower().endswith(_ARCHIVE)
             return "" if is_package else f"`{_shown(word)}` is no plain name of a package"
-        if _ASSIGNMENT.match(text):
+        if policy == "remotes" and word.is_known and _ADDRESS.match(text):
+            return ""
+        if policy in ("names", "remotes") and text.startswith("@"):
+            return ""
+        if policy not in ("names", "remotes") and _ASSIGNMENT.match(text):
             return f"`{_shown(word)}` may change what the task does"
         if policy == "local" and _REMOTE.match(text.replace(UNKNOWN, "")):
             return f"`{_shown(word)}` may be fetched from elsewhere"

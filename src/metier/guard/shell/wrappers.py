@@ -8,8 +8,9 @@ The line is drawn at programs whose purpose is to start others, at options of co
 `tar --to-command`, `rsync -e`) that start others, and at builtins that evaluate text or change what later commands
 mean. Interpreters, build tools and programs that take commands from people (`python`, `node`, `perl`, `awk`, `sed`,
 `make`, `npm`, `npx`, `docker`, `vim`, `less`, `gdb`, `sftp`) are programs of their own: a rule that names one allows
-what it can do, which is nearly everything, and a rule that forbids another program does not see into the text they run.
-So are programs that write files because that is what they are for (`cp`, `tee`, `tar -x`).
+what it can do, which is nearly everything, and a rule that forbids another program sees it among their words
+(`starters`) but not in the text they run. So are programs that write files because that is what they are for (`cp`,
+`tee`, `tar -x`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from metier.guard.shell.options import read_options
 from metier.guard.shell.places import FOLDER_BUILTINS, may_be_own
 from metier.guard.shell.python import is_python, read_python
 from metier.guard.shell.scanner import Word
+from metier.guard.shell.starters import read_starter, starts_the_rest
 from metier.guard.shell.starting import Inner, Problem, Started, Unclear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ANY_ASSIGNMENT = re.compile(r"[^=]+=")
@@ -124,6 +126,7 @@ _OPAQUE = frozenset({
     "pkexec", "prlimit", "proot", "proxychains", "proxychains4", "run-parts", "runuser", "script", "setarch", "setpriv",
     "at", "batch", "chpst", "choom", "daemonize", "dbus-launch", "direnv", "dumb-init", "hyperfine", "machinectl",
     "newgrp", "rlwrap", "runcon", "screen", "sg", "softlimit", "ssh-agent", "sshpass", "tmux", "trickle", "tsocks",
+    "concurrently", "start-server-and-test", "when-changed",
     "dzdo", "execlineb", "perf", "run0", "sem", "systemd-inhibit", "tsp", "valgrind", "xterm",
     "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "torify", "torsocks", "unbuffer", "xvfb-run",
     "alias", "bind", "compgen", "complete", "enable", "fc", "hash",
@@ -138,31 +141,6 @@ _ALSO = {
     f"g{name}": name for name in ("env", "find", "nice", "nohup", "sort", "split", "stdbuf", "tar", "timeout", "xargs")
 } | {"bsdtar": "tar"}
 """Names that some systems have for the same programs."""
-# Programs that prepare a place and start what they are given there -> the words after which it follows.
-_PREPARING: dict[str, tuple[str, ...]] = {
-    "asdf": ("exec",),
-    "bundle": ("exec",),
-    "bunx": (),
-    "conda": ("run",),
-    "cross-env": (),
-    "hatch": ("run",),
-    "mamba": ("run",),
-    "mise": ("exec", "x"),
-    "npm": ("exec", "x"),
-    "npx": (),
-    "opam": ("exec",),
-    "pdm": ("run",),
-    "pipenv": ("run",),
-    "pipx": ("run",),
-    "pnpm": ("dlx", "exec"),
-    "pnpx": (),
-    "poetry": ("run",),
-    "pyenv": ("exec",),
-    "rbenv": ("exec",),
-    "uv": ("run",),
-    "uvx": (),
-    "yarn": ("dlx", "exec", "run"),
-}
 _KEYWORDS = frozenset({
     "!", "{", "}", "(", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "select", "function", "coproc", "time",
@@ -213,7 +191,7 @@ def _started(name: str, words: Sequence[Word]) -> Started:
     if name in FOLDER_BUILTINS:
         return Started(places=tuple(range(1, len(words))))
     started = read_options(words)
-    return started._replace(inner=tuple(_prepared(words, _PREPARING[name]))) if name in _PREPARING else started
+    return started._replace(inner=tuple(read_starter(words))) if starts_the_rest(name) else started
 
 
 def is_shell(name: str) -> bool:
@@ -279,31 +257,6 @@ def _assigns(name: str, text: str) -> bool:
     """Whether a word before the command of a program gives a variable a value."""
     form = _ASSIGNMENT if name == "time" else _ANY_ASSIGNMENT
     return name in _SHAPES and _SHAPES[name].assigns and form.match(text) is not None
-
-
-def _prepared(words: Sequence[Word], verbs: tuple[str, ...]) -> Iterator[Inner]:
-    """What is started in a place that was prepared for it; where options come before it, what may be started."""
-    verb = next((i for i, word in enumerate(words[1:6], 1) if word.text in verbs), 0)
-    if verbs and not verb:
-        return
-    is_certain = True
-    for i in range(verb + 1, len(words)):
-        text = words[i].text
-        if not is_certain and words[i - 1].text in ("-c", "--call") and words[i].is_known:
-            yield Inner(i, script=text, is_own_matter=True)
-        if text.startswith("-"):
-            is_certain = text == "--"
-        elif "=" not in text and words[i].is_known and text:
-            sets_variables = "=" in words[i - 1].text
-            inner = Inner(i, tuple(words[i:]), is_own_matter=True, sets_variables=sets_variables)
-            yield inner._replace(is_guess=not is_certain)
-            # What follows an option may be its value, and then the next is what is started.
-            if is_certain:
-                break
-            is_certain = True
-    after = next((i + 1 for i, word in enumerate(words) if word.text == "--"), len(words))
-    if after < len(words) and words[after].is_known and words[after].text:
-        yield Inner(after, tuple(words[after:]), is_own_matter=True)
 
 
 def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:

@@ -1,0 +1,138 @@
+"""Programs that prepare a place and start what follows there: `poetry run x`, `docker exec web x`, `coverage run -m x`.
+
+To start things is what they are for, so a rule that names one allows what it starts, and only rules that forbid look
+behind it. How many words an option takes is not known here: every word is a candidate that may be what is started,
+with the options before it taking a value or none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.guard.shell.starting import Inner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metier.guard.shell.scanner import Word
+
+# Program -> the words after which it follows, with how many operands come first; none where it follows at once, and
+# `*` where it may follow at once or after a word.
+_TABLE: dict[str, str] = {
+    **dict.fromkeys(("asdf", "bundle", "devcontainer", "fnm", "gem", "lerna", "nx", "opam", "pyenv", "rbenv"), "exec"),
+    **dict.fromkeys(("rvm", "skaffold", "tox", "turbo"), "exec"),
+    **dict.fromkeys(("conda", "coverage", "coverage3", "dagger", "devbox", "doppler", "dotenvx", "foreman"), "run"),
+    **dict.fromkeys(("hatch", "heroku", "honcho", "infisical", "mamba", "memray", "micromamba", "mprof", "op"), "run"),
+    **dict.fromkeys(("pdm", "pipenv", "pipx", "pixi", "poetry", "rye", "teller", "toolbox", "uv", "volta"), "run"),
+    **dict.fromkeys(("aws-vault", "chamber", "crictl", "ip", "lxc", "multipass"), "exec:1"),
+    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman", "podman-compose"), "exec:1 run:1"),
+    **dict.fromkeys(("mise", "npm", "rtx"), "exec x"),
+    **dict.fromkeys(("austin", "bpython", "bunx", "corepack", "cross-env", "ddtrace-run", "debugpy", "env-cmd"), ""),
+    **dict.fromkeys(("flatpak-spawn", "gdb", "heaptrack", "ipython", "kernprof", "lima", "lldb", "lxc-attach"), ""),
+    **dict.fromkeys(("nix-shell", "nodemon", "npx", "opentelemetry-instrument", "pkgx", "pnpx", "pyinstrument"), ""),
+    **dict.fromkeys(("reflex", "scalene", "uvx", "viztracer", "watchexec", "wsl"), ""),
+    # Modules of Python that run another.
+    **dict.fromkeys(("bdb", "cprofile", "pdb", "profile", "runpy", "trace"), ""),
+    "buildah": "run:1",
+    "bun": "x",
+    "cargo": "watch",
+    "distrobox": "enter:1",
+    "dotenv": "run *",
+    "dotnet": "exec",
+    "fly": "console",
+    "flyctl": "console",
+    "just": "-c --command",
+    "kubectl": "debug:1 exec:1 run:1",
+    "limactl": "shell:1",
+    "newrelic-admin": "run-program",
+    "nix": "develop:9 run shell:9",
+    "nvm": "exec:1",
+    "oc": "debug:1 exec:1 rsh:1 run:1",
+    "pnpm": "dlx exec",
+    "py-spy": "record top",
+    "rr": "record",
+    "sops": "exec-env:1 exec-file:1",
+    "ssh": ":1",
+    "vagrant": "ssh",
+    "yarn": "dlx exec run",
+}
+_GROUPS = frozenset({"compose", "container", "env", "foreach", "netns", "ssh", "tool", "workspace", "workspaces"})
+"""Words that may stand before one of these words."""
+_SCRIPTS = frozenset({"-C", "-c", "-s", "-x", "--call", "--cmd", "--command", "--exec", "--run", "--shell"})
+"""Options whose value may be a command line."""
+_VARIABLE = re.compile(r"\w+=(?!=)")
+_VERSION = re.compile(r"[@=<>~!\[]")
+
+
+def starts_the_rest(name: str) -> bool:
+    """Whether a program starts what its words say, in a place that it prepares.
+
+    >>> starts_the_rest("poetry"), starts_the_rest("ls")
+    (True, False)
+    """
+    return name in _TABLE
+
+
+def read_starter(words: Sequence[Word]) -> Iterator[Inner]:
+    """What may be started by the words of such a program."""
+    waiting = [(at, operands, True, False) for at, operands in _beginnings(words)]
+    if waiting and (behind := next((i for i, word in enumerate(words) if word.text == "--"), 0)):
+        waiting.append((behind + 1, 0, True, False))
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        i, operands, is_certain, has_variables = waiting.pop()
+        if i >= len(words) or (i, operands) in seen:
+            continue
+        seen.add((i, operands))
+        text = words[i].text
+        if text == "--":
+            waiting.append((i + 1, operands, is_certain, has_variables))
+        elif text.startswith("-"):
+            option, equals, value = text.partition("=")
+            waiting += [(i + 1 + each, operands, False, has_variables) for each in range(1 if equals else 2)]
+            if option in _SCRIPTS and (equals or i + 1 < len(words)):
+                line = words[i]._replace(text=value) if equals else words[i + 1]
+                yield _line(i + (not equals), line, is_guess=not is_certain)
+        elif _VARIABLE.match(text):
+            waiting.append((i + 1, operands, is_certain, True))
+        elif operands:
+            waiting.append((i + 1, operands - 1, is_certain, has_variables))
+        elif " " in text or "\n" in text:
+            yield _line(i, words[i], is_guess=not is_certain)
+        elif text:
+            inner = Inner(i, tuple(words[i:]), is_own_matter=True, sets_variables=has_variables)
+            yield inner._replace(is_guess=not is_certain)
+            if (plain := _program(words[0].text, text)) != text:
+                yield inner._replace(words=(words[i]._replace(text=plain), *words[i + 1 :]), is_guess=True)
+
+
+def _beginnings(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Where what is started may begin, and how many operands come first."""
+    verbs = dict(verb.partition(":")[::2] for verb in _TABLE[words[0].text].split() or [""])
+    if "" in verbs or "*" in verbs:
+        yield 1, int(verbs.get("") or 0)
+    previous = "-"
+    for i, word in enumerate(words[1:], 1):
+        if word.text in verbs:
+            yield i + 1, int(verbs[word.text] or 0)
+        may_be_value = previous == "workspace" or (previous.startswith("-") and i > 1)
+        if not word.text.startswith("-") and not may_be_value and word.text not in _GROUPS:
+            break
+        previous = word.text
+
+
+def _line(at: int, word: Word, *, is_guess: bool) -> Inner:
+    """A command line, or a word that is not known before it runs."""
+    inner = Inner(at, is_own_matter=True, is_guess=is_guess)
+    return inner._replace(script=word.text) if word.is_known else inner._replace(words=(word,))
+
+
+def _program(starter: str, text: str) -> str:
+    """The program that a word names: without the version, the package, and the environment of hatch."""
+    text = text.rpartition("#")[2]
+    if starter == "hatch":
+        text = text.rpartition(":")[2]
+    scope, slash, name = text.rpartition("/")
+    name = next(filter(None, _VERSION.split(name)), name)
+    return f"{scope}{slash}{name}"
