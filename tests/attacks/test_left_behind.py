@@ -39,7 +39,6 @@ pytestmark = [
 ]
 IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
 TIERS = ("namespaces", "landlock") if IS_ROOT else ("namespaces", "landlock", "bubblewrap")
-LATER = pytest.mark.xfail(strict=True, reason="still open")
 
 # What attacks are made of; all of it leaves the canary where it is started.
 WEAPONS = """
@@ -184,13 +183,6 @@ SET_UP: dict[str, tuple[str, ...]] = {
     "start-up files by links": ("mkdir dot; for n in bashrc profile; do : > dot/$n; ln -s dot/$n .$n; done", "startup dot/bashrc; startup dot/profile; rm -rf dot; mkdir dot; startup dot/bashrc; startup dot/profile"),
     "half of a repository": ("mkdir half; echo ref: refs/heads/x > half/HEAD", "repository half"),
     "a name that was set aside": ("mkdir -p n.set-aside-0123456789ab; chmod 000 n.set-aside-0123456789ab", "chmod 700 n.set-aside-0123456789ab; repository n.set-aside-0123456789ab; mv n.set-aside-0123456789ab sub/.git"),
-}  # fmt: skip
-
-# The same, and still open: the mark goes with the mend.
-OPEN: dict[str, tuple[str, ...]] = {
-    "a repository among packages": ("git init -q node_modules/x", "settings > node_modules/x/.git/config"),
-    "a new repository among packages": ("mkdir node_modules", "repository node_modules/x/.git"),
-    "a new repository in an environment": ("mkdir .venv", "repository .venv/.git"),
     "a link on the way to absent hooks": ("git config core.hooksPath tools/h", "program t2/h/pre-commit; ln -s t2 tools"),
     "a link on the way to an absent monitor": ("git config core.fsmonitor tools/m", "program t2/m; ln -s t2 tools"),
     "a link on the way to an absent include": ("git config include.path ../tools/i", "mkdir t2; settings > t2/i; ln -s t2 tools"),
@@ -200,6 +192,15 @@ OPEN: dict[str, tuple[str, ...]] = {
     "a link to a monitor is replaced": ("mine real; ln -s real m; git config core.fsmonitor ./m", "rm m; program m"),
     "a link to an include is replaced": (": > real; ln -s real i; git config include.path ../i", "rm i; settings > i"),
     "one that cannot be set aside, before others": ("git config core.hooksPath a/h", "mkdir -p t2/h; ln -s t2 a; mkdir s; repository s/.git; startup .bashrc"),
+    "a link on the way to a repository": ("git init -q real; ln -s . l; git init -q s; rm -rf s/.git; echo 'gitdir: ../l/real/.git' > s/.git", "rm l; mkdir l; repository l/real/.git"),
+}  # fmt: skip
+
+SAID = pytest.mark.xfail(strict=True, reason="docs/explanation/sandbox.md says so")
+# What the documentation says of folders of installed packages.
+OPEN: dict[str, tuple[str, ...]] = {
+    "a repository among packages": ("git init -q node_modules/x", "settings > node_modules/x/.git/config"),
+    "a new repository among packages": ("mkdir node_modules", "repository node_modules/x/.git"),
+    "a new repository in an environment": ("mkdir .venv", "repository .venv/.git"),
 }  # fmt: skip
 
 
@@ -304,7 +305,7 @@ def test_nothing_is_started_by_what_somebody_does_next(template: Path, canary: P
     attacked(tier, template, canary, *CASES[name])
 
 
-@LATER
+@SAID
 @pytest.mark.parametrize("name", OPEN)
 def test_nothing_more_is_started_by_what_somebody_does_next(template: Path, canary: Path, name: str) -> None:
     attacked("namespaces", template, canary, *OPEN[name])
@@ -324,7 +325,6 @@ MEANWHILE = {
     "hooks elsewhere": ("git config core.hooksPath tools/h; mine tools/h/x", "program tools/h/pre-commit"),
     "a folder without a repository": ("rm -rf .git", "repository .git; startup .envrc"),
 }  # fmt: skip
-SAID = pytest.mark.xfail(strict=True, reason="docs/explanation/sandbox.md says so")
 MEANWHILE_OPEN = {
     "a new repository": ("", "repository sub/.git"),
     "hooks that are absent": ("git config core.hooksPath tools/h", "program tools/h/pre-commit"),

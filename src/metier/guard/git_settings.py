@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from metier.guard.folder_listings import Cached
-from metier.skill.folder import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,19 +26,25 @@ _NAME_PATHS = ("hookspath", "path", "attributesfile")
 
 
 def repository_folders(repository: str) -> tuple[str, ...]:
-    """The folders of a repository: itself or, for a file `.git`, what that names, and the one that it shares."""
+    """The folders of a repository: itself or, for a file `.git`, what that names, and the one that it shares.
+
+    There may be links in them.
+    """
     folder = repository
     if not os.path.isdir(repository):
         text = _text_of(repository).partition("\n")[0]
         if not text.startswith("gitdir:"):
             return ()
-        folder = real_path(os.path.join(os.path.dirname(repository), text[7:].strip()))
+        folder = os.path.join(os.path.dirname(repository), text[7:].strip())
     common = _text_of(os.path.join(folder, "commondir")).partition("\n")[0].strip()
-    return (folder, real_path(os.path.join(folder, common))) if common else (folder,)
+    return (folder, os.path.join(folder, common)) if common else (folder,)
 
 
 def started_paths(folders: tuple[str, ...], work_tree: str) -> Iterator[str]:
-    """The paths that the settings of a repository, its user and its machine make git start or read; some are absent."""
+    """The paths that the settings of a repository, its user and its machine make git start or read.
+
+    Some are absent, and there may be links in them.
+    """
     files = [os.path.join(folder, name) for folder in folders for name in ("config", "config.worktree")]
     return chain(_named_in(files, work_tree), _named_in(_settings_for_all(), work_tree, is_for_all=True))
 
@@ -63,7 +68,7 @@ def _named_in(files: list[str], work_tree: str, *, is_for_all: bool = False) -> 
                 continue
             for word in words:
                 for base in (work_tree, os.path.dirname(file)):
-                    path = real_path(os.path.join(base, os.path.expanduser(word)))
+                    path = os.path.join(base, os.path.expanduser(word))
                     # A word such as `test` in `!npm test` is no folder, although there may be one.
                     if key in _NAME_PATHS or "/" in word or os.path.isfile(path):
                         yield path

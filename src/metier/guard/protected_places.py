@@ -267,7 +267,7 @@ class _Finding:
 
     def _take_repository_around(self, repository: str, work_tree: str | None = None) -> None:
         self._settings(repository, work_tree or repository, is_around=True)
-        for folder in repository_folders(repository):
+        for folder in map(os.path.realpath, repository_folders(repository)):
             for link in _links_below(os.path.join(folder, "hooks")):
                 self._close_way(link, around=".git")
             if any(is_inside(self._root, os.path.join(folder, name)) for name in CLOSED_IN_REPOSITORY):
@@ -397,12 +397,17 @@ class _Finding:
         """Close what git starts something from, or takes settings from, in a repository or by its settings."""
         folders = repository_folders(repository)
         for folder in folders:
-            if not is_inside(folder, repository):
-                self._close(folder)
+            steps = list(_way_of(folder, is_whole=True))
+            if not is_inside(steps[-1], repository):
+                for step in steps:
+                    self._close(step)
         for path in started_paths(folders, work_tree):
+            steps = list(_way_of(path, is_whole=True))
             # A folder that the repository itself is in would be all of the work.
-            if not is_inside(repository, path):
-                self._close(path, around=os.path.basename(path) if is_around and path == self._root else None)
+            if is_inside(repository, steps[-1]):
+                continue
+            for step in steps:
+                self._close(step, around=os.path.basename(step) if is_around and step == self._root else None)
 
 
 STAND_INS: Mapping[str, bytes | None] = MappingProxyType(dict.fromkeys((".git", ".envrc", ".vscode", ".claude")))
@@ -454,26 +459,36 @@ def _links_below(folder: str) -> Iterator[str]:
         )
 
 
-def _way_of(link: str) -> Iterator[str]:
-    """Every link on the way to where one leads, itself included, and where it leads, be that there or not."""
-    at, waiting, links = os.path.dirname(link), [os.path.basename(link)], 0
+def _way_of(path: str, *, is_whole: bool = False) -> Iterator[str]:
+    """Every link on the way to where a path leads, and where it leads, be that there or not.
+
+    Its folder has no links on its way, unless the `is_whole` path is to be looked at.
+    """
+    at = os.path.splitdrive(path)[0] + os.sep if is_whole else os.path.dirname(path)
+    waiting = _parts_of(path) if is_whole else [os.path.basename(path)]
+    links = 0
     while waiting:
         part = waiting.pop()
         if part == "..":
             at = os.path.dirname(at)
         if part in ("", ".", ".."):
             continue
-        path = os.path.join(at, part)
+        step = os.path.join(at, part)
         try:
-            target = os.readlink(path)
+            target = os.readlink(step)
         except (OSError, ValueError):
-            at = path
+            at = step
             continue
-        yield path
+        yield step
         links += 1
         if links > _MOST_LINKS:
             return
         if os.path.isabs(target):
-            at, target = os.path.splitdrive(target)[0] + os.sep, os.path.splitdrive(target)[1]
-        waiting.extend(reversed(target.replace(os.sep, "/").split("/")))
+            at = os.path.splitdrive(target)[0] + os.sep
+        waiting.extend(_parts_of(target))
     yield at
+
+
+def _parts_of(path: str) -> list[str]:
+    """The parts of a path, the last one first."""
+    return os.path.splitdrive(path)[1].replace(os.sep, "/").split("/")[::-1]

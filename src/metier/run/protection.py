@@ -105,16 +105,18 @@ def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
 def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Collection[str]) -> Cleanup:
     """The same for a folder whose protected places were surveyed before; `absent` is where some led to nothing."""
     notes: list[str] = []
+    failures: dict[str, str] = {}
     looked_into = set(before.unreadable)
     for _ in range(_MOST_ROUNDS):
         # What was set aside may have hidden more: a repository is not searched, nor is a folder that cannot be listed.
         after = survey(folder, grants)
         found = [path for path in before.links if before.links[path] != after.links.get(path)]
-        made = {path for path in absent if os.path.lexists(path)}
+        made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
         found += sorted((after.names - before.names | made) - set(found))
+        found = [path for path in found if path not in failures]
         closed = after.unreadable - looked_into
         if not found and not closed:
-            return Cleanup(notes=tuple(notes))
+            return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
         for path in found:
             name = os.path.relpath(path, folder)
             try:
@@ -128,15 +130,24 @@ def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Colle
                     _link_again(folder, path, before.links[path])
                     notes.append(f"The link {name} is what it was.")
             except OSError as error:
-                return Cleanup(notes=tuple(notes), failures=(_failure(name, error.strerror or str(error)),))
+                failures[path] = _failure(name, error.strerror or str(error))
         for path in closed:
             looked_into.add(path)
             with contextlib.suppress(OSError):
                 os.chmod(path, 0o700)
                 looked_into.remove(path)
-    return Cleanup(
-        notes=tuple(notes), failures=(_failure(os.path.relpath(found[0], folder), "there is too much of it"),)
-    )
+    failures[found[0]] = _failure(os.path.relpath(found[0], folder), "there is too much of it")
+    return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
+
+
+def _outermost_link(folder: str, path: str) -> str:
+    """The first link on the way from a folder to a path in it; the path itself where there is none."""
+    at = folder
+    for part in os.path.relpath(path, folder).split(os.sep):
+        at = os.path.join(at, part)
+        if os.path.islink(at):
+            return at
+    return path
 
 
 def _failure(name: str, why: str) -> str:
