@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from metier.run import NativeRunner
-from metier.run.interpreters import own_python, programs_behind
+import metier
+from metier.run import NativeRunner, interpreters
 
 pytestmark = [
     pytest.mark.covers("ENV-2"),
     pytest.mark.skipif(sys.platform != "linux", reason="cages are made by Linux"),
 ]
 BASE = os.path.realpath(sys.base_prefix)
-PROGRAM = os.path.basename(own_python())
+PROGRAM = os.path.basename(os.path.realpath(sys.executable))
 HERE = """
 import json, sys
 from metier.run import AutoRunner, Job, VirtualRunner, command_for
@@ -42,7 +42,7 @@ def environment(folder: Path, *, home: str = f"{BASE}/bin", is_copy: bool = Fals
     packages = folder / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
     packages.mkdir(parents=True)
     (folder / "bin").mkdir()
-    source = str(Path(__file__).parents[2] / "src")
+    source = str(Path(metier.__file__).parents[1])
     (packages / "all.pth").write_text("\n".join([source, *site.getsitepackages()]))
     (folder / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
     program = folder / "bin" / "python3"
@@ -136,13 +136,13 @@ def test_the_shell_and_scripts_work_from_any_environment(made: Callable[[Path], 
 
 
 def test_what_is_started_without_an_environment_is_named_by_its_real_path() -> None:
-    assert own_python() == os.path.realpath(own_python())
-    assert not os.path.exists(os.path.join(os.path.dirname(os.path.dirname(own_python())), "pyvenv.cfg"))
+    assert interpreters.own_python() == os.path.realpath(interpreters.own_python())
+    assert not os.path.exists(os.path.join(os.path.dirname(os.path.dirname(interpreters.own_python())), "pyvenv.cfg"))
 
 
 def test_a_program_leads_to_others_by_links_and_by_the_settings_of_its_environment(tmp_path: Path) -> None:
     program = links_in_a_chain(tmp_path)
-    behind = programs_behind(str(program))
+    behind = interpreters.programs_behind(str(program))
     assert behind[0] == str(program)
     assert {str(program.parent / "python3"), f"{tmp_path}/current/bin/{PROGRAM}"} < set(behind)
     assert os.path.realpath(program) in behind
@@ -156,10 +156,10 @@ def test_settings_that_name_no_interpreter_lead_nowhere(home: str, tmp_path: Pat
     (tmp_path / "venv" / "pyvenv.cfg").write_text(f"home = {home.format(folder=tmp_path)}\n")
     (tmp_path / "venv" / "bin" / "python3").touch()
     program = str(tmp_path / "venv" / "bin" / "python3")
-    assert programs_behind(program) == tuple(dict.fromkeys((program, os.path.realpath(program))))
+    assert interpreters.programs_behind(program) == tuple(dict.fromkeys((program, os.path.realpath(program))))
 
 
 def test_links_that_lead_in_a_circle_end_somewhere(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert {str(tmp_path / "a"), str(tmp_path / "b")} <= set(programs_behind(str(tmp_path / "a")))
+    assert {str(tmp_path / "a"), str(tmp_path / "b")} <= set(interpreters.programs_behind(str(tmp_path / "a")))

@@ -184,7 +184,7 @@ git am: +git +plain +signed -s -k -b -3 -i -c -u -m -n -p=# --keep --keep-non-pa
 git apply: +git +plain -p=# -C=# -R -N -3 -z --stat --numstat --summary --check --index --cached --intent-to-add
     --3way --reverse --reject --allow-empty --recount --whitespace=~ --ignore-space-change --ignore-whitespace
     --include= --exclude= --unidiff-zero --allow-binary-replacement --binary --apply --directory=/
-git archive: +git -v -o= --output= -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 -l --list --verbose --format=~ --prefix=
+git archive: +git -v -o= --output= -0 -1 -2 -3 -4 -5 -6 -7 -8 -9 -l --list --verbose --format= --prefix=
     --worktree-attributes --mtime=
 git bisect: +git --no-checkout --first-parent --term-good=~ --term-bad=~ --term-new=~ --term-old=~
 git blame: +git -b -c -l -s -e -w -f -n -p -t -k -L= -M? -C? -S=/ --root --show-stats --reverse --first-parent
@@ -228,7 +228,7 @@ git format-patch: +git +diff +picked -N -k -n -v=# -o= --output-directory= --sig
     --thread
 git fsck: +git +plain --tags --root --unreachable --cache --no-reflogs --full --no-full --connectivity-only --strict
     --lost-found --dangling --no-dangling --progress --no-progress --name-objects
-git gc: +git +plain --aggressive --auto --detach --no-detach --prune --prune=~ --no-prune --force --keep-largest-pack
+git gc: +git +plain --aggressive --auto --detach --no-detach --prune --prune= --no-prune --force --keep-largest-pack
 git grep: +git +shown -a -I -i -w -v -h -H -E -G -P -F -n -l -L -z -o -c -p -W -q -r -A=# -B=# -C=# -e= -m=# -f=/
     --text --ignore-case --word-regexp --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp
     --fixed-strings --line-number --column --files-with-matches --name-only --files-without-match --null
