@@ -527,14 +527,6 @@ OWN = [
 ]  # fmt: skip
 
 
-IS_OPEN = ("data/", "st/x.db", "ent/")
-"""What a job can make where there is nothing yet."""
-
-
-def is_open(path: str, *, is_there: bool) -> bool:
-    return not is_there and (path in IS_OPEN or f"{path.partition('/')[0]}/" in IS_OPEN)
-
-
 def own_place(home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str) -> Session:
     path = home / "project" / place
     monkeypatch.setenv(variable, f"sqlite:///{path}" if variable == "METIER_STORE" else str(path))
@@ -545,9 +537,7 @@ def own_place(home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place:
     return session_in(home / "project", home)
 
 
-@pytest.mark.parametrize(
-    ("variable", "place", "path"), [pytest.param(*one, marks=[LATER] if "ent" in one else []) for one in OWN]
-)
+@pytest.mark.parametrize(("variable", "place", "path"), OWN)
 def test_what_decides_about_skills_is_not_written_by_a_tool(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str, path: str
 ) -> None:
@@ -561,11 +551,8 @@ def test_what_decides_about_skills_is_not_written_by_a_tool(
     assert around(session, ("apply_patch", v4a(f"*** Delete File: {path}"))) == []
 
 
-@pytest.mark.parametrize(("variable", "place", "path", "is_there"), [
-    pytest.param(*one, is_there, marks=[LATER] if is_open(one[2], is_there=is_there) else [])
-    for is_there in (False, True)
-    for one in OWN
-])  # fmt: skip
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(("variable", "place", "path"), OWN)
 def test_what_decides_about_skills_is_not_written_by_a_job(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str, path: str, is_there: bool
 ) -> None:

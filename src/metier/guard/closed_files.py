@@ -46,15 +46,11 @@ class ClosedFiles:
             return cached[2]
         from metier.guard.file_access import FileAccess
         from metier.guard.policy.program import granted_names
-        from metier.library.cache import default_cache_folder
-        from metier.library.trust import default_config_folder
 
-        cache = default_cache_folder()
-        own = (os.fspath(default_config_folder()), *((cache,) if cache else ()))
         access = FileAccess.of(
             workspace or os.getcwd(),
             grants=granted_names(self._governance.narrowed(policy).paths),
-            kept=(*folders, *self._kept_paths(), *own),
+            kept=(*folders, *self._kept_paths()),
             hidden=self._governance.secret_paths(workspace or os.getcwd()),
         )
         if len(self._cached) >= _MOST_KEPT:

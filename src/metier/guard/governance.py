@@ -141,16 +141,26 @@ class Governance:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The policy files, and the folder of a store that is on this machine."""
-        files = tuple(place.path for place in self.policies.places)
-        url = self.url
-        if url is None:
+        """All that decides about skills on this machine: policy files, our own folders, and the store."""
+        from metier.library.places import named_enterprise_places
+
+        files = (*(place.path for place in self.policies.places), *named_enterprise_places(), *self.own_folders)
+        store = self.store_file
+        if self.url is None:
             return files
-        address = address_of(url)
         effective = self.policies.current()
         named = (path for path in (effective.scan.suppressions, effective.audit.key) if path is not None)
-        file = (address.target,) if address.kind == "sqlite" else ()
-        return (*files, *named, os.fspath(address.folder), *file)
+        return (*files, *named, *((store,) if store is not None else ()))
+
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """The folders that we make where they are not there: settings, what is trusted, the index, and of the store."""
+        from metier.library.cache import default_cache_folder
+        from metier.library.trust import default_config_folder
+
+        url, cache = self.url, default_cache_folder()
+        of_store = (os.fspath(address_of(url).folder),) if url is not None else ()
+        return (os.fspath(default_config_folder()), *((cache,) if cache is not None else ()), *of_store)
 
     def secret_paths(self, workspace: str) -> tuple[str, ...]:
         """The store, where it is on this machine, keys, tokens and what the user decided: nobody but us reads them.

@@ -20,7 +20,7 @@ from metier.session.places import (
     hidden_paths,
     holds_home,
     kept_folders,
-    store_folder,
+    own_folders,
     workspace_places,
 )
 from metier.session.secrets import secrets_for
@@ -154,7 +154,7 @@ class Cage:
         """
         session = self._session
         hidden = hidden_paths(session.guard, session.workspace)
-        kept = (*kept, *store_folder(session.guard, session.workspace))
+        kept = (*kept, *own_folders(session.guard, session.workspace))
         places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths, grants=grants)
         if not session.runner.capabilities().hides_files:
             return places

@@ -16,8 +16,8 @@ from metier.guard.file_access import SECRET_NAMES
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.protected_names import protecting
 from metier.guard.protected_places import protected_around
-from metier.library.cache import default_cache_folder
-from metier.library.trust import default_config_folder, home_folder
+from metier.library.places import named_enterprise_places
+from metier.library.trust import home_folder
 from metier.run.job import Place
 from metier.session.mounted import paths_of, read_mounts
 from metier.skill import shown
@@ -47,8 +47,7 @@ def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] =
     """What decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
     found = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
     found += [path for one in active for path in (one.root, one.folder, *_parts(one.folder))]
-    found += [path for path in (*guard.kept_paths, default_cache_folder()) if path is not None]
-    found.append(os.fspath(default_config_folder()))
+    found += guard.kept_paths
     return tuple(dict.fromkeys(os.path.realpath(path) for path in dict.fromkeys(found) if os.path.isabs(path)))
 
 
@@ -68,21 +67,33 @@ def hidden_paths(guard: Guard, workspace: str) -> tuple[str, ...]:
     return (*access.hidden_in(real), *(os.path.join(real, name) for name in SECRET_NAMES))
 
 
-def store_folder(guard: Guard, workspace: str) -> tuple[str, ...]:
-    """The folder of a store's file in a workspace: SQLite believes what lies beside it, so a job must not make that.
+def own_folders(guard: Guard, workspace: str) -> tuple[str, ...]:
+    """Our own folders in a workspace, which are there by now: a job could make an absent one, and we would believe it.
 
-    Raises `FileRefused` where this is the workspace itself.
+    SQLite believes what lies beside its file, so its folder is one of them. Raises `FileRefused` where this is the
+    workspace itself, or where a folder of administrators is not there.
     """
-    store = guard.governance.store_file
     real = os.path.realpath(workspace)
-    folder = os.path.dirname(os.path.realpath(store)) if store is not None else ""
-    if folder == real:
+    store = guard.governance.store_file
+    if store is not None and os.path.dirname(os.path.realpath(store)) == real:
         raise FileRefused(
             f"The store {store!r} lies among the files of the workspace, so nothing runs in it.",
             hint="Give the store a folder of its own: METIER_STORE.",
             path=real,
         )
-    return (folder,) if is_inside(folder, real) else ()
+    for path in map(os.path.realpath, named_enterprise_places()):
+        if is_inside(path, real) and not os.path.exists(path):
+            raise FileRefused(
+                f"{path!r} in the workspace is where skills of administrators are to be, and it is not there.",
+                hint="Make it, so that nothing that runs can do so: METIER_ENTERPRISE.",
+                path=path,
+            )
+    folders = (*guard.governance.own_folders, *((os.path.dirname(store),) if store is not None else ()))
+    inside = tuple(path for path in map(os.path.realpath, folders) if path != real and is_inside(path, real))
+    for path in inside:
+        with contextlib.suppress(OSError):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+    return inside
 
 
 def made_workspace(workspace: str) -> str:
@@ -115,8 +126,6 @@ def workspace_places(
     """
     real = os.path.realpath(made_workspace(workspace))
     _require_small(real, granted)
-    kept = tuple(kept)
-    _make_own_folders(real)
     absent = _outermost(hidden, real)
     closed = [path for path in _outermost(kept, real) if not any(is_inside(path, other) for other in absent)]
     return (
@@ -138,14 +147,6 @@ def _outermost(paths: Iterable[str], folder: str) -> list[str]:
     inside = [path for path in paths if path != folder and is_inside(path, folder) and os.path.exists(path)]
     outer = (path for path in inside if not any(path != other and is_inside(path, other) for other in inside))
     return list(dict.fromkeys(outer))
-
-
-def _make_own_folders(workspace: str) -> None:
-    """Make folders of ours that are not there yet: an absent one could be made by a job, and would be believed."""
-    for path in (default_config_folder(), default_cache_folder()):
-        if path is not None and is_inside(os.path.realpath(path), workspace):
-            with contextlib.suppress(OSError):
-                os.makedirs(path, mode=0o700, exist_ok=True)
 
 
 def holds_home(folder: str) -> bool:
