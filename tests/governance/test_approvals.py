@@ -250,7 +250,7 @@ def test_a_skill_inside_an_approved_one_needs_its_own_approval(put: Put, begin: 
             session.load("inner")
 
 
-@pytest.mark.covers("A-43")
+@pytest.mark.covers("A-43", "SEC-6")
 def test_a_governed_skill_that_somebody_wrote_into_is_quarantined(
     put: Put, begin: Begin, scope: Scope, log: MemoryLog
 ) -> None:
@@ -268,6 +268,10 @@ def test_a_governed_skill_that_somebody_wrote_into_is_quarantined(
     assert "integrity.failed" in {one.type for one in log.records}
     assert refused(other, "peek").code in ("integrity-failed", "skill-quarantined")
     assert "peek" not in other.instructions()
+    with scope.transaction():
+        scope.store.driver.change("DELETE FROM blocks")
+    (changed,) = {value for kind, value in scope.state().blocked if kind == "digest"}
+    assert changed == other.library.digest("peek")
 
 
 def test_what_somebody_decided_against_is_denied_until_that_is_taken_back(put: Put, begin: Begin, scope: Scope) -> None:
