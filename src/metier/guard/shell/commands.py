@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier.guard.shell.parts import MAX_WRAPPING, Parts
@@ -198,9 +199,13 @@ class _Ceiling:
             (rule, word_patterns(rule.pattern or "")) for rule in rules if rule.names("bash") and not rule.is_malformed
         ]
 
+    @cached_property
+    def _real_home(self) -> str:
+        return _real(self._home)
+
     def permit(self, given: str | list[str], folder: str) -> Match:
         """The match for a whole command; `_Refused` says what is not inside."""
-        is_home = folder == self._home or _real(folder) == _real(self._home) != ""
+        is_home = folder == self._home or _real(folder) == self._real_home != ""
         place = _Place(folder, is_workspace=is_home, folders=(folder,))
         if isinstance(given, str):
             if odd := odd_character(given):
@@ -234,7 +239,7 @@ class _Ceiling:
     def _moves(self, words: Sequence[Word]) -> bool:
         """Whether a command leaves the folder that it is in, as far as can be seen."""
         if changes_folder(words[:1]) and len(words) == 2 and words[1].is_known and os.path.isabs(words[1].text):
-            return _real(words[1].text) != _real(self._home)
+            return _real(words[1].text) != self._real_home
         return changes_folder(words)
 
     def _piped(self, script: Script) -> dict[int, _Fit]:
@@ -349,7 +354,7 @@ class _Ceiling:
         path = path.partition("::")[0]
         if "://" in path or path.startswith(("@", "~")):
             return False
-        real, home = _real(os.path.join(place.folder or self._home, path)), _real(self._home)
+        real, home = _real(os.path.join(place.folder or self._home, path)), self._real_home
         return real == home or real.startswith(home.rstrip("/") + "/")
 
     def _permit_file(self, redirection: Redirection, place: _Place, *, is_option: bool = False) -> None:
@@ -387,19 +392,19 @@ def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command]
     """The text of what a pattern may be about, if it may."""
     texts: list[str] = []
     for pattern, commands in zip(patterns, candidates, strict=True):
-        count = len(pattern.literal)
-        found = next(
-            (
-                command.text
-                for command in commands or ()
-                if any(map(pattern.may_match, task_spellings(command.words, count)))
-            ),
-            None,
-        )
+        found = next((command.text for command in commands or () if _may_name(pattern, command.words)), None)
         if found is None and commands is not None:
             return ""
         texts.append(found or "...")
     return " | ".join(texts)
+
+
+def _may_name(pattern: WordPattern, words: tuple[Word, ...]) -> bool:
+    """Whether a command can be what a pattern names, also with options before its task."""
+    if pattern.may_match(words):
+        return True
+    own = pattern.literal
+    return len(own) > 1 and own[0] == words[0].text and any(map(pattern.may_match, task_spellings(words, len(own))))
 
 
 def _forbidden_file(rules: Sequence[Rule], parts: Parts, workspace: str) -> Match | None:

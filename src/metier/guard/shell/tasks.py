@@ -75,12 +75,11 @@ def without_options(words: Sequence[Word], *, is_inside: Callable[[str], bool]) 
 
 
 def task_spellings(words: tuple[Word, ...], count: int) -> Iterator[tuple[Word, ...]]:
-    """A command, and what it is without options among its first words, as a rule of so many words would name it.
+    """What a command is without options among its first words, as a rule of so many words would name it.
 
     Whether an option takes a value is not known here: it may, and it may not. Of programs that do several tasks at once
     (`mvn clean deploy`), each is one that a rule may name.
     """
-    yield words
     if len(words) > 2 and words[1].text in ("container", "image") and program_of(words[0].text) == "docker":
         words = (words[0], *words[2:])
         yield words
@@ -319,7 +318,7 @@ class _Reading:
     def _stays(self, word: Word) -> bool:
         """Whether a path stays in the workspace, whatever a pattern in it finds, and so does a path behind `=`."""
         path, equals, value = word.text.partition("=")
-        if word.is_known and not all(map(self._is_inside, (word.text, path, *([value] if equals else [])))):
+        if word.is_known and not all(map(self._is_inside, {word.text, path, *([value] if equals else [])})):
             return False
         if not word.is_known and (steps_up(word.text) or word.text.startswith("/") or equals):
             return False  # what is found by a pattern may go up too
