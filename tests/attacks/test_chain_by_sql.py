@@ -52,6 +52,7 @@ COLUMNS = [
     ),
     *("layer", "point", "outcome", "rule_id", "policy_digest", "data_json", "prev_hash", "hash"),
 ]
+USER = current_user() or ""
 LAST = "(SELECT max(seq) FROM audit_log)"
 NUMBERS = itertools.count()
 FAILURES = (sqlite3.Error, psycopg.Error)
@@ -160,7 +161,7 @@ def seed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     (root / ".metier" / "policy.yaml").write_text("version: 1\nskill-policy: {require-approval-for: [scripts]}\n")
     with pytest.MonkeyPatch.context() as patch:
         settle(patch, root, url)
-        admin = command("user", "add", current_user(), "--role", "admin", "--token")[1].split()[-1]
+        admin = command("user", "add", USER, "--role", "admin", "--token")[1].split()[-1]
         viewer, removed = (
             command("user", "add", name, "--role", role, "--token", token=admin)[1].split()[-1]
             for name, role in (("vic", "viewer"), ("gone", "admin"))
@@ -366,9 +367,9 @@ ROWS: dict[str, Attack] = {
     "a person": sql(PERSON.format("mallory"), TOKEN.format("mallory", MINE)),
     "a higher role": sql(f"UPDATE people SET roles = '{ADMIN}' WHERE name = 'vic'"),
     "somebody who was removed": sql(PERSON.format("gone"), TOKEN.format("gone", MINE)),
-    "a token of an admin": sql(TOKEN.format(current_user(), MINE)),
-    "a token of somebody else": sql(f"UPDATE tokens SET person = '{current_user()}' WHERE person = 'vic'"),
-    "another secret": sql(f"UPDATE tokens SET secret_hash = '{MINE}' WHERE person = '{current_user()}'"),
+    "a token of an admin": sql(TOKEN.format(USER, MINE)),
+    "a token of somebody else": sql(f"UPDATE tokens SET person = '{USER}' WHERE person = 'vic'"),
+    "another secret": sql(f"UPDATE tokens SET secret_hash = '{MINE}' WHERE person = '{USER}'"),
     "a token for longer": sql("UPDATE tokens SET expires_at = '2999-01-01T00:00:00.000+00:00' WHERE person = 'vic'"),
     "nobody is known": sql("DELETE FROM tokens", "DELETE FROM people"),
 }
