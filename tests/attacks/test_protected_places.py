@@ -408,10 +408,7 @@ def test_no_tool_of_somebody_else_is_called_with_a_protected_place(home: Path) -
 SEARCHED = [".git/config", "AGENTS.md", "bare/config", "hooks-by-link/x", "vs/tasks.json", "team-hooks/pre-commit"]
 
 
-@pytest.mark.parametrize("path", [
-    path if at < 2 else pytest.param(path, marks=pytest.mark.xfail(strict=True, reason="known by its name alone"))
-    for at, path in enumerate(SEARCHED)
-])  # fmt: skip
+@pytest.mark.parametrize("path", SEARCHED)
 def test_no_block_of_search_and_replace_names_a_protected_place(home: Path, path: str) -> None:
     block = f"{path}\n<<<<<<< SEARCH\none\n=======\nevil\n>>>>>>> REPLACE\n"
     assert around(session_in(home / "project", home), ("apply_patch", {"input": block})) == []
@@ -471,8 +468,6 @@ def test_nothing_protected_is_brought_back_from_the_virtual_shell(home: Path, co
     assert judged(home) == before
 
 
-# What is still open is marked, and the mark goes with the mend.
-LATER = pytest.mark.xfail(strict=True, reason="still open")
 WORK = [
     (".config", "git/config"), (".config", "fish/config.fish"), (".config", "systemd/user/x.service"),
     (".config", "autostart/x.desktop"), (".config/git", "config"), (".config/fish", "config.fish"), (".ssh", "config"),
@@ -725,12 +720,11 @@ def test_no_tool_shows_what_is_hidden(links: Path) -> None:
     assert "mine" in str(call(session, "Read", file_path="notes/a.md"))
 
 
-@LATER
 def test_no_tool_of_somebody_else_reads_what_is_hidden_by_the_name_of_a_file(home: Path) -> None:
     assert around(session_in(home, home), ("open_file", {"file_name": ".ssh/id_rsa"})) == []
 
 
-@LATER
+@pytest.mark.xfail(strict=True, reason="docs/explanation/sandbox.md says so")
 @pytest.mark.parametrize("way", WAYS)
 def test_no_job_shows_a_key_deep_in_its_workspace(home: Path, way: str) -> None:
     write(home / "project/deep/.ssh/id_rsa", "SECRET-canary")

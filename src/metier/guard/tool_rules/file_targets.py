@@ -161,8 +161,8 @@ def _paths(value: Any, *, is_path: bool = False) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _last_word(key: object) -> str:
-    words: list[str] = _PARTS.findall(key) if isinstance(key, str) else []
-    return words[-1].lower() if words else ""
+    words: list[str] = [word.lower() for word in _PARTS.findall(key)] if isinstance(key, str) else []
+    return "filename" if words[-2:] == ["file", "name"] else words[-1] if words else ""
 
 
 def _patched(arguments: Mapping[str, Any], *, names_files: bool) -> Iterator[str]:
@@ -189,7 +189,11 @@ def _in_headers(text: str, *, is_all: bool) -> Iterator[str]:
 
     Without `is_all`, the text is about files that were named beside it.
     """
-    found = [matched["path"] for line in text.splitlines() if (matched := _HEADER(line))]
+    lines = text.splitlines()
+    found = [matched["path"] for line in lines if (matched := _HEADER(line))]
+    # A block of search and replace has its file in a line before it, or before the fence that it is in.
+    starts = (at for at, line in enumerate(lines) if line.startswith("<<<<<<<"))
+    found += [line.strip(" \t`*:#") for at in starts for line in lines[max(at - 2, 0) : at]]
     for rest in found:
         words = [_unquoted(quoted) for quoted in _QUOTED.findall(rest)]
         words += [rest.partition("\t")[0].strip('"'), *(rest.split() if " " in rest else ())]
