@@ -316,7 +316,7 @@ PRETENDERS = [
     ),
     *("ada\u202e", "ada/x", "agent:ada", "user:ada", "role:admin", "client:x", "metier", "Metier", "METIER", "métier"),
     *("mеtier", ".metier", "metier ", "policy", "Policy", "system", "Sуstem", "sys\u200btem", "Mu\u0308ller", "müller"),
-    *("poIicy", "po1icy", "PO1ICY", "PoIIcy", "rnetier", "b0b.smith", "bob.srnith", "sуstеm"),
+    *("poIicy", "po1icy", "PO1ICY", "PoIIcy", "rnetier", "ⱥda", "ᴀda", "b0b.smith", "bob.srnith", "sуstеm"),
     *("MÜLLER", "muller", "weiss", "WEISS", "Weiß", "bоb.smith", "bob․smith", "bob.smith ", "bob smith", "BOB.SMITH"),
 ]
 

@@ -252,6 +252,10 @@ git clone: git clone {}: ../x | /x y | https://h/x ../y | file:///x | link x | e
 git commit: git commit {}: -F ../x | -F /x | --file=../x | -qF../x | -aF link/x | --pathspec-from-file=/x | -F @x
 git grep: git grep {} x: -f ../x | -f/x | -lf link/x
 git apply: git apply {} x: --directory=../y | --directory /y
+git init: git init {}: ../x | /x | link/x | --separate-git-dir=/x
+git blame: git blame {} inner/a: --contents ../x | --contents=/x | -S ../x | --ignore-revs-file=/x
+git diff: git diff --no-index {}: /dev/null ../x | a b | -- /x /y
+go test: go test {}: -mod=mod github.com/evil/x | -mod mod ./...
 git worktree add: git worktree add {}: ../x | /x | link/x | ~/x -b y
 git config: git config {}: --global user.name x | --system a.b c | -f /x a.b | --file=../x a.b c
 uv add: uv add {}: ../x | /x | ./x | . | x.whl | git+https://h/x | x@../y | 'x @ file:///x'

@@ -304,7 +304,7 @@ git worktree: +git -f -b= -B= -d -n -v -z -q --force --detach --checkout --no-ch
     --no-guess-remote --track --no-track --lock --reason= --orphan --dry-run --porcelain --verbose --expire= --quiet
     --relative-paths
 go: style=flags -a -n -p=# -race -msan -asan -cover -covermode=~ -coverpkg= -v -work -x -buildmode=~ -buildvcs=~ -json
-    -linkshared -mod=~ -modcacherw -tags= -trimpath
+    -linkshared -modcacherw -tags= -trimpath
 go clean: style=flags -i -r -cache -testcache -fuzzcache -modcache
 go doc: words=any style=flags -all -c -cmd -short -src -u
 go env: style=flags -json -changed
