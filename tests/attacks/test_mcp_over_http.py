@@ -14,6 +14,8 @@ import gzip
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,12 +28,10 @@ from mcp_types import ElicitResult
 from tests.serve.clients import NO, talk, text_of
 from tests.serve.test_http import DISCOVER, opened, post
 
-from metier.cli.mcp_token import kept_token
 from metier.errors import SourceUnavailable
 from metier.guard import Policy
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.connections import Limits
-from metier.serve.mcp.http_sessions import MAX_BODY
+from metier.serve.mcp.http import MAX_BODY
 
 TOKEN = "s3cret-token"
 SECRET = b"io.modelcontextprotocol/skills"
@@ -363,6 +363,8 @@ NO_TOKENS: list[Callable[[Path], object]] = [
 def test_a_file_that_others_could_have_made_or_read_holds_no_token(
     tmp_path: Path, prepare: Callable[[Path], object]
 ) -> None:
+    from metier.cli.mcp_token import kept_token
+
     prepare(tmp_path / "mcp-token")
     with pytest.raises(SourceUnavailable) as refused:
         kept_token(tmp_path / "mcp-token")
@@ -467,6 +469,8 @@ def streams(url: str, how: str) -> Iterator[Callable[[], socket.socket]]:
 def test_streams_on_which_clients_listen_keep_nobody_out(
     serve: Callable[..., SkillServer], http: Callable[..., str], how: str
 ) -> None:
+    from metier.serve.mcp.connections import Limits
+
     url = http(serve(), token=TOKEN, limits=Limits(connections=6, by_address=6))
     with streams(url, how) as stream:
         first, *_ = [stream() for _ in range(5)]
@@ -479,3 +483,33 @@ def test_streams_on_which_clients_listen_keep_nobody_out(
         last.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             assert last.recv(65_536) != b"", "the newest stream stays"
+
+
+LITTLE = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+runpy.run_module("metier", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits as POSIX has them")
+@pytest.mark.covers("SEC-19")
+def test_half_requests_without_a_token_keep_nobody_out_where_descriptors_are_few(skills: Path) -> None:
+    words = ("mcp", "--skills", str(skills), "--http", "127.0.0.1:0", "--token", TOKEN)
+    with (
+        subprocess.Popen([sys.executable, "-c", LITTLE, *words], stderr=subprocess.PIPE, text=True) as server,
+        contextlib.ExitStack() as lines,
+    ):
+        lines.callback(server.terminate)
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        url = next(word for word in said.replace(";", " ").split() if word.startswith("http://"))
+        place = urlsplit(url)
+        for _ in range(200):
+            line = lines.enter_context(socket.create_connection((place.hostname or "", place.port or 0), 15))
+            line.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n")
+        try:
+            status, _ = post(url, DISCOVER, Authorization=f"Bearer {TOKEN}")
+        except OSError as error:
+            pytest.fail(f"nobody else is served: {error!r}")
+        assert status == 200

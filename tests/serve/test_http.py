@@ -22,7 +22,7 @@ from metier import Library
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.http_sessions import MAX_BODY
+from metier.serve.mcp.http import MAX_BODY
 from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS
 
 DISCOVER = {

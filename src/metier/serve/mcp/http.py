@@ -15,7 +15,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from metier.errors import InvalidArgument, PartMissing, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
 from metier.serve.mcp.entrance import ANY_HOST, Entrance
-from metier.serve.mcp.http_sessions import MAX_BODY, Answered, HttpSessions, error
+from metier.serve.mcp.http_sessions import MAX_BODY as MAX_BODY
+from metier.serve.mcp.http_sessions import Answered, HttpSessions, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 _GRACE_SECONDS = 2
 _BACKLOG = 128
-"""So many connections are taken at once, before any of them is counted: few enough that descriptors are left."""
+"""So many connections are taken at once, before any of them is counted; fewer where descriptors are few."""
 
 
 def app_of(
@@ -95,7 +96,7 @@ async def serve(
     try:
         import uvicorn
 
-        from metier.serve.mcp.connections import BoundedProtocol, Limits
+        from metier.serve.mcp.connections import BoundedProtocol, Limits, most_connections
     except ModuleNotFoundError:
         raise PartMissing("Serving HTTP needs uvicorn.", hint="pip install 'metier[mcp]'") from None
 
@@ -130,7 +131,7 @@ async def serve(
             app,
             http=bounded,
             timeout_keep_alive=within.idle_seconds,
-            backlog=_BACKLOG,
+            backlog=min(_BACKLOG, most_connections(within) // 2),
             log_config=None,
             access_log=False,
             proxy_headers=False,
