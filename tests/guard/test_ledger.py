@@ -13,6 +13,7 @@ from metier import Guard
 from metier.errors import IntegrityFailed
 from metier.guard import Action, Actor, MemoryLog, Subject
 from metier.guard.approvals.approving import grant, request
+from metier.guard.audit.deeds import keep
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.guard.stores import keep_ledgers
@@ -149,3 +150,20 @@ def test_what_was_verified_of_another_trail_does_not_count(url: str, subject: Su
     Path(url.removeprefix("sqlite:///")).unlink()
     with keep_ledgers(Store.open(url)) as store:
         assert store.of().ledger().granted == {}
+
+
+@pytest.mark.parametrize("own", ["call.allowed", "skill.activated", "approval.requested", "", ["token.made"]])
+def test_a_record_decides_by_its_own_type_and_not_by_one_inside_of_a_field(url: str, own: object) -> None:
+    with Store.open(url) as store:
+        scope = store.of()
+        scope.people.add(ADA)
+        keep(scope, "skill.quarantined", Actor(user="ada"), notes=("digest d1",), reason="It leaks.")
+        fields = {"reason": "user ada", "notes": ["digest d1"], "approval": "a-1", "terms": "t"}
+        for inner in ("token.made", "approval.granted", "person.removed", "skill.released"):
+            scope.audit.append({**fields, "event": "call", "type": own, "extra": {**fields, "type": inner}})
+        ledger = scope.ledger()
+        assert scope.people.all() == [ADA]
+        assert ledger.blocked == {"digest d1": "It leaks."}
+        assert not ledger.granted
+        assert not ledger.against
+        assert not ledger.tokens

@@ -17,7 +17,7 @@ from metier.store.canonical import FIRST, tied
 from metier.store.link import is_decision, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from metier.store.rows import Rows
 
@@ -25,8 +25,6 @@ _BATCH = 1_000
 _WORTH_SAVING = 500
 """Records whose verification is worth a file."""
 _DECISIONS = ("granted", "against", "blocked", "people", "tokens")
-_CONCERN = {"approval": ("granted", "against"), "skill": ("blocked",), "person": ("people",), "token": ("tokens",)}
-"""What the records of a family decide about."""
 _ALL = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 
 
@@ -82,7 +80,7 @@ class Ledgers:
         """The ledger of a tenant as it is now."""
         kept = self._kept.get(rows.tenant) or self._read(rows.tenant)
         may_keep = not rows.driver.is_writing  # what is not committed yet may be taken back
-        sound, found = _advanced(kept, rows)
+        sound, found = _read_on(kept, rows)
         if may_keep and sound is not kept:
             self._kept[rows.tenant] = sound
             self._save(rows.tenant, sound)
@@ -121,13 +119,13 @@ class Ledgers:
             pass  # it is read from the trail again
 
 
-def _advanced(kept: Ledger, rows: Rows) -> tuple[Ledger, Ledger]:
+def _read_on(kept: Ledger, rows: Rows) -> tuple[Ledger, Ledger]:
     """The ledger up to the first fault, and that of all records; the same where there is no fault."""
     reading = _Reading(kept, rows.tenant_in_records)
     if kept.seq:
         found = rows.statement(f"{_ALL} AND seq >= ? ORDER BY seq LIMIT ?", kept.seq, _BATCH)
         if not found or (found[0][0], found[0][3]) != (kept.seq, kept.hash):
-            return _advanced(Ledger(), rows)  # it is another trail now
+            return _read_on(Ledger(), rows)  # it is another trail now
     else:
         found = rows.statement(f"{_ALL} ORDER BY seq LIMIT ?", _BATCH)
     for row in found[bool(kept.seq) :]:
@@ -157,13 +155,12 @@ class _Reading:
         self._copied.clear()
         return Ledger(seq=self.seq, hash=self._hash, fault=self.fault, **self._decided)
 
-    def _decide(self, record: Mapping[str, Any]) -> None:
-        family = str(record.get("type")).partition(".")[0]
-        for name in _CONCERN[family]:
-            if name not in self._copied:  # most walks come across no decision, and need no copies
-                self._decided[name] = dict(self._decided[name])
-                self._copied.add(name)
-        _TAKE[family](self, record)
+    def _table(self, name: str) -> dict[str, Any]:
+        """The decisions of one kind, to change them: most walks come across none, and need no copies."""
+        if name not in self._copied:
+            self._decided[name] = dict(self._decided[name])
+            self._copied.add(name)
+        return self._decided[name]
 
     def take(self, seq: Any, text: Any, previous: Any, made: Any) -> None:
         """Look at the next row."""
@@ -180,52 +177,39 @@ class _Reading:
         if record is not None:
             self._decide(record)
 
-    def _approval(self, record: Mapping[str, Any]) -> None:
-        id, type = _text(record, "approval"), _text(record, "type")  # noqa: A001
-        if type in ("approval.granted", "approval.automatic"):
-            if not self.fault:
-                self._decided["granted"][id] = _text(record, "terms")
-        elif type == "approval.denied":
-            self._decided["granted"].pop(id, None)
-            self._decided["against"][id] = _saying(record, "denied")
-        elif not _text(record, "new_digest"):  # with one, it fell with its content, which may come back
-            was = self._decided["against"].get(id)
-            is_refusal = was is not None and was["decision"] == "denied"
-            if is_refusal and self.fault:
-                return
-            self._decided["granted"].pop(id, None)
-            self._decided["against"][id] = _saying(record, "denied" if is_refusal else "approved", is_revoked=True)
+    def _decide(self, record: Mapping[str, Any]) -> None:
+        reason, terms, approval = (_text(record, name) for name in ("reason", "terms", "approval"))
+        notes, title = record.get("notes"), reason.partition(" ")
+        blocked = str(notes[0]) if isinstance(notes, list) and notes else ""
+        match record.get("type"):
+            case "approval.granted" | "approval.automatic" if not self.fault:
+                self._table("granted")[approval] = terms
+            case "approval.denied":
+                self._table("granted").pop(approval, None)
+                self._table("against")[approval] = _approval_fields(record, "denied")
+            case "approval.revoked" if not _text(record, "new_digest"):  # with one, it may come back with its content
+                self._revoke(approval, record)
+            case "skill.quarantined":
+                self._table("blocked")[blocked] = reason
+            case "skill.released" if not self.fault:
+                self._table("blocked").pop(blocked, None)
+            case "person.added" if not self.fault:
+                self._table("people")[title[2].rpartition(":")[0]] = reason
+            case "person.removed":
+                self._table("people").pop(title[2], None)
+            case "token.made" if not self.fault:
+                self._table("tokens")[title[0]] = terms
+            case "token.revoked":
+                self._table("tokens").pop(title[0], None)
 
-    def _skill(self, record: Mapping[str, Any]) -> None:
-        notes = record.get("notes")
-        what = str(notes[0]) if isinstance(notes, list) and notes else ""
-        if _text(record, "type") == "skill.quarantined":
-            self._decided["blocked"][what] = _text(record, "reason")
-        elif not self.fault:
-            self._decided["blocked"].pop(what, None)
-
-    def _person(self, record: Mapping[str, Any]) -> None:
-        title = _text(record, "reason")
-        name = title.partition(" ")[2]
-        if _text(record, "type") == "person.removed":
-            self._decided["people"].pop(name, None)
-        elif not self.fault:
-            self._decided["people"][name.rpartition(":")[0]] = title
-
-    def _token(self, record: Mapping[str, Any]) -> None:
-        id = _text(record, "reason").partition(" ")[0]  # noqa: A001
-        if _text(record, "type") == "token.revoked":
-            self._decided["tokens"].pop(id, None)
-        elif not self.fault:
-            self._decided["tokens"][id] = _text(record, "terms")
-
-
-_TAKE: Mapping[str, Callable[[_Reading, Mapping[str, Any]], None]] = {
-    "approval": _Reading._approval,
-    "skill": _Reading._skill,
-    "person": _Reading._person,
-    "token": _Reading._token,
-}
+    def _revoke(self, approval: str, record: Mapping[str, Any]) -> None:
+        was = self._decided["against"].get(approval)
+        is_refusal = was is not None and was["decision"] == "denied"
+        if is_refusal and self.fault:
+            return
+        self._table("granted").pop(approval, None)
+        decision = "denied" if is_refusal else "approved"
+        self._table("against")[approval] = _approval_fields(record, decision, is_revoked=True)
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
@@ -233,7 +217,7 @@ def _text(record: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _saying(record: Mapping[str, Any], decision: str, *, is_revoked: bool = False) -> dict[str, str]:
+def _approval_fields(record: Mapping[str, Any], decision: str, *, is_revoked: bool = False) -> dict[str, str]:
     """The fields of an approval that a record against it has."""
     names = ("request", "digest", "layer", "environment", "reason")
     skill, source = _text(record, "skill"), _text(record, "source")
