@@ -12,75 +12,37 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import itertools
 import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from tests.attacks.governed import BARRED, USER, Governed, can_load, command, governed, let_go, loaded, settle
 from tests.store.postgres import new_database
 
-from metier import Library, Session
-from metier.cli import main
+from metier import Library
 from metier.errors import MetierError
-from metier.guard import current_user, stores
 from metier.store import Store
 
 pytestmark = pytest.mark.covers("SEC-6", "SEC-18")
 
-BARRED = ("evil", "revoked", "denied", "blocked")
-SKILLS = ("totals", "second", *BARRED)
 COLUMNS = [
-    *(
-        "tenant",
-        "seq",
-        "ts",
-        "event_type",
-        "actor_kind",
-        "actor_id",
-        "env",
-        "session",
-        "trace_id",
-        "skill_ref",
-        "digest",
-    ),
-    *("layer", "point", "outcome", "rule_id", "policy_digest", "data_json", "prev_hash", "hash"),
+    *("tenant", "seq", "ts", "event_type", "actor_kind", "actor_id", "env", "session", "trace_id", "skill_ref"),
+    *("digest", "layer", "point", "outcome", "rule_id", "policy_digest", "data_json", "prev_hash", "hash"),
 ]
-USER = current_user() or ""
 LAST = "(SELECT max(seq) FROM audit_log)"
 NUMBERS = itertools.count()
 FAILURES = (sqlite3.Error, psycopg.Error)
 
 
-def command(*words: str, token: str = "") -> tuple[int, str]:
-    """The exit code of a command, and what it wrote."""
-    out = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        if token:
-            patch.setenv("METIER_API_TOKEN", token)
-        try:
-            code = main([*words])
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-    return code or 0, out.getvalue()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Database:
+class Database(Governed):
     """A store as somebody sees it who has its database."""
-
-    url: str
-    folder: Path
-    root: Path
-    admin: str
-    viewer: str
-    removed: str
 
     @property
     def is_postgres(self) -> bool:
@@ -149,56 +111,11 @@ def inserted(record: dict[str, Any], table: str = "audit_log") -> str:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def seed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def seed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
     """A store with decisions of every kind, a signed checkpoint, and some records behind it."""
     root = tmp_path_factory.mktemp("seed")
     url = f"sqlite:///{root}/data/metier.db" if request.param == "sqlite" else new_database()
-    for name in SKILLS:
-        (root / "skills" / name / "scripts").mkdir(parents=True)
-        (root / "skills" / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Does it.\n---\nDo it.\n")
-        (root / "skills" / name / "scripts" / "go.sh").write_text(f"echo {name}\n")
-    (root / ".metier").mkdir()
-    (root / ".metier" / "policy.yaml").write_text("version: 1\nskill-policy: {require-approval-for: [scripts]}\n")
-    with pytest.MonkeyPatch.context() as patch:
-        settle(patch, root, url)
-        admin = command("user", "add", USER, "--role", "admin", "--token")[1].split()[-1]
-        viewer, removed = (
-            command("user", "add", name, "--role", role, "--token", token=admin)[1].split()[-1]
-            for name, role in (("vic", "viewer"), ("gone", "admin"))
-        )
-        assert command("user", "remove", "gone", token=admin)[0] == 0
-        assert loaded(*SKILLS) == []
-        with Store.open(url) as store:
-            requests = {one.skill.partition("@")[0]: str(one.id) for one in store.of().approvals.requests()}
-            folder = store.folder
-        for name in ("totals", "second", "revoked", "blocked"):
-            assert command("approve", "grant", requests[name], "--reason", "Read.", token=admin)[0] == 0
-        assert command("approve", "deny", requests["denied"], "--reason", "No.", token=admin)[0] == 0
-        made = Database(url=url, folder=folder, root=root, admin=admin, viewer=viewer, removed=removed)
-        ids = dict(made.rows("SELECT skill, id FROM approvals"))
-        assert command("approve", "revoke", ids["revoked@skills"], "--reason", "No.", token=admin)[0] == 0
-        assert command("quarantine", "blocked", "--reason", "Taken over.", token=admin)[0] == 0
-        assert command("audit", "checkpoint", token=admin)[0] == 0
-        assert loaded(*SKILLS) == ["totals", "second"]
-        assert (command("audit", "verify", token=admin)[0], command("store", "check", token=admin)[0]) == (0, 0)
-    let_go(url)
-    yield made
-
-
-def settle(patch: pytest.MonkeyPatch, root: Path, url: str) -> None:
-    patch.chdir(root)
-    patch.setenv("METIER_CONFIG", str(root / "config"))
-    patch.setenv("METIER_DATA", str(root / "data"))
-    patch.setenv("METIER_STORE", url)
-
-
-def let_go(url: str) -> None:
-    """As if the process had been killed that used a store."""
-    for key in [key for key in stores._trails if key[0] == url]:
-        del stores._trails[key]
-    kept = stores._stores.pop(url, None)
-    if kept is not None:
-        kept.close()
+    return Database(**vars(governed(root, url)))
 
 
 @pytest.fixture
@@ -226,20 +143,6 @@ def database(seed: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     yield copy
     for url in made:
         let_go(url)
-
-
-def loaded(*names: str) -> list[str]:
-    """The skills, of these, that can be used now."""
-    with Library.from_folder("skills").session() as session:
-        return [name for name in names if can_load(session, name)]
-
-
-def can_load(session: Session, name: str) -> bool:
-    try:
-        session.load(name)
-    except MetierError:
-        return False
-    return True
 
 
 def require_nothing_loose(one: Database) -> None:

@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import now
+from metier.store.codec import as_json, now
 from metier.store.people import ROLES
 from metier.store.rows import every_record, every_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from metier.store.driver import Driver
     from metier.store.store import Store
@@ -62,10 +62,7 @@ def withheld_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Withh
 
     Not everybody who is missing was removed: a store may have been made anew. So the audit trail has to say it.
     """
-    found, removed = Withheld(), _removed(store.driver)
-    # Who has no record is nobody, and must not become somebody by staying.
-    counting = {(tenant, one.name) for tenant in store.tenants() for one in store.of(tenant).people.all()}
-    known = {_person(row): row for row in every_row(store.driver, "people") if _person(row) in counting}
+    found, removed, known = Withheld(), _removed(store.driver), _known(store)
     left: dict[Key, Row] = {}
     for row in saved("people"):
         key, standing = _person(row), known.get(_person(row))
@@ -92,12 +89,15 @@ def _add_tokens(
     counting = {(tenant, one.id) for tenant in store.tenants() for one in store.of(tenant).people.tokens()}
     every = {(row["tenant"], row["id"]): row for row in every_row(store.driver, "tokens")}
     known = {key: row for key, row in every.items() if key in counting}
+    revoked = {(tenant, reason.partition(" ")[0]) for tenant, reason in _reasons(store.driver, "token.revoked")}
     for row in saved:
         key, owner = (row["tenant"], row["id"]), (row["tenant"], row["person"])
         standing = known.pop(key, None)
         if row["revoked_at"] or owner in found.gone:
             continue
-        revoked_at = standing["revoked_at"] if standing is not None else now() if owner in removed else ""
+        revoked_at = standing["revoked_at"] if standing is not None else ""
+        if key in revoked or (standing is None and owner in removed):
+            revoked_at = revoked_at or now()
         if revoked_at:
             found.token_rows[key] = {**row, "revoked_at": revoked_at}
             found.tokens.append(KeptToken(tenant=row["tenant"], id=row["id"], person=row["person"], label=row["label"]))
@@ -107,8 +107,28 @@ def _add_tokens(
 
 def _removed(driver: Driver) -> set[Key]:
     """Tenant and name of everybody who ever was removed, as `user ada` in the records of it says."""
-    reasons = ((tenant, record.get("reason")) for tenant, record in every_record(driver, "person.removed"))
-    return {(tenant, reason.partition(" ")[2]) for tenant, reason in reasons if isinstance(reason, str)}
+    return {(tenant, reason.partition(" ")[2]) for tenant, reason in _reasons(driver, "person.removed")}
+
+
+def _reasons(driver: Driver, type: str) -> Iterator[tuple[str, str]]:  # noqa: A002
+    for tenant, record in every_record(driver, type):
+        if isinstance(record.get("reason"), str):
+            yield tenant, record["reason"]
+
+
+def _known(store: Store) -> dict[Key, Row]:
+    """Everybody, and what they may do by the audit trail: their row may say otherwise, or be gone.
+
+    Who has no record is nobody, and must not become somebody by staying.
+    """
+    added = {_person(row): row["added_at"] for row in every_row(store.driver, "people")}
+    found: dict[Key, Row] = {}
+    for tenant in store.tenants():
+        for name, title in store.of(tenant).ledger().people.items():
+            kind, _, roles = title.partition(f" {name}: ")
+            row = {"tenant": tenant, "name": name, "kind": kind, "roles": as_json([*filter(None, roles.split(", "))])}
+            found[tenant, name] = {**row, "added_at": added.get((tenant, name), "")}
+    return found
 
 
 def _left_in_charge(known: Mapping[Key, Row], left: Iterable[Row]) -> dict[Key, Row]:
