@@ -1,13 +1,15 @@
-"""A project with protected places of every kind, and a snapshot of them by an oracle of its own.
+"""A project with protected places of every kind, a snapshot of them by an oracle of its own, and what its owner does.
 
 Names are written out here, and not taken from the product, which could lose one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 NAMES = (
@@ -118,3 +120,39 @@ def project(folder: Path) -> Path:
     for name, target in links.items():
         (folder / name).symlink_to(target)
     return folder
+
+
+def act(folder: Path, script: str) -> None:
+    """Do something in a folder as its owner does, at a terminal, with nothing of this machine's own settings."""
+    import pty
+
+    who = {f"GIT_{role}_{what}": "n@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "EDITOR": "true", "TERM": "dumb", **who,
+           "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+           "GIT_CONFIG_VALUE_0": "*"}  # fmt: skip
+    ours, theirs = pty.openpty()
+    doing = subprocess.Popen(["bash", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs,
+                             stderr=subprocess.DEVNULL)  # fmt: skip
+    os.close(theirs)
+    with doing, open(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):
+        # Where nobody reads what they write, programs wait; an error says that the last of them has ended.
+        while terminal.read(65_536):
+            pass
+
+
+WORK_ON = """
+chmod 755 . sub
+find . -name .git -prune -o -type d -print0 2>/dev/null |
+    while read -r -d '' d; do (cd "$d" && git status >/dev/null); done
+echo changed > file; git diff > ../diff; git commit -a; git checkout -b other; git log -1
+find . -mindepth 2 -name .git -printf '%h\\0' -o -mindepth 2 -name HEAD -printf '%h\\0' 2>/dev/null |
+    while read -r -d '' d; do (cd "$d" && git commit --allow-empty -m more >/dev/null); done
+[ ! -e .gitmodules ] || git submodule update; [ ! -d .git/rebase-merge ] || git rebase --continue
+HOME=$PWD bash -lic true; HOME=$PWD sh -lc true; [ ! -d sub ] || cd sub; HOME=$PWD bash -ic true
+"""
+"""What somebody does in a folder next: git in it and in each folder below, and shells that begin there."""
+
+
+def payload(canary: Path) -> str:
+    """What leaves a canary as the settings of a repository, as a hook, and as the start-up file of a shell."""
+    return f'[core]\n\tfsmonitor = "touch {canary}; false"\n\ttouch = {canary}\n'

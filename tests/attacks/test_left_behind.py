@@ -14,9 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import pty
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
-from tests.protected import snapshot
+from tests.protected import WORK_ON, act, snapshot
 
 from metier.run import Job, NativeRunner, Outcome
 from metier.run.native.runner import why_not, works
@@ -249,32 +247,6 @@ def anew(template: Path) -> Path:
     return work
 
 
-def act(folder: Path, script: str) -> None:
-    """Do something in a folder as its owner, with nothing of this machine's own settings."""
-    who = {f"GIT_{role}_{what}": "n@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "EDITOR": "true", "TERM": "dumb", **who,
-           "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
-           "GIT_CONFIG_VALUE_0": "*"}  # fmt: skip
-    ours, theirs = pty.openpty()
-    try:
-        subprocess.run(["bash", "-c", MINE + script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs,
-                       stderr=subprocess.DEVNULL, check=False)  # fmt: skip
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-WORK_ON = """
-chmod 755 . sub
-find . -name .git -prune -o -type d -print0 2>/dev/null | while read -r -d '' d; do (cd "$d" && git status >/dev/null); done
-echo changed > file; git diff > ../diff; git commit -a; git checkout -b other; git log -1
-for d in sub s half vendor/x wt; do [ ! -e $d/.git -a ! -e $d/HEAD ] || (cd $d && git commit --allow-empty -m three); done
-[ ! -e .gitmodules ] || git submodule update; [ ! -d .git/rebase-merge ] || git rebase --continue
-HOME=$PWD bash -lic true; HOME=$PWD sh -lc true; cd sub; HOME=$PWD bash -ic true
-"""
-"""What somebody does in the folder next, at a terminal."""
-
-
 def run(tier: str, folder: Path, attack: str, canary: Path, **more: object) -> Outcome:
     script = (WEAPONS + attack).replace("CANARY", str(canary))
     return runner(tier).run_blocking(Job(argv=("bash", "-c", script), folder=str(folder), **more))  # type: ignore[arg-type]
@@ -283,7 +255,7 @@ def run(tier: str, folder: Path, attack: str, canary: Path, **more: object) -> O
 def attacked(tier: str, template: Path, canary: Path, set_up: str, attack: str, work: str = "", **more: object) -> None:
     folder = anew(template)
     if set_up:
-        act(folder, set_up)
+        act(folder, MINE + set_up)
     before = snapshot(folder)
     run(tier, folder, attack, canary, **more)
     folder.chmod(0o755)
@@ -296,7 +268,12 @@ def attacked(tier: str, template: Path, canary: Path, set_up: str, attack: str, 
 # All of them where cages are made by ourselves, and a share of them in each other way.
 CASES = {**{name: ("", attack) for name, attack in ATTACKS.items()}, **SET_UP}
 PLAYS = [("namespaces", name) for name in CASES]
-PLAYS += [(tier, name) for at, tier in enumerate(TIERS[1:]) for name in list(CASES)[at::10]]
+PLAYS += [
+    (tier, name)
+    for tier in TIERS[1:]
+    for at, name in enumerate(CASES)
+    if at % 10 == TIERS.index(tier) or "closed" in name
+]
 
 
 @pytest.mark.each(("tier", "name"), PLAYS)
@@ -337,7 +314,7 @@ MEANWHILE_OPEN = {
 def test_nothing_is_started_while_a_job_runs(template: Path, canary: Path, name: str) -> None:
     folder = anew(template)
     set_up, attack = (MEANWHILE | MEANWHILE_OPEN)[name]
-    act(folder, f"{set_up}\nmkfifo -m 666 pipe")
+    act(folder, f"{MINE}{set_up}\nmkfifo -m 666 pipe")
     job = functools.partial(run, "namespaces", folder, f"{attack}; cat pipe", canary)
     with at_the_same_time(job), open(folder / "pipe", "w"):  # which the job opens when it is done
         act(folder, WORK_ON)
@@ -389,7 +366,7 @@ def test_nothing_is_started_by_what_a_tool_has_written(template: Path, canary: P
 
     for name, (set_up, files) in WRITTEN.items():
         folder = anew(template)
-        act(folder, set_up)
+        act(folder, MINE + set_up)
         before = snapshot(folder)
         session = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does.\n---\nDo."}).session(
             workspace=folder

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import protected
+from tests.protected import NAMES, WORK_ON, act, payload, snapshot, write
 
 from metier.run import Job, NativeRunner, Outcome, Place
 
@@ -22,20 +22,6 @@ IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
 TIERS = ["namespaces", "landlock"] if IS_ROOT else ["namespaces", "landlock", "bubblewrap"]
 TIERS_WITH_A_VIEW = [tier for tier in TIERS if tier != "landlock"]
 has_view = pytest.mark.parametrize("tier", TIERS_WITH_A_VIEW, indirect=True)
-
-# Written out here, and not taken from the product, which could lose one.
-NAMES = [
-    ".git", ".githooks", ".gitconfig", ".gitmodules", ".config/git", ".husky", ".pre-commit-config.yaml",
-    "lefthook.yml", ".overcommit.yml", ".hg", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".cshrc",
-    ".kshrc", ".envrc", ".mise.toml", ".tmux.conf", ".ssh", ".config/fish", ".config/autostart", ".config/systemd",
-    ".config/nvim", ".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".vimrc", ".exrc",
-    ".nvim.lua", ".nvimrc", ".dir-locals.el", ".gdbinit", ".lldbinit", ".pdbrc", ".agents", ".claude", ".codex",
-    ".cursor", ".gemini", ".metier", ".mcp.json", ".windsurf", ".continue", "opencode.json", ".cursorrules",
-    "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".pnpmfile.cjs",
-    ".cargo/config.toml", ".mvn", ".bazelrc", "usercustomize.py", "sitecustomize.py", ".github/workflows",
-    ".github/actions", ".forgejo", ".gitea", ".gitlab-ci.yml", ".circleci", ".travis.yml", ".drone.yml",
-    "Jenkinsfile", "azure-pipelines.yml",
-]  # fmt: skip
 
 
 def git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -62,20 +48,6 @@ def canary(tmp_path: Path) -> Path:
     return tmp_path.resolve() / "canary"
 
 
-def start_everything(folder: Path) -> None:
-    """Do what somebody does next in the folder: git in it and in each folder below, and a login shell."""
-    folders = (folder, *(path for path in folder.rglob("*") if path.is_dir() and ".git" not in path.parts))
-    names = ("s", "s/t", "s/u/v", "s.set-aside-0123456789ab", *(str(path.relative_to(folder)) for path in folders))
-    for below in dict.fromkeys(names):
-        with contextlib.suppress(PermissionError, FileNotFoundError, NotADirectoryError):
-            git(folder / below, "status")
-    (folder / "file").write_text("changed\n")
-    git(folder, "add", "file")
-    git(folder, "commit", "-qm", "mine")
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    subprocess.run(["bash", "-lic", "true"], cwd=folder, env=env, capture_output=True, check=False)
-
-
 def evil(canary: Path) -> str:
     """Commands that make a repository's settings, a hook and a start-up file, all of which leave the canary."""
     return f"""
@@ -84,80 +56,6 @@ def evil(canary: Path) -> str:
     repository() {{ mkdir -p "$1/objects" "$1/refs"; settings > "$1/config"; echo ref: refs/heads/x > "$1/HEAD"; }}
     shell() {{ echo 'touch {canary}' > "$1"; }}
     """
-
-
-ATTACKS = {
-    "settings are overwritten": "settings > .git/config",
-    "settings are appended to": "settings >> .git/config",
-    "settings by git": "git config core.fsmonitor 'touch CANARY; false'",
-    "settings of a worktree": "git config extensions.worktreeConfig true; settings > .git/config.worktree",
-    "a hook": "hook .git/hooks/pre-commit",
-    "a hook of a new folder": "rm -rf .git/hooks; mkdir .git/hooks; hook .git/hooks/pre-commit",
-    "hooks are moved": "mv .git/hooks .git/h; mkdir .git/hooks; hook .git/hooks/pre-commit",
-    "the repository is moved": "mv .git old; repository .git",
-    "the repository is removed": "rm -rf .git; repository .git",
-    "the repository is a file": "mv .git old; repository evil; echo 'gitdir: evil' > .git",
-    "the repository is a link": "mv .git old; repository evil; ln -s evil .git",
-    "commondir": "repository evil; printf %s \"$PWD/evil\" > .git/commondir",
-    "commondir with names taken": "for n in '' $(seq -f -%g 1 99); do : > .git/commondir.set-aside$n; done;"
-    " repository evil; printf ../evil > .git/commondir",
-    "commondir in a folder that is closed": "repository evil; printf ../evil > .git/commondir; chmod 555 .git .",
-    "names in a folder that is closed": "mkdir s; repository s/.git; chmod 555 s/.git s .",
-    "a folder that cannot be listed": "mkdir s; repository s/.git; chmod 300 s",
-    "a folder that looks set aside": "mkdir s.set-aside-0123456789ab; repository s.set-aside-0123456789ab/.git;"
-    " chmod 300 s.set-aside-0123456789ab",
-    "a repository in a bare one": "mkdir s; repository s; repository s/t; repository s/t/.git; repository s/u/v/.git",
-    "a bare repository": "mv .git old; repository .",
-    "a bare repository beside one": "repository .",
-    "a bare repository below": "mkdir s; repository s",
-    "a repository below": "mkdir s; repository s/.git",
-    "a repository deep below": "mkdir -p a/b/c/d; repository a/b/c/d/.git",
-    "a repository in a folder that was there": "repository sub/.git",
-    "a submodule": "printf '[submodule \"s\"]\\n\\tpath = s\\n\\turl = ./s\\n' > .gitmodules;"
-    " repository .git/modules/s",
-    "a worktree": "repository .git/worktrees/w",
-    "attributes": "mkdir -p .git/info; echo '* filter=x' > .git/info/attributes; settings >> .git/config",
-    "a message that is a link": "ln -sf ../../outside .git/COMMIT_EDITMSG; echo evil > .git/SQUASH_MSG",
-    "a log that is a link": "rm -f .git/logs/HEAD; ln -s ../../../outside .git/logs/HEAD",
-    "a start-up file of bash": "shell .bashrc; shell .bash_profile; shell .profile",
-    "a start-up file by a link": "shell evil; ln -s evil .bashrc; ln -s evil .bash_profile",
-    "a hard link": "shell evil; ln evil .bashrc; ln evil .bash_profile; ln evil .profile",
-    "an exchange of names": "shell evil; mv evil .bashrc; mv file .envrc; cp .bashrc .bash_profile",
-    "a folder in place of a file": "rm -rf file; mkdir -p .vscode/x .envrc/y .claude/skills/evil; shell .envrc/y/z",
-    "late": "(sleep 0.2; hook .git/hooks/pre-commit; shell .bashrc) & disown; wait",
-    "many times": "for i in $(seq 40); do hook .git/hooks/pre-commit; repository n/.git; rm -rf n; done;"
-    " repository n/.git",
-    "by a descriptor": "exec 9< .; cd /proc/self/fd/9; hook .git/hooks/pre-commit; settings > .git/config",
-    "by the path of the root": "hook /proc/self/root$PWD/.git/hooks/pre-commit",
-    "by a link to the repository": "ln -s .git g; settings > g/config; hook g/hooks/pre-commit",
-    "by a link above": "ln -s . l; settings > l/.git/config; hook l/.git/hooks/pre-commit",
-    "by Python": "python3 -c \"import os; os.rename('.git', 'g')\";"
-    " python3 -c \"open('.git/config', 'a').write('[core]\\n fsmonitor = touch CANARY')\"",
-    "by git": "git init -q --template=/nonexistent n; git -C n config core.fsmonitor 'touch CANARY; false'",
-    "by a clone": "git clone -q . n 2>/dev/null; git -C n config core.fsmonitor 'touch CANARY; false'",
-    "by tar": "mkdir x; (cd x; repository .git); tar cf x.tar -C x .; tar xf x.tar; tar xf x.tar -C sub",
-    "by patch": "printf -- '--- /dev/null\\n+++ b/.bashrc\\n@@ -0,0 +1 @@\\n+touch CANARY\\n' | patch -p1; true",
-}  # fmt: skip
-
-
-# All of them where cages are made by ourselves, and a share of them in each other way.
-PLAYS = [("namespaces", attack) for attack in ATTACKS]
-PLAYS += [(tier, attack) for tier in TIERS[1:] for attack in list(ATTACKS)[:: 1 if tier == "bubblewrap" else 3]]
-
-
-@pytest.mark.covers("SEC-3", "SEC-4", "SEC-15", "SEC-16")
-@pytest.mark.parametrize(("tier", "attack"), PLAYS, indirect=["tier"])
-def test_nothing_is_started_by_what_somebody_does_next(sh: Run, repository: Path, canary: Path, attack: str) -> None:
-    outside = repository.parent / "outside"
-    outside.write_text("mine")
-    (repository / "sub").mkdir()
-    (repository / "sub/file").write_text("")
-    sh(evil(canary) + ATTACKS[attack].replace("CANARY", str(canary)))
-    for folder in (repository, repository / "sub"):
-        folder.chmod(0o755)
-    start_everything(repository)
-    assert not canary.exists()
-    assert outside.read_text() == "mine"
 
 
 LINKS = {
@@ -359,119 +257,121 @@ def test_without_a_view_what_a_job_changed_in_its_copy_is_brought_back(sh: Run, 
     assert os.access(repository / "file", os.X_OK) and os.readlink(repository / "link") == "file"
 
 
-def snapshot(folder: Path) -> dict[str, str]:
-    """All protected places of a folder, resolved, by an oracle of this test's own."""
-    found: dict[str, str] = {}
-
-    def take(path: Path) -> None:
-        key = str(path)
-        if path.is_symlink():
-            found[key] = f"link {os.readlink(path)}"
-            real = Path(os.path.realpath(path))
-            if real.exists() and folder in real.parents:
-                take(real)
-        elif path.is_dir():
-            found[key] = "folder"
-            for below in sorted(path.iterdir()):
-                take(below)
-        elif path.is_file():
-            found[key] = hashlib.sha256(path.read_bytes()).hexdigest() + oct(stat.S_IMODE(path.stat().st_mode))
-        elif os.path.lexists(path):
-            found[key] = "other"
-
-    for at, folders, files in os.walk(folder):
-        place = Path(at)
-        if ".set-aside-" in at:
-            continue
-        if {"HEAD", "objects", "refs"} <= {*folders, *files} and place.name != ".git":
-            take(place)
-        for name in NAMES:
-            if os.path.lexists(place / name):
-                take(place / name)
-    return found
-
-
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import HealthCheck, example, given, settings
     from hypothesis import strategies as st
 
+    Thing = tuple[str, str, str]
+    Act = tuple[str, str, str, str]
     folders = st.sampled_from(["", "sub", "sub/deep", "other"])
     names = st.sampled_from(NAMES)
-    things = st.tuples(st.sampled_from(["file", "folder", "link", "repository", "bare"]), folders, names)
+    sorts = ["file", "folder", "link", "link to nothing", "link by a link", "second name", "repository", "bare"]
+    sorts += [
+        "hooks elsewhere",
+        "hooks to come",
+        "settings elsewhere",
+        "settings to come",
+        "monitor",
+        "monitor to come",
+    ]
+    things = st.tuples(st.sampled_from(sorts), folders, names)
     kinds = ["write", "append", "remove", "move", "replace by a link", "make a folder", "hook", "repository", "bare"]
-    kinds += ["link", "chmod", "through", "swap"]
+    kinds += ["link", "hard link", "chmod", "through", "beneath", "swap"]
     inner_names = st.sampled_from(["x", "hooks/pre-commit", "config", "commondir", "tasks.json", "target"])
     acts = st.tuples(st.sampled_from(kinds), folders, names, inner_names)
 
-    def build(root: Path, wanted: list[tuple[str, str, str]]) -> None:
-        for number, (kind, below, name) in enumerate(wanted):
-            path = root / below / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.lexists(path) or not path.parent.is_dir():
-                continue
-            if kind == "file":
-                path.write_text("mine")
-            elif kind == "folder":
-                path.mkdir()
-                (path / "x").write_text("mine")
-            elif kind == "link":
-                target = root / "targets" / f"target{number}"
+    def build(root: Path, wanted: list[Thing], first: int = 0) -> None:
+        for number, (sort, below, name) in enumerate(wanted, first):
+            path, target = root / below / name, root / "targets" / f"target{number}"
+            with contextlib.suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
                 target.parent.mkdir(exist_ok=True)
-                target.write_text("mine") if number % 2 else target.mkdir()
-                path.symlink_to(os.path.relpath(target, path.parent))
-            else:
-                where = path if kind == "bare" else root / below / f"repository{number}" / ".git"
-                for part in ("objects", "refs", "hooks"):
-                    (where / part).mkdir(parents=True)
-                (where / "HEAD").write_text("ref: refs/heads/x\n")
-                (where / "config").write_text("[core]\n")
+                if os.path.lexists(path) and path.name != ".git":
+                    continue
+                if sort == "file":
+                    path.write_text("mine")
+                elif sort == "folder":
+                    write(path / "x", "mine")
+                elif sort == "second name":
+                    os.link(write(path, "mine"), target)
+                elif sort.startswith("link"):
+                    if sort != "link to nothing":
+                        target.write_text("mine") if number % 2 else target.mkdir()
+                    if sort == "link by a link":
+                        (target.parent / f"via{number}").symlink_to(target.name)
+                        target = target.parent / f"via{number}"
+                    path.symlink_to(os.path.relpath(target, path.parent))
+                else:
+                    in_folder = root / below / ".git"
+                    there = root / below / f"repository{number}" / ".git"
+                    where = path if sort == "bare" else there if os.path.lexists(in_folder) else in_folder
+                    key = {"hooks": "hooksPath", "monitor": "fsmonitor"}.get(sort.split()[0], "")
+                    more = f"\t{key} = {target}\n" if key else f"[include]\n\tpath = {target}\n"
+                    protected.repository(where, f"[core]\n\tx = y\n{more}")
+                    if "to come" not in sort:
+                        write(target / "pre-commit" if key == "hooksPath" else target, "").chmod(0o755)
 
-    def script(chosen: list[tuple[str, str, str, str]]) -> str:
-        lines = ["set +e", "exec 2>/dev/null"]
+    def script(chosen: list[Act], text: str) -> str:
+        evil = f'put() {{ printf %s \'{text}\' > "$1" && chmod +x "$1"; }}'
+        lines = ["set +e", "exec 2>/dev/null", evil]
         for act, below, name, inner in chosen:
             here = below or "."
             path = f"{here}/{name}"
             lines.append(f"mkdir -p $(dirname {path})")
             lines.append({
-                "write": f"echo evil > {path}; echo evil > {path}/{inner}",
+                "write": f"put {path}; put {path}/{inner}",
                 "append": f"echo evil >> {path}; echo evil >> {path}/{inner}",
                 "remove": f"rm -rf {path}",
-                "move": f"mv {path} moved-$RANDOM; echo evil > {path}",
-                "replace by a link": f"rm -rf {path}; echo evil > evil; ln -sfn $PWD/evil {path}",
-                "make a folder": f"rm -rf {path}; mkdir -p {path}; echo evil > {path}/x",
-                "hook": f"mkdir -p {path}/hooks; echo evil > {path}/hooks/pre-commit",
+                "move": f"mv {path} moved-$RANDOM; put {path}",
+                "replace by a link": f"rm -rf {path}; put evil; ln -sfn $PWD/evil {path}",
+                "make a folder": f"rm -rf {path}; mkdir -p {path}; put {path}/x",
+                "hook": f"mkdir -p {path}/hooks; put {path}/hooks/pre-commit",
                 "repository": f"mkdir -p {here}/.git/objects {here}/.git/refs;"
-                f" echo ref: refs/heads/x > {here}/.git/HEAD; echo evil > {here}/.git/config",
-                "bare": f"mkdir -p {here}/objects {here}/refs; echo ref: x > {here}/HEAD;"
-                        f" echo evil > {here}/config",
+                              f" echo ref: refs/heads/x > {here}/.git/HEAD; put {here}/.git/config",
+                "bare": f"mkdir -p {here}/objects {here}/refs; echo ref: refs/heads/x > {here}/HEAD;"
+                        f" put {here}/config",
                 "link": f"ln -s {path} link-$RANDOM; echo evil > link-*/{inner}",
+                "hard link": f"ln {path} hard; put hard; put other; ln -f other {path}",
                 "chmod": f"chmod 777 {path}; chmod 555 {here}",
-                "through": f"for t in targets/*; do echo evil > $t; echo evil > $t/{inner}; rm -rf $t; done",
-                "swap": f"echo evil > e; mv -T e {path}; cp -r {path} copy-$RANDOM; mv {here} old-$RANDOM",
+                "through": f"for t in targets/*; do put $t; put $t/{inner}; put $t/pre-commit; rm -rf $t; done",
+                "beneath": "for n in 0 1 2 3 4 5 6 7; do t=targets/target$n; put $t || put $t/pre-commit;"
+                           " rm -rf $t; mkdir $t; put $t/pre-commit; done; mv targets t; mkdir targets",
+                "swap": f"put e; mv -T e {path}; cp -r {path} copy-$RANDOM; mv {here} old-$RANDOM",
             }[act])  # fmt: skip
         return "\n".join(lines)
 
     @pytest.mark.covers("SEC-3", "SEC-4", "SEC-8", "SEC-10", "SEC-15", "SEC-16")
     @settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "12")),
               suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
-    @example(wanted=[("link", "", ".envrc"), ("repository", "sub", ".git")], chosen=[("through", "", ".envrc", "x")])
-    @given(wanted=st.lists(things, max_size=8), chosen=st.lists(acts, min_size=1, max_size=10))
+    @example(wanted=[("link", "", ".envrc"), ("repository", "sub", ".git")], appearing=[],
+             chosen=[("through", "", ".envrc", "x")])  # fmt: skip
+    @example(wanted=[("hooks to come", "", ".git"), ("settings elsewhere", "sub", ".git")],
+             appearing=[("monitor", "", ".git"), ("link", "", ".bashrc")],
+             chosen=[("beneath", "", ".envrc", "x"), ("through", "", ".envrc", "x")])  # fmt: skip
+    @given(wanted=st.lists(things, max_size=8), appearing=st.lists(things, max_size=3),
+           chosen=st.lists(acts, min_size=1, max_size=10))  # fmt: skip
     def test_no_script_changes_a_protected_place(
-        runner: NativeRunner, tmp_path_factory: pytest.TempPathFactory, wanted: list[tuple[str, str, str]],
-        chosen: list[tuple[str, str, str, str]]
+        runner: NativeRunner, tmp_path_factory: pytest.TempPathFactory, wanted: list[Thing], appearing: list[Thing],
+        chosen: list[Act]
     ) -> None:  # fmt: skip
-        root = tmp_path_factory.mktemp("any").resolve()
-        build(root, wanted)
-        before = snapshot(root)
-        outcome = runner.run_blocking(Job(argv=("bash", "-c", script(chosen)), folder=str(root)))
-        for at, _, _ in os.walk(root):
-            with contextlib.suppress(OSError):
-                if ".set-aside-" not in at:
-                    os.chmod(at, 0o755)
-        after = snapshot(root)
-        assert {path: after.get(path) for path in before} == before, (outcome.stderr, outcome.notes)
-        assert {path for path in after if path not in before} == set(), outcome.notes
-        shutil.rmtree(root, ignore_errors=True)
+        """Half of a script runs, files appear, the rest runs; then their owner works on."""
+        home = tmp_path_factory.mktemp("any").resolve()
+        root, canary = home / "work", home / "canary"
+        root.mkdir()
+        half = len(chosen) // 2
+        for first, things_made, part in ((0, wanted, chosen[:half]), (len(wanted), appearing, chosen[half:])):
+            build(root, things_made, first)
+            before = snapshot(root)
+            job = Job(argv=("bash", "-c", script(part, payload(canary))), folder=str(root))
+            outcome = runner.run_blocking(job)
+            for at, _, _ in os.walk(root):
+                with contextlib.suppress(OSError):
+                    if ".set-aside-" not in at:
+                        os.chmod(at, 0o755)
+            assert snapshot(root) == before, (outcome.stderr, outcome.notes)
+        act(root, WORK_ON)
+        assert not canary.exists(), (outcome.stderr, outcome.notes)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
