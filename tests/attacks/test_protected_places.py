@@ -359,6 +359,7 @@ def led(home: Path) -> list[str]:
     return [path.replace("{root}", str(home / "project")) for path in LED]
 
 
+@pytest.mark.covers("SEC-10")
 def test_no_path_that_is_written_leads_to_a_protected_place(home: Path) -> None:
     os.link(home / "project/.git/config", home / "project/second-name.txt")
     session, before = session_in(home / "project", home), around_the_store(home)

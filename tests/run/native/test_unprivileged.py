@@ -64,7 +64,7 @@ PROTECTION = (
     "test_protection.py::test_the_next_job_cleans_up_after_one_whose_host_was_killed",
     "test_protection.py::test_what_is_hidden_is_not_there_for_a_job",
     "test_protection.py::test_no_script_changes_a_protected_place",
-    "../../attacks/test_left_behind.py::test_nothing_is_started_by_what_somebody_does_next",
+    "../../attacks/test_left_behind.py::test_nothing_is_started_in_whatever_cage_the_job_was",
 )
 """What a job of such a user must not leave behind, above all where it can take rights away from its own folders."""
 
