@@ -67,7 +67,7 @@ class HttpSessions:
 
 
 class _Body:
-    """The body of a request, to be looked at before it is received."""
+    """The body of a request, read before it is passed on as one message."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -75,18 +75,18 @@ class _Body:
 
     async def read(self) -> bytes:
         """All of it, as far as any request may have so much."""
-        parts: list[bytes] = []
-        while sum(map(len, parts)) <= MAX_BODY:
+        read = bytearray()
+        message: Message = {"more_body": True}
+        while message.get("more_body", False) and len(read) <= MAX_BODY:
             message = await self._receive()
-            self._messages.append(message)
-            parts.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                break
-        return b"".join(parts)
+            read += message.get("body", b"")
+        body = bytes(read)
+        self._messages = [{**message, "body": body}]
+        return body
 
     async def receive(self) -> Message:
-        """What there is of it, from the beginning."""
-        return self._messages.pop(0) if self._messages else await self._receive()
+        """Receive the body that was read, then the messages behind it."""
+        return self._messages.pop() if self._messages else await self._receive()
 
 
 def _id_in(body: bytes) -> str:
