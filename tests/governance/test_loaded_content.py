@@ -15,7 +15,7 @@ from metier.errors import MetierError, Refused, SkillChanged
 from metier.guard import MemoryLog
 from metier.guard.approvals.approving import grant
 from metier.guard.governance import Governance
-from metier.store import Person, Scope
+from metier.store import Person, ScanRow, Scope
 
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
@@ -215,3 +215,18 @@ def test_whoever_is_asked_agrees_for_a_tenant_without_people_only_as_one_of_the_
         session.load("peek")
     assert ([one.name for one in session.active] == ["peek"]) is knows_ada
     assert bool(scope.store.of("acme").state().approvals) is knows_ada
+
+
+def test_findings_that_are_kept_while_a_session_is_open_are_told_at_its_next_load(
+    put: Put, begin: Begin, scope: Scope
+) -> None:
+    put("project", "peek", "Harmless.")
+    session = begin()
+    told: list[str] = []
+    session.listen(lambda event: told.append(event.message or ""))
+    session.load("peek")
+    scope.scans.put(ScanRow(digest=session.active[0].digest, engine="other", max_severity="critical"))
+    session.unload("peek")
+    assert not any("severity" in message for message in told)
+    session.load("peek")
+    assert any("findings of severity critical" in message for message in told)

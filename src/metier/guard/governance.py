@@ -45,8 +45,6 @@ UNREADABLE = State(is_readable=False)
 """Stands for a store that cannot be used."""
 _KEPT = 16
 _SERIOUS = frozenset({"high", "critical"})
-_SEVERITIES = 1_024
-"""Contents whose severity is remembered, before all are forgotten."""
 _TENANTS = 1_000
 
 
@@ -69,7 +67,6 @@ class Governance:
         self._version = 0
         self._looking = threading.Lock()
         self._noted: set[str] = set()
-        self._severities: dict[object, str] = {}
         self._narrowed: tuple[object, object, Policy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
         self._suppressions = KeptSuppressions()
@@ -349,28 +346,21 @@ class Governance:
     def known_severity(self, actor: Actor, digest: str) -> str:
         """The worst that scanners are on record to have found in a content, `none` where nothing serious is.
 
-        Nothing is scanned for it, and the store is asked once for each content.
+        Nothing is scanned for it.
         """
-        key = (actor.tenant, digest)
-        found = self._severities.get(key)
-        if found is None:
-            try:
-                store = self._store()
-                kept = store.of(actor.tenant or "").scans.severities(digest) if store is not None else {}
-                rows = self._scans(actor, digest) if _SERIOUS.intersection(kept.values()) else ()
-            except MetierError:
-                return "none"
-            found = "none"
-            if rows:
-                from metier.guard.scan.finding import rank
-                from metier.guard.scans import kept_severity
+        try:
+            store = self._store()
+            kept = store.of(actor.tenant or "").scans.severities(digest) if store is not None else {}
+            rows = self._scans(actor, digest) if _SERIOUS.intersection(kept.values()) else ()
+        except MetierError:
+            return "none"
+        if not rows:
+            return "none"
+        from metier.guard.scan.finding import rank
+        from metier.guard.scans import kept_severity
 
-                suppressions = self._suppressions.current(self.effective.scan.suppressions)
-                found = max((kept_severity(row, suppressions) for row in rows), key=rank)
-            if len(self._severities) >= _SEVERITIES:
-                self._severities.clear()
-            self._severities[key] = found
-        return found
+        suppressions = self._suppressions.current(self.effective.scan.suppressions)
+        return max((kept_severity(row, suppressions) for row in rows), key=rank)
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
