@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from metier.cli.mcp import _Input, address
+from metier.cli.mcp_token import kept_token
 from metier.errors import InvalidArgument
 
 Call = Callable[..., tuple[int, str, str]]
@@ -213,6 +214,24 @@ def test_http_asks_for_the_token_and_ends_well(served: Callable[..., tuple[str, 
     process.terminate()
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files as POSIX has them")
+def test_servers_that_start_at_once_have_one_token_and_one_that_was_killed_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, link, tokens = tmp_path / "mcp-token", os.link, list[str]()
+
+    def start_another(there: Any, here: Any) -> None:
+        link(there, here)
+        tokens.append(kept_token(file))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", start_another)
+        tokens.append(kept_token(file))
+    link(file, tmp_path / ".mcp-token-0123456789abcdef")
+    assert {*tokens, kept_token(file)} == {file.read_text().strip()}
+    assert os.listdir(tmp_path) == [file.name]
 
 
 @needs_signals

@@ -20,7 +20,7 @@ _IS_POSIX = os.name == "posix"
 
 
 def token_file() -> Path:
-    """Where the token is kept."""
+    """The file of the token."""
     return default_config_folder() / "mcp-token"
 
 
@@ -41,6 +41,9 @@ def _read(file: Path) -> str:
     descriptor = os.open(file, os.O_RDONLY | _FLAGS)
     with os.fdopen(descriptor, "rb") as opened:
         found = os.fstat(descriptor)
+        if found.st_nlink > 1:
+            _remove_parts(file)
+            found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise _unusable(file, "is no file")
         if _IS_POSIX and (found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077 or found.st_nlink != 1):
@@ -53,7 +56,7 @@ def _read(file: Path) -> str:
 
 def _make(file: Path) -> None:
     """Make it whole or not at all: another server that starts now finds all of it, or makes it itself."""
-    beside = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
+    beside = file.with_name(f"{_part(file)}{secrets.token_hex(8)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as opened:
@@ -61,7 +64,19 @@ def _make(file: Path) -> None:
         with contextlib.suppress(FileExistsError):
             os.link(beside, file)  # unlike a rename, it takes the place of nothing
     finally:
-        os.unlink(beside)
+        beside.unlink(missing_ok=True)
+
+
+def _remove_parts(file: Path) -> None:
+    """Remove the second name of the file: of a server that makes it at this moment, or was killed as it did."""
+    for beside in file.parent.glob(f"{_part(file)}*"):
+        with contextlib.suppress(OSError):
+            if beside.samefile(file):
+                beside.unlink()
+
+
+def _part(file: Path) -> str:
+    return f".{file.name}-"
 
 
 def _unusable(file: Path, why: str) -> SourceUnavailable:
