@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metier.guard.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, protecting
-from metier.guard.protected_places import closing, survey
+from metier.guard.protected_places import closings, survey
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 
@@ -107,8 +107,8 @@ def test_what_a_protected_link_leads_to_is_closed(tmp_path: Path) -> None:
     write(tmp_path / "gh/workflows/x.yml")
     assert closed(tmp_path, ".git") >= {"githooks", "env/envrc", "vs", "gh"}
     root = str(tmp_path.resolve())
-    assert closing(root, f"{root}/env/envrc") == "env/envrc"
-    assert closing(root, f"{root}/env/other") is None
+    paths = [(f"{root}/env/envrc", False), (f"{root}/env/other", False)]
+    assert list(closings(root, paths)) == ["env/envrc", None]
 
 
 @pytest.mark.each("target", [".", "..", "/", "gone", "/etc/passwd", ".envrc"])
@@ -125,7 +125,8 @@ def test_a_link_that_leads_anywhere_else_closes_nothing_more(
 def test_a_repository_is_one_whatever_its_name(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "vendor/lib"], check=True)
     assert closed(tmp_path) == {"vendor/lib"}
-    assert closing(str(tmp_path.resolve()), str(tmp_path.resolve() / "vendor/lib/config")) == "vendor/lib"
+    config = str(tmp_path.resolve() / "vendor/lib/config")
+    assert list(closings(str(tmp_path.resolve()), [(config, False)])) == ["vendor/lib"]
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "top"], check=True)
     assert closed(tmp_path / "top") >= {"config", "hooks"}
 

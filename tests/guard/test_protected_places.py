@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard.protected_places import closing, survey
+from metier.guard.protected_places import closings, survey
 
 
 def repository(folder: Path, config: str = "") -> Path:
@@ -29,7 +29,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def closes(root: Path, path: str, *grants: str, is_link: bool = False) -> str | None:
-    return closing(str(root), str(root / path), grants, is_link=is_link)
+    return next(closings(str(root), [(str(root / path), is_link)], grants))
 
 
 @pytest.mark.covers("SEC-1", "SEC-3")

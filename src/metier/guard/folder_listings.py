@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from metier.guard.protected_names import CLOSED_IN_REPOSITORY, REPOSITORY_MARKS, names_beginning, normal_name
@@ -30,7 +29,7 @@ class Cached(Generic[_T]):
     def __init__(self, read: Callable[[str], _T], absent: _T, *, follows: bool) -> None:
         self._read, self._absent, self._follows = read, absent, follows
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[tuple[int, int, int], _T]] = OrderedDict()
+        self._kept: dict[str, tuple[tuple[int, int, int], _T]] = {}
 
     def of(self, path: str) -> _T:
         """What a path holds, or what stands for nothing where it cannot be read."""
@@ -48,7 +47,7 @@ class Cached(Generic[_T]):
             with self._lock:
                 self._kept[path] = (key, found)
                 while len(self._kept) > self._MOST:
-                    self._kept.popitem(last=False)
+                    del self._kept[next(iter(self._kept))]
         return found
 
 
@@ -77,7 +76,7 @@ class Listing(NamedTuple):
 NOTHING = Listing()
 
 
-def _listed(path: str) -> Listing:
+def _read_listing(path: str) -> Listing:
     folders: list[tuple[str, str, str]] = []
     entries: list[Entry] = []
     links: list[str] = []
@@ -102,4 +101,4 @@ def _listed(path: str) -> Listing:
     return Listing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)
 
 
-listings: Cached[Listing | None] = Cached(_listed, None, follows=False)
+listings: Cached[Listing | None] = Cached(_read_listing, None, follows=False)

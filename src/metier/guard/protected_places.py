@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import stat
+from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
@@ -81,10 +82,10 @@ def survey(folder: str, grants: Collection[str] = (), *, with_other_names: bool 
 def _survey_of(root: str, grants: Collection[str], *, with_other_names: bool = False) -> Survey:
     found = _Finding(root, grants)
     found.take_around()
-    waiting = [(root, normal_name(os.path.basename(root)))]
+    waiting = deque([(root, normal_name(os.path.basename(root)))])
     searched = 0
     while waiting:
-        path, parent = waiting.pop()
+        path, parent = waiting.popleft()
         searched += 1
         if searched > MOST_FOLDERS:
             break
@@ -110,21 +111,16 @@ def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
     return found.inside_of
 
 
-def closing(root: str, path: str, grants: Collection[str] = (), *, is_link: bool = False) -> str | None:
-    """What closes a path to every way of writing in a workspace, both absolute and free of links; None if nothing.
+def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
+    """What closes each path to every way of writing in a workspace, all absolute and free of links; None if nothing.
 
-    With `is_link`, a link is to be put there, by which what lies below would lead elsewhere.
+    With a path comes whether a link is to be put there, by which what lies below would lead elsewhere.
 
     >>> import tempfile
     >>> folder = os.path.realpath(tempfile.mkdtemp())
-    >>> closing(folder, f"{folder}/.envrc"), closing(folder, f"{folder}/notes.md")
-    ('.envrc', None)
+    >>> list(closings(folder, [(f"{folder}/.envrc", False), (f"{folder}/notes.md", False)]))
+    ['.envrc', None]
     """
-    return next(closings(root, [(path, is_link)], grants))
-
-
-def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
-    """The same for many paths, each with whether a link is to be put there, by one look at the workspace."""
     found: Survey | None = None
     for path, is_link in paths:
         if path == root or not is_inside(path, root):
@@ -390,8 +386,9 @@ class _Finding:
         self._settings(repository, os.path.dirname(repository))
         for path in _links_below(repository):
             if path not in self._links:
-                self._names.add(path)
-                self._links[path] = os.readlink(path)
+                with contextlib.suppress(OSError):
+                    self._links[path] = os.readlink(path)
+                    self._names.add(path)
 
     def _settings(self, repository: str, work_tree: str, *, is_around: bool = False) -> None:
         """Close what git starts something from, or takes settings from, in a repository or by its settings."""

@@ -10,33 +10,34 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
-import json
 import os
+import re
 import secrets
 import stat
 import threading
-from collections import OrderedDict
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier._log import logger
+from metier.guard.folder_listings import MOST_FOLDERS
 from metier.guard.protected_names import PROTECTED, protecting
 from metier.guard.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, Survey, survey
+from metier.run.journal import Journal
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from typing import Any
 
     from metier.run.job import Outcome
 
 log = logger("metier.run")
 
 _REFUSALS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS", "EBUSY", "EACCES")
-_MOST_ENTRIES = 16
 _MOST_ROUNDS = 16
-_MOST_JOURNAL = 16 * 1024 * 1024
+_MOST_JOURNALS = 4
+_LATE = 5.0
+"""Seconds that a job may take to end."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW if os.name == "posix" else 0
 
 
@@ -47,35 +48,60 @@ class Cleanup:
     notes: tuple[str, ...] = ()
     """What was set aside or put back, a sentence each."""
     failures: tuple[str, ...] = ()
-    """What could not be, a sentence each: the run has failed, whatever it says of itself."""
+    """What could not be set aside or put back, a sentence each: the run has failed, whatever it says of itself."""
 
 
 class Protection:
-    """The protection of one folder for one job; stand-ins help only where the runner can close them."""
+    """The protection of one folder for one job of at most so many seconds.
 
-    def __init__(self, folder: str, grants: Collection[str] = (), *, is_closable: bool = True) -> None:
+    Stand-ins help only where the runner can close them.
+    """
+
+    def __init__(
+        self, folder: str, grants: Collection[str] = (), *, seconds: float = 0.0, is_closable: bool = True
+    ) -> None:
         self.folder = os.path.realpath(folder)
         self._grants = frozenset(grants)
-        self._hold = _holds.take(self.folder, self._grants, is_closable)
+        self._recovered = _recover(self.folder)
         self.before = survey(self.folder, self._grants, with_other_names=True)
         self._absent = frozenset(path for path in self.before.targets if not os.path.lexists(path))
-        self._hold.write(self.before, self._absent)
-
-    @property
-    def stand_ins(self) -> tuple[str, ...]:
-        """The absent names that are taken, by their absolute paths."""
-        return self._hold.stand_ins
+        self._is_clean = False
+        entry = {
+            "folder": self.folder,
+            "grants": sorted(self._grants),
+            "names": sorted(self.before.names),
+            "absent": sorted(self._absent),
+            "links": dict(self.before.links),
+            "until": time.time() + seconds + _LATE,
+        }
+        journal = _journal()
+        with journal.turn():
+            wanted = dict(_stand_ins(self.folder, self._grants)) if is_closable else {}
+            taken = {path for other in journal.held() for path in other["stand_ins"]}
+            # An empty folder that no job has made is closed too, and it is the user's.
+            self._made = [path for path in wanted if path in taken or not os.path.lexists(path)]
+            self._number = journal.begin({**entry, "stand_ins": self._made})
+            self.stand_ins = tuple(path for path, content in wanted.items() if _make_stand_in(path, content))
+            """The names that are taken because nothing is there, by their absolute paths."""
 
     def release(self) -> None:
         """Take the stand-ins away, unless another job in the folder needs them."""
-        _holds.release(self._hold)
+        if not self._is_clean:
+            self.clean_up()
+        journal = _journal()
+        with journal.turn():
+            journal.end(self._number)
+            needed = {path for other in journal.held() for path in other["stand_ins"]} if self._made else ()
+            remove_stand_ins([path for path in self._made if path not in needed])
 
     def explain(self, errors: str) -> list[str]:
-        """What to grant for what a job failed to write, as far as its errors tell."""
+        """The names to grant for what a job failed to write, as far as its errors tell."""
         if not any(error in errors for error in _REFUSALS):
             return []
         closed = (os.path.relpath(path, self.folder) for path in (*self.before.closed, *self.stand_ins))
-        names = dict.fromkeys(protecting(path) for path in closed if path in errors)
+        names = dict.fromkeys(
+            protecting(path) for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None
+        )
         return [
             f'{name} is a protected place, which it cannot write. A policy can grant it: run: {{paths: ["{name}:rw"]}}.'
             for name in names
@@ -84,9 +110,10 @@ class Protection:
 
     def clean_up(self) -> Cleanup:
         """Set aside what the job made under protected names, and put back the links that it replaced."""
+        self._is_clean = True
         found = clean_up(self.folder, self.before, self._absent, self._grants)
-        recovered, self._hold.recovered = self._hold.recovered, ()
-        return replace(found, notes=(*recovered, *found.notes)) if recovered else found
+        more = [f"Only {MOST_FOLDERS:,} folders were searched for protected places."] if self.before.is_cut else []
+        return replace(found, notes=(*self._recovered, *found.notes, *more))
 
 
 def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
@@ -102,8 +129,13 @@ def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
     return replace(outcome, notes=(*outcome.notes, *dict.fromkeys(notes))) if notes else outcome
 
 
-def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Collection[str]) -> Cleanup:
-    """The same for a folder whose protected places were surveyed before; `absent` is where some led to nothing."""
+def clean_up(
+    folder: str, before: Survey, absent: Collection[str], grants: Collection[str], until: float | None = None
+) -> Cleanup:
+    """The same for a folder whose protected places were surveyed before; `absent` is where some led to nothing.
+
+    What is newer than `until` is somebody else's.
+    """
     notes: list[str] = []
     failures: dict[str, str] = {}
     looked_into = set(before.unreadable)
@@ -113,7 +145,7 @@ def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Colle
         found = [path for path in before.links if before.links[path] != after.links.get(path)]
         made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
         found += sorted((after.names - before.names | made) - set(found))
-        found = [path for path in found if path not in failures]
+        found = [path for path in found if path not in failures and not (until and _is_newer(path, until))]
         closed = after.unreadable - looked_into
         if not found and not closed:
             return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
@@ -136,7 +168,8 @@ def clean_up(folder: str, before: Survey, absent: Collection[str], grants: Colle
             with contextlib.suppress(OSError):
                 os.chmod(path, 0o700)
                 looked_into.remove(path)
-    failures[found[0]] = _failure(os.path.relpath(found[0], folder), "there is too much of it")
+    rest = next(iter((*found, *closed)))
+    failures[rest] = _failure(os.path.relpath(rest, folder), "there is too much of it")
     return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
 
 
@@ -148,6 +181,16 @@ def _outermost_link(folder: str, path: str) -> str:
         if os.path.islink(at):
             return at
     return path
+
+
+def _is_newer(path: str, than: float) -> bool:
+    """Whether something, and all that is directly in it, has changed since a moment."""
+    with contextlib.suppress(OSError):
+        if os.lstat(path).st_ctime <= than:
+            return False
+        with os.scandir(path) as entries:
+            return all(entry.stat(follow_symlinks=False).st_ctime > than for entry in entries)
+    return True
 
 
 def _failure(name: str, why: str) -> str:
@@ -177,14 +220,23 @@ def set_aside(folder: str, path: str) -> str | None:
             with _writable(parent):
                 os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
             if stat.S_ISDIR(status.st_mode):
-                inner = os.open(aside, _FOLDER, dir_fd=parent)
-                try:
-                    os.fchmod(inner, 0)
-                finally:
-                    os.close(inner)
+                _close_folder(parent, aside)
     except FileNotFoundError:
         return None
     return os.path.join(os.path.relpath(os.path.dirname(path), folder), aside).removeprefix("./")
+
+
+def _close_folder(parent: int, name: str) -> None:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+    except PermissionError:
+        # Nobody can list it; who knows the names in it could still use them.
+        os.chmod(name, 0, dir_fd=parent)
+        return
+    try:
+        os.fchmod(folder, 0)
+    finally:
+        os.close(folder)
 
 
 @contextlib.contextmanager
@@ -214,53 +266,30 @@ def _writable(folder: int) -> Iterator[None]:
         os.fchmod(folder, mode)
 
 
-class _Hold:
-    """The stand-ins of one folder, and its entry in the journal."""
+def _stand_ins(folder: str, grants: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
+    """The paths of stand-ins in a folder, and what is in each that is a file."""
+    for name, content in STAND_INS.items():
+        if name not in grants:
+            yield os.path.join(folder, name), content
+    repository = os.path.join(folder, ".git")
+    if ".git" in grants and os.path.isfile(os.path.join(repository, "HEAD")):
+        for name, content in STAND_INS_IN_REPOSITORY.items():
+            yield os.path.join(repository, name), content
 
-    def __init__(self, folder: str, grants: frozenset[str], entry: _Entry | None) -> None:
-        self.folder, self.grants = folder, grants
-        self.count = 1
-        self.stand_ins: tuple[str, ...] = ()
-        self._entry = entry
-        self.recovered = entry.take() if entry is not None else ()
 
-    def make_stand_ins(self) -> None:
-        made = []
-        for path, content in self._wanted():
-            try:
-                if content is None:
-                    os.mkdir(path, 0o755)
-                else:
-                    with open(path, "xb") as file:
-                        file.write(content)
-                made.append(path)
-            except FileExistsError:
-                if _is_stand_in(path, content):
-                    made.append(path)  # of another process
-            except OSError:
-                continue  # where nobody can make it, the job cannot either
-        self.stand_ins = tuple(made)
-
-    def write(self, before: Survey, absent: Collection[str]) -> None:
-        """Say in the journal what there was before the job."""
-        if self._entry is not None:
-            self._entry.write(before, absent, self.grants, self.stand_ins)
-
-    def end(self) -> None:
-        if self._entry is None or self._entry.is_last():
-            # Nobody else makes any before the entry is released.
-            remove_stand_ins(self.stand_ins)
-        if self._entry is not None:
-            self._entry.release()
-
-    def _wanted(self) -> Iterator[tuple[str, bytes | None]]:
-        for name, content in STAND_INS.items():
-            if name not in self.grants:
-                yield os.path.join(self.folder, name), content
-        repository = os.path.join(self.folder, ".git")
-        if ".git" in self.grants and os.path.isfile(os.path.join(repository, "HEAD")):
-            for name, content in STAND_INS_IN_REPOSITORY.items():
-                yield os.path.join(repository, name), content
+def _make_stand_in(path: str, content: bytes | None) -> bool:
+    """Take a name; where nobody can, the job cannot either."""
+    try:
+        if content is None:
+            os.mkdir(path, 0o755)
+        else:
+            with open(path, "xb") as file:
+                file.write(content)
+    except FileExistsError:
+        return _is_stand_in(path, content)
+    except OSError:
+        return False
+    return True
 
 
 def remove_stand_ins(paths: Collection[str]) -> None:
@@ -293,200 +322,59 @@ def _is_stand_in(path: str, content: bytes | None) -> bool:
         return False
 
 
-class _Holds:
-    """The folders in which jobs of this process run."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: dict[tuple[str, frozenset[str], bool], _Hold] = {}
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        """Entries of the journal that are open: to make a file for each job would take longer than the rest."""
-        self._is_recovered = False
-
-    def take(self, folder: str, grants: frozenset[str], is_closable: bool) -> _Hold:
-        with self._lock:
-            if not self._is_recovered:
-                self._is_recovered = True
-                _recover_others(folder)
-            hold = self._held.get((folder, grants, is_closable))
-            if hold is not None:
-                hold.count += 1
-                return hold
-            hold = self._held[folder, grants, is_closable] = _Hold(folder, grants, self._entry(folder))
-            if is_closable:
-                hold.make_stand_ins()
-            return hold
-
-    def release(self, hold: _Hold) -> None:
-        with self._lock:
-            hold.count -= 1
-            if not hold.count:
-                self._held = {key: other for key, other in self._held.items() if other is not hold}
-                hold.end()
-
-    def close(self) -> None:
-        """Close the journal, and forget the folders in which nothing was left."""
-        with self._lock:
-            while self._entries:
-                self._entries.popitem()[1].close()
-
-    def _entry(self, folder: str) -> _Entry | None:
-        if any(hold.folder == folder for hold in self._held.values()):
-            return _Entry.of(folder)  # with other grants: each has a lock of its own
-        entry = self._entries.pop(folder, None)
-        if entry is None or not entry.is_current():
-            entry = _Entry.of(folder)
-        if entry is not None:
-            self._entries[folder] = entry
-            if len(self._entries) > _MOST_ENTRIES:
-                self._entries.popitem(last=False)[1].close()
-        return entry
+def _recover(folder: str) -> tuple[str, ...]:
+    """Clean up after jobs whose hosts were killed: what was done in one folder, a sentence each."""
+    texts: list[str] = []
+    with _journal().turn():
+        for entry in _journal().abandoned():
+            try:
+                remove_stand_ins(entry["stand_ins"])
+                before = Survey(names=frozenset(entry["names"]), links=dict(entry["links"]))
+                at, absent, grants = entry["folder"], frozenset(entry["absent"]), frozenset(entry["grants"])
+                found = clean_up(at, before, absent, grants, entry["until"]) if os.path.isdir(at) else Cleanup()
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                log.warning("An entry of the journal of jobs cannot be used: %s", error)
+                continue
+            for text in found.notes + found.failures:
+                log.warning("%s: %s", at, text)
+                texts += [f"A job before this one was not ended by its host. {text}"] if at == folder else []
+    return tuple(texts)
 
 
-_holds = _Holds()
-atexit.register(lambda: _holds.close())
+_journals: dict[str | None, Journal] = {}
 
 
-class _Entry:
-    """The entry of a folder in the journal: a file that every process with a job in the folder has a lock on.
-
-    The kernel releases the locks of a process that was killed: content without a lock is of such a process.
-    """
-
-    def __init__(self, folder: str, path: str, descriptor: int) -> None:
-        self._folder, self._path, self._descriptor = folder, path, descriptor
-
-    @classmethod
-    def of(cls, folder: str) -> _Entry | None:
-        """The entry of a folder; None where no journal can be kept."""
-        journal = _journal()
-        if journal is None:
-            return None
-        path = os.path.join(journal, hashlib.sha256(os.fsencode(folder)).hexdigest()[:32])
-        try:
-            os.makedirs(journal, mode=0o700, exist_ok=True)
-            return cls(folder, path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        except OSError as error:
-            log.warning("No journal of jobs can be kept: %s", error)
-            return None
-
-    def is_current(self) -> bool:
-        """Whether it is still the file that others would open."""
-        try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
-        except OSError:
-            return False
-
-    def take(self) -> tuple[str, ...]:
-        """Have the lock, and clean up after a process that was killed: what was done, a sentence each."""
-        import fcntl
-
-        while True:
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-            if self.is_current():
-                break
-            # Somebody forgot the folder between opening and locking it.
-            other = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            os.close(self._descriptor)
-            self._descriptor = other
-        size = os.fstat(self._descriptor).st_size
-        if not size or size > _MOST_JOURNAL:
-            return ()
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return self._recover(json.loads(os.pread(self._descriptor, size, 0)))
-        except BlockingIOError:
-            return ()  # its process is alive
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("An entry of the journal of jobs cannot be used: %s", error)
-            return ()
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-
-    def _recover(self, data: dict[str, Any]) -> tuple[str, ...]:
-        remove_stand_ins(data["stand_ins"])
-        before = Survey(names=frozenset(data["names"]), links=dict(data["links"]))
-        found = clean_up(self._folder, before, frozenset(data["absent"]), frozenset(data["grants"]))
-        texts = tuple(
-            f"A job before this one was not ended by its host. {text}" for text in found.notes + found.failures
-        )
-        for text in texts:
-            log.warning("%s: %s", self._folder, text)
-        return texts
-
-    def write(
-        self, before: Survey, absent: Collection[str], grants: Collection[str], stand_ins: Collection[str]
-    ) -> None:
-        data = {
-            "folder": self._folder,
-            "grants": sorted(grants),
-            "names": sorted(before.names),
-            "absent": sorted(absent),
-            "links": dict(before.links),
-            "stand_ins": list(stand_ins),
-        }
-        content = json.dumps(data).encode("utf-8", "surrogateescape")
-        with contextlib.suppress(OSError):
-            os.pwrite(self._descriptor, content, 0)
-            os.ftruncate(self._descriptor, len(content))
-
-    def is_last(self) -> bool:
-        """Whether no other process has a job in the folder."""
-        import fcntl
-
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._descriptor, 0)
-        except OSError:
-            return False
-        return True
-
-    def release(self) -> None:
-        """Have no lock any more."""
-        import fcntl
-
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Let go of it, and forget the folder if nobody has a job there."""
-        if self.is_last():
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)
-        os.close(self._descriptor)
-
-
-def _journal() -> str | None:
-    """The folder of the journal; None where none can be kept."""
+def _journal() -> Journal:
     from metier.library.cache import default_cache_folder
 
-    cache = default_cache_folder()
-    return os.path.join(cache, "jobs") if cache is not None and os.name == "posix" else None
+    cache = default_cache_folder() if os.name == "posix" else None
+    folder = os.path.join(cache, "jobs") if cache is not None else None
+    found = _journals.get(folder)
+    if found is None:
+        with _opening:
+            for other in [other for other, journal in _journals.items() if not journal.is_busy][:-_MOST_JOURNALS]:
+                _journals.pop(other).close()
+            found = _journals.get(folder) or _journals.setdefault(folder, Journal(folder))
+    return found
 
 
-def _recover_others(folder: str) -> None:
-    """Clean up in all other folders whose jobs were not ended by their hosts."""
-    journal = _journal()
-    names: list[str] = []
-    if journal is not None:
-        with contextlib.suppress(OSError):
-            names = os.listdir(journal)
-    for name in names:
-        try:
-            with open(os.path.join(journal or "", name), "rb") as file:
-                left = json.loads(file.read(_MOST_JOURNAL) or b"{}").get("folder")
-        except (OSError, ValueError, AttributeError):
-            continue
-        entry = _Entry.of(left) if isinstance(left, str) and left != folder else None
-        if entry is not None:
-            entry.take()
-            entry.close()
+_opening = threading.Lock()
+
+
+def _close_journals() -> None:
+    """Close what this process, or the one that it was forked from, has open."""
+    while _journals:
+        _journals.popitem()[1].close()
 
 
 def _after_fork() -> None:
     """The jobs of a process are not those of its fork."""
-    global _holds
-    _holds = _Holds()
+    global _opening
+    _opening = threading.Lock()
+    while _journals:
+        _journals.popitem()[1].abandon()
 
 
+atexit.register(_close_journals)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

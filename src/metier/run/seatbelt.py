@@ -120,7 +120,9 @@ class SeatbeltRunner:
                 protections = []
                 for place in _places(job, ""):
                     if place.is_writable and os.path.isdir(place.path):
-                        protections.append(Protection(place.path, job.grants, is_closable=False))
+                        protections.append(
+                            Protection(place.path, job.grants, seconds=job.limits.seconds, is_closable=False)
+                        )
                         held.callback(protections[-1].release)
                 outcome = self._plain.run_blocking(prepared, should_stop=should_stop, on_output=on_output)
                 outcome = conclude(outcome, protections)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -169,16 +171,76 @@ def what_is_left(workspace: Path) -> set[str]:
 
 
 @pytest.mark.covers("SEC-8")
-def test_a_job_elsewhere_cleans_up_as_well(workspace: Path, tier: str, tmp_path: Path) -> None:
+def test_a_job_elsewhere_cleans_up_as_well(runner: NativeRunner, workspace: Path, tier: str, tmp_path: Path) -> None:
     kill_a_host(workspace, tier)
     (tmp_path / "other").mkdir()
-    other = f"""
-from metier.run import NativeRunner
-from metier.run.job import Job
-NativeRunner(tier={tier!r}).run_blocking(Job(argv=("true",), folder={str(tmp_path / "other")!r}))
-"""
-    subprocess.run([sys.executable, "-c", other], check=True, timeout=120)
+    assert runner.run_blocking(Job(argv=("true",), folder=str(tmp_path / "other"))).is_success
     assert what_is_left(workspace) == {"s"}
+
+
+def test_what_the_owner_made_since_a_host_was_killed_stays(sh: Run, workspace: Path, tier: str) -> None:
+    kill_a_host(workspace, tier)
+    [journal] = [path for path in journals() if path.stat().st_size]
+    entry = json.loads(journal.read_text())
+    journal.write_text(json.dumps({**entry, "until": time.time()}) + "\n")  # by then the job would have ended
+    shutil.rmtree(workspace / ".claude", ignore_errors=True)
+    write(workspace / ".claude" / "settings.json", workspace / "CLAUDE.md")
+    assert sh("echo next").stdout == "next\n"
+    assert what_is_left(workspace) >= {".claude", ".claude/settings.json", "CLAUDE.md"}
+
+
+def test_a_folder_that_is_gone_is_not_made_again(runner: NativeRunner, workspace: Path, tier: str) -> None:
+    (workspace / ".envrc").symlink_to("elsewhere")
+    kill_a_host(workspace, tier)
+    shutil.rmtree(workspace)
+    (workspace.parent / "other").mkdir()
+    assert runner.run_blocking(Job(argv=("true",), folder=str(workspace.parent / "other"))).is_success
+    assert not workspace.exists()
+
+
+ENDS = {
+    "at its end": "pass",
+    "killed, with a child that lives on": "os.fork() or time.sleep(60); os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_a_program_that_ends_with_a_job_leaves_it_to_the_next(sh: Run, workspace: Path, end: str) -> None:
+    program = f"""
+import os, time
+from metier.run.protection import Protection
+Protection({str(workspace)!r})
+open({str(workspace / ".npmrc")!r}, "w").close()
+{end}
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=120, check=False)
+    assert any("was not ended by its host" in note for note in sh("echo next").notes)
+    assert what_is_left(workspace) == set()
+
+
+@has_view
+def test_an_empty_folder_of_the_user_is_closed_and_stays(sh: Run, workspace: Path) -> None:
+    (workspace / ".claude").mkdir()
+    sh("echo evil > .claude/settings.json; rmdir .claude; mv .claude c")
+    assert what_is_left(workspace) == {".claude"}
+
+
+def test_folders_that_cannot_be_entered_end_no_run_without_a_word(sh: Run, workspace: Path) -> None:
+    outcome = sh("mkdir .idea; chmod 0 .idea; p=.; for i in $(seq 20); do p=$p/d; mkdir $p; done; chmod -R 0 d; echo x")
+    assert outcome.stdout == "x\n"
+    assert not (workspace / ".idea").exists()
+    assert outcome.is_success or "too much of it" in outcome.stderr
+    subprocess.run(["chmod", "-R", "u+rwx", str(workspace)], check=False)
+
+
+def journals() -> list[Path]:
+    return list(Path(os.environ["METIER_CACHE"], "jobs").iterdir())
+
+
+def write(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine\n")
 
 
 def test_jobs_side_by_side_keep_the_stand_ins_until_the_last_has_ended(runner: NativeRunner, workspace: Path) -> None:

@@ -211,7 +211,11 @@ class _Cage:
         held = []
         for path in dict.fromkeys(place.path for place in given_places(self._job) if place.is_writable):
             if os.path.isdir(path):
-                held.append(Protection(path, self._job.grants, is_closable=self._tier != "landlock"))
+                held.append(
+                    Protection(
+                        path, self._job.grants, seconds=self._job.limits.seconds, is_closable=self._tier != "landlock"
+                    )
+                )
                 self._open.callback(held[-1].release)
         return held
 
