@@ -184,7 +184,9 @@ def test_what_the_owner_made_since_a_host_was_killed_stays(sh: Run, workspace: P
     entry = json.loads(journal.read_text())
     journal.write_text(json.dumps({**entry, "until": time.time()}) + "\n")  # by then the job would have ended
     shutil.rmtree(workspace / ".claude", ignore_errors=True)
-    write(workspace / ".claude" / "settings.json", workspace / "CLAUDE.md")
+    (workspace / ".claude").mkdir()
+    for name in (".claude/settings.json", "CLAUDE.md"):
+        (workspace / name).write_text("mine\n")
     assert sh("echo next").stdout == "next\n"
     assert what_is_left(workspace) >= {".claude", ".claude/settings.json", "CLAUDE.md"}
 
@@ -235,12 +237,6 @@ def test_folders_that_cannot_be_entered_end_no_run_without_a_word(sh: Run, works
 
 def journals() -> list[Path]:
     return list(Path(os.environ["METIER_CACHE"], "jobs").iterdir())
-
-
-def write(*paths: Path) -> None:
-    for path in paths:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("mine\n")
 
 
 def test_jobs_side_by_side_keep_the_stand_ins_until_the_last_has_ended(runner: NativeRunner, workspace: Path) -> None:
