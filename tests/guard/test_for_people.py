@@ -105,6 +105,8 @@ def test_no_shell_of_an_agent_decides_about_skills(guard: Guard, command: Any) -
         """python3 -c 'import runpy, sys; sys.argv = ["metier", "trust", "."]; runpy.run_module("metier")'""",
         """python3 -c 'import runpy,sys; sys.argv[1:]=["trust","."]; runpy.run_module("metier")'""",
         "python3 - <<'EOF'\nfrom metier.cli import main\nmain(['trust', '.'])\nEOF",
+        """graalpy -c 'import os; os.system("metier trust .")'""",
+        """jython -c 'import os; os.system("metier trust .")'""",
         """perl -e 'system("metier trust .")'""",
         """node -e 'require("child_process").execSync("metier trust .")'""",
         """awk 'BEGIN { system("metier trust .") }'""",

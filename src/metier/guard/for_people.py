@@ -38,19 +38,19 @@ _RULES = parse_rules(
         for verb in (*(f"{verb}:*" for verb in _VERBS), "scan *--k*", "sync *--a*")
     ]
 )
+_VERB = "(?:" + "|".join(_VERBS).replace(" ", r"\W+") + ")"
 _QUOTING = re.compile(r"\\\n|[\\'\"]")
 # So few options that no text makes looking for them take long.
 _CALL = re.compile(
-    r"\bmetier(?:[\s,=]+-[^\s,=]*(?:[\s,=]+[^-\s,=][^\s,=]*)?){0,8}\W+(?:(?:"
-    + "|".join(_VERBS).replace(" ", r"\W+")
-    + r")\b|scan\b[^\n;|&]{0,500}--k|sync\b[^\n;|&]{0,500}--a)"
+    r"\bmetier(?:[\s,=]+-[^\s,=]*(?:[\s,=]+[^-\s,=][^\s,=]*)?){0,8}\W+"
+    rf"(?:{_VERB}\b|scan\b[^\n;|&]{{0,500}}--k|sync\b[^\n;|&]{{0,500}}--a)"
 )
-_DECIDING = re.compile(r"\b(?:" + "|".join(_VERBS).replace(" ", r"\W+") + r"|scan)\b")
+_DECIDING = re.compile(rf"\b(?:{_VERB}|scan)\b")
 _MODULE = re.compile(r"\bmetier[./](?:cli|__main__)\b|\b(?:run|import)_module\(\W*metier\b|-m\W+metier\b")
 """Code that reaches the command without its name before the verb."""
-_QUOTED_VERB = re.compile(r"""["'](?:""" + "|".join(_VERBS).replace(" ", r"\W+") + r")\b")
+_QUOTED_VERB = re.compile(rf"""["']{_VERB}\b""")
 _INTERPRETERS = re.compile(
-    r"(python|pypy|py)[0-9.]*[tw]?|perl[0-9.]*|ruby[0-9.]*|node|nodejs|deno|bun|php[0-9.]*|lua[\w.]*|[gmn]?awk|"
+    r"perl[0-9.]*|ruby[0-9.]*|node|nodejs|deno|bun|php[0-9.]*|lua[\w.]*|[gmn]?awk|"
     r"osascript|tclsh[0-9.]*|Rscript|julia|n?vim?|emacs|gdb|sqlite3"
 )
 _PATH = re.compile(r"[^\s'\"`;|&()<>$]*/[^\s'\"`;|&()<>$]+")
@@ -108,6 +108,7 @@ def _in_code(text: str) -> Match | None:
 
 def _in_interpreters(text: str) -> Match | None:
     """The match for code that a command gives to an interpreter, as a word or as its input."""
+    from metier.guard.shell.python import is_python
     from metier.guard.shell.reading import read_shell
     from metier.guard.shell.scanner import Unreadable
     from metier.guard.shell.wrappers import program_name
@@ -117,7 +118,8 @@ def _in_interpreters(text: str) -> Match | None:
     except Unreadable:
         return None
     for command in commands:
-        if any(_INTERPRETERS.fullmatch(program_name(word.text)) for word in command.words):
+        programs = [program_name(word.text) for word in command.words]
+        if any(is_python(program) or _INTERPRETERS.fullmatch(program) for program in programs):
             code = text if "<<" in text else "\n".join(word.text for word in command.words)
             if found := _in_code(code):
                 return found

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import Effective
     from metier.guard.verdict import Verdict
 
+_of_administrators = functools.lru_cache(maxsize=16)(Policies.of_administrators)
+
 
 def machine_environment(wanted: str | None) -> str | None:
     """The environment of a caller who says that they are in `wanted`; raises `Refused` where the machine is in another.
@@ -20,7 +22,7 @@ def machine_environment(wanted: str | None) -> str | None:
     >>> machine_environment("staging")
     'staging'
     """
-    effective = _administrators(system_policy(), os.environ.get(VARIABLE, "")).found()
+    effective = _of_administrators(system_policy(), os.environ.get(VARIABLE, "")).found()
     if effective is None or effective.environment is None or wanted == effective.environment:
         return wanted
     if wanted is None:
@@ -45,9 +47,3 @@ def other_environment(wanted: str | None, effective: Effective) -> Verdict:
         origin=effective.origin("machine.environment"),
         is_switch=True,
     )
-
-
-@functools.lru_cache(maxsize=16)
-def _administrators(system: str, named: str) -> Policies:
-    """The policy files of administrators; both arguments say where they are."""
-    return Policies.of_administrators()

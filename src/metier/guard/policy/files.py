@@ -45,7 +45,7 @@ class PolicyPlace:
 
 def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
     """Where policy files are looked for, the strongest first."""
-    places = _administrators_places()
+    places = _administrators_places(system_policy(), os.environ.get(VARIABLE, ""))
     home = home_folder()
     if home is not None:
         places.append(PolicyPlace(layer="personal", path=os.path.join(home, ".metier", POLICY_FILE)))
@@ -60,11 +60,11 @@ def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
     return list(found.values())
 
 
-def _administrators_places() -> list[PolicyPlace]:
-    named = (part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
+def _administrators_places(system: str, named: str) -> list[PolicyPlace]:
+    paths = filter(None, named.split(os.pathsep))
     return [
-        PolicyPlace(layer="enterprise", path=system_policy()),
-        *(PolicyPlace(layer="enterprise", path=path, is_named=True) for path in named),
+        PolicyPlace(layer="enterprise", path=system),
+        *(PolicyPlace(layer="enterprise", path=path, is_named=True) for path in paths),
     ]
 
 
@@ -119,15 +119,17 @@ class Policies:
     def discover(cls, *starts: Path | str | None) -> Policies:
         """The policy files of this machine, of the user, and of the projects around `starts`, or around here."""
         places = {place.path: place for start in starts or (None,) for place in policy_places(start)}
-        found = cls.__new__(cls)
-        found._begin(sorted(places.values(), key=lambda place: _LAYERS.index(place.layer)), [])
-        return found
+        return cls._at(sorted(places.values(), key=lambda place: _LAYERS.index(place.layer)))
 
     @classmethod
-    def of_administrators(cls) -> Policies:
-        """The policy files of the administrators of this machine alone."""
+    def of_administrators(cls, system: str, named: str) -> Policies:
+        """The policy files of administrators alone: the one of the system, and the paths of the variable."""
+        return cls._at(_administrators_places(system, named))
+
+    @classmethod
+    def _at(cls, places: list[PolicyPlace]) -> Policies:
         found = cls.__new__(cls)
-        found._begin(_administrators_places(), [])
+        found._begin(places, [])
         return found
 
     def _begin(self, places: list[PolicyPlace], texts: list[PolicyFile]) -> None:

@@ -160,12 +160,7 @@ def closed(policy: Policy) -> Policy:
     >>> closed(Policy(hooks="allow")).hooks, closed(Policy()).hooks
     ('allow', 'deny')
     """
-    return replace(
-        policy,
-        hooks=policy.hooks or "deny",
-        unchecked=policy.unchecked or "deny",
-        injection=policy.injection or "deny",
-    )
+    return replace(policy, **{name: getattr(policy, name) or "deny" for name in LEFT_OPEN})
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:

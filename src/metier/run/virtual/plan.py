@@ -135,7 +135,7 @@ def planned(job: Job, mount: str, known: KnownFolders) -> Plan:
     return plan
 
 
-def script_of(job: Job, mount: str) -> bytes | None:
+def script_of(job: Job) -> bytes | None:
     """The script that a job would run, if that can be told from its words and files."""
     if not job.argv or os.path.basename(job.argv[0]) not in SHELLS:
         return None

@@ -85,7 +85,7 @@ class VirtualRunner:
         It looks at the script without running it, and says no when it cannot tell.
         """
         try:
-            script = script_of(job, self._mount)
+            script = script_of(job)
             if script is None or not planned(job, self._mount, self._known).is_small:
                 return False
             with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
