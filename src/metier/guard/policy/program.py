@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.guard.protected_names import PROTECTED
@@ -160,7 +160,8 @@ def closed(policy: Policy) -> Policy:
     >>> closed(Policy(hooks="allow")).hooks, closed(Policy()).hooks
     ('allow', 'deny')
     """
-    return replace(policy, **{name: getattr(policy, name) or "deny" for name in LEFT_OPEN})
+    denied: dict[str, Any] = {name: "deny" for name in LEFT_OPEN if getattr(policy, name) is None}
+    return replace(policy, **denied)
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:
