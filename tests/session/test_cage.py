@@ -20,6 +20,7 @@ from metier.errors import IsolationMissing, Refused
 from metier.guard import Action, MemoryLog
 from metier.run import AutoRunner, Capabilities, Job, Limits, NativeRunner, Outcome, PlainRunner
 from metier.run.job import OutputLine, Place
+from metier.run.virtual import VirtualRunner
 
 Begin = Callable[..., Session]
 Files = Callable[..., dict[str, str]]
@@ -255,6 +256,36 @@ def test_an_audit_log_in_the_workspace_cannot_be_written(
     )
     session.run_blocking("scripts/x.sh")
     assert Place(str(tmp_path / "w" / "audit.jsonl")) in recorder.jobs[-1].places
+
+
+@pytest.mark.skipif(os.name != "posix", reason="paths and links as POSIX has them")
+@pytest.mark.covers("SEC-1")
+def test_the_virtual_shell_does_not_replace_the_store_or_keys_in_a_workspace(
+    write_skill: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    work = tmp_path / "w"
+    database = work / ".state" / "metier.db"
+    skill = write_skill(work / "skills" / "a")
+    before = skill.read_text()
+    database.parent.mkdir()
+    monkeypatch.setenv("METIER_STORE", f"sqlite:///{database}")
+    for name in (".netrc", ".pypirc"):
+        (work / name).write_text("SECRET")
+    command = (
+        "cat .netrc .state/metier.db; echo evil > .netrc; rm -f .pypirc; mkdir -p .state; echo evil > .state/metier.db;"
+        "echo evil > .state/metier.db-wal; echo evil >> skills/a/SKILL.md; echo evil > skills/a/new; echo ok > fine"
+    )
+    library = Library.from_folder(work / "skills", cache=False)
+    with VirtualRunner() as runner:
+        session = library.session(guard=Guard(Policy(scripts="allow")), workspace=work, runner=runner, skills=["a"])
+        result = session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": command})
+    written = [".netrc", ".pypirc", "fine", "skills/a/SKILL.md"]
+    assert [(work / name).read_text() for name in written] == ["SECRET", "SECRET", "ok\n", before]
+    assert database.read_bytes().startswith(b"SQLite format 3")
+    assert b"evil\n" not in {path.read_bytes() for path in database.parent.iterdir()}
+    assert os.listdir(skill.parent) == ["SKILL.md"]
+    assert "SECRET" not in str(result)
+    assert "it is protected" in str(result)
 
 
 def test_hooks_commands_and_the_bash_tool_get_the_same(

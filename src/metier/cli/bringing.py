@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from metier.run.virtual.disk import change, load, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from metier.guard.file_access import FileAccess
     from metier.run.virtual import VirtualShell
     from metier.run.virtual.disk import Record
@@ -42,14 +40,10 @@ class FolderCopy:
             [record for record, _ in changed],
             [blob for _, blob in changed],
             gone,
-            closed=self._closed,
+            closed=self._access.protecting_below,
         )
         self._before = now
         return len(changed) + len(gone) - len(refused), refused
-
-    def _closed(self, paths: Sequence[tuple[str, bool]]) -> Iterable[str | None]:
-        root = self._access.workspace
-        return self._access.protecting([(root + path, is_link) for path, is_link in paths])
 
     def _content(self) -> _Content:
         with tempfile.TemporaryDirectory(prefix="metier-shell-") as folder:

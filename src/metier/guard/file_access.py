@@ -102,6 +102,10 @@ class FileAccess:
                 place = protecting(path.lstrip(os.sep), self.grants)
             yield place
 
+    def protecting_below(self, paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
+        """The same for paths from the workspace, each with a separator in front."""
+        return self.protecting([(self.workspace + path, is_link) for path, is_link in paths])
+
     def protects_name(self, path: str, root: str) -> str | None:
         """The protected name in a path as it is written, below a folder as that is written."""
         return protecting(path[len(root) :], self.grants) if is_inside(path, root) else None

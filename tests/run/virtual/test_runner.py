@@ -121,6 +121,62 @@ def test_only_writable_places_change(runner: VirtualRunner, skill: Path, work: P
     assert "x" not in (skill / "SKILL.md").read_text().split("\n")
 
 
+CLOSED: dict[str, tuple[dict[str, bool], str, str]] = {
+    # Places in the workspace, each with whether it is hidden; what the job does; and what it must not see.
+    "a hidden file": ({"keys": True}, "cat keys; echo evil > keys", "SECRET"),
+    "a hidden file that is removed": ({"keys": True}, "rm -f keys; mkdir keys; echo evil > keys/x", "SECRET"),
+    "a hidden file behind a link": ({"keys": True}, "ln -s keys alias; echo evil > alias; cat alias", "SECRET"),
+    "a hidden folder": ({"state": True}, "ls state; mkdir -p state; echo evil > state/db", "SECRET"),
+    "a folder of a hidden one": ({"state": True}, "mkdir -p state/new; echo evil > state/new/x", "SECRET"),
+    "a hidden folder in the place of which a link is put": ({"state": True}, "ln -s . state", "SECRET"),
+    "a hidden file that is a place besides": ({"keys": True, "./keys": False}, "cat keys; echo evil > keys", "SECRET"),
+    "a hidden skill": ({"skill": True}, "cat skill/SKILL.md; echo evil > skill/SKILL.md", "Do it."),
+    "a hidden file of a skill": ({"skill": False, "skill/keys": True}, "cat {work}/skill/keys", "SECRET"),
+    "a file to read": ({"file": False}, "cat file; echo evil > file", ""),
+    "a file to read that is removed": ({"file": False}, "rm file", ""),
+    "a file to read whose mode changes": ({"file": False}, "chmod +x file", ""),
+    "a folder to read with another in it": ({"read": False, "read/in": False}, "echo evil > read/f", ""),
+    "a new file in a folder to read": ({"read": False, "read/in": False}, "echo evil > read/new", ""),
+    "a folder to read with a hidden one in it": ({"read": False, "read/in": True}, "cat read/in/x; rm read/f", "INNER"),
+    "a skill to read": ({"skill": False}, "cat skill/SKILL.md; echo evil >> skill/SKILL.md; echo evil > skill/x", ""),
+    "a link to a folder to read": ({"link": False}, "rm -rf link; echo evil > link", ""),
+    "a hidden link": ({"link": True}, "rm -rf link; echo evil > link", ""),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_nothing_closed_in_a_writable_place_is_written_back(
+    runner: VirtualRunner, work: Path, write_skill: Callable[..., Path], case: str
+) -> None:
+    for folder in ("state", "read/in"):
+        (work / folder).mkdir(parents=True)
+    write_skill(work / "skill", body="Do it.")
+    for name, text in {"keys": "SECRET", "state/db": "SECRET", "skill/keys": "SECRET", "read/in/x": "INNER"}.items():
+        (work / name).write_text(text)
+    for name in ("file", "read/f"):
+        (work / name).write_text("as it was")
+    (work / "link").symlink_to("read")
+    places, script, secret = CLOSED[case]
+    closed = [Place(os.path.normpath(work / name), is_hidden=is_hidden) for name, is_hidden in places.items()]
+    before = _content_of(work, closed)
+    outcome = runner.run_blocking(
+        bash(f"{script.format(work=work)}; echo ok > fine", work, places=(Place(str(work), is_writable=True), *closed))
+    )
+    assert _content_of(work, closed) == before
+    assert (work / "fine").read_text() == "ok\n"
+    assert not secret or secret not in outcome.stdout
+    if "evil" in script:
+        assert outcome.stderr, "and that is said"
+
+
+def _content_of(work: Path, places: list[Place]) -> dict[str, object]:
+    paths = [path for place in places for path in (Path(place.path), *Path(place.path).rglob("*"))]
+    return {
+        str(path.relative_to(work)): (path.lstat().st_mode, path.read_text() if path.is_file() else "")
+        for path in paths
+    }
+
+
 def test_a_place_can_be_seen_elsewhere(runner: VirtualRunner, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     places = (Place(str(tmp_path), is_writable=True, at="/project"),)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ShellRefused
+from metier.guard.file_access import FileAccess
 from metier.run.job import Place
 from metier.run.virtual.disk import load, survey
 from metier.run.virtual.limits import MOST_FILE_BYTES, MOST_FILES, MOST_SECONDS, MOST_TOTAL_BYTES, ShellLimits
 from metier.run.virtual.paths import is_inside, normal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from metier.run.job import Job, Limits
     from metier.run.virtual.disk import Record
@@ -69,6 +70,8 @@ class Plan:
     mounts: list[Mount] = field(default_factory=list)
     writable: list[tuple[str, str]] = field(default_factory=list)
     """Where a folder is seen, and the folder."""
+    closed: list[str] = field(default_factory=list)
+    """Where each place is seen that is not writable, be it in a writable one or not."""
     given: list[tuple[str, str, list[Record]]] = field(default_factory=list)
     """What is copied in: where it is seen, the folder, and what is in it."""
     total_bytes: int = 0
@@ -90,11 +93,14 @@ class Plan:
         return [at for at in tops if not any(other != at and is_inside(at, other) for other in tops)]
 
     def owner(self, path: str) -> str:
-        """The writable folder that a path belongs to; none if what is only read lies in between."""
-        inside = [at for at, _ in self.writable if is_inside(path, at)]
-        best = max(inside, key=len, default="")
-        covered = any(is_inside(path, mount.at) and len(mount.at) > len(best) for mount in self.mounts)
-        return "" if covered else best
+        """The innermost writable folder that a path lies in."""
+        return max((at for at, _ in self.writable if is_inside(path, at)), key=len, default="")
+
+    def access(self, at: str, folder: str, grants: Collection[str]) -> FileAccess:
+        """What is closed in a writable folder: protected names, and each place in it that is not writable."""
+        root = os.path.realpath(folder)
+        kept = tuple(root + path[len(at.rstrip("/")) :] for path in self.closed if is_inside(path, at))
+        return FileAccess(workspace=root, grants=frozenset(grants), kept=kept)
 
     def copied(self) -> tuple[list[Record], list[bytes]]:
         """What is copied in, with its contents."""
@@ -116,7 +122,9 @@ def planned(job: Job, mount: str, known: KnownFolders) -> Plan:
     shell = _shell(job)
     if not all(isinstance(word, str) and "\0" not in word for word in job.argv):
         raise InvalidArgument("The words of a job are text without NUL.", hint="Give text.")
-    skills = tuple(not place.at and not place.is_writable and _is_skill(place.path) for place in job.places)
+    skills = tuple(
+        not place.at and not (place.is_writable or place.is_hidden) and _is_skill(place.path) for place in job.places
+    )
     layout = _layout(tuple(job.places), skills, job.folder, mount)
     plan = Plan(limits=_limits(job.limits), folder=layout.folder, mapped=layout.mapped)
     for place, at, inner in layout.seats:
@@ -167,12 +175,21 @@ def _seen(text: str, mapped: tuple[tuple[str, str], ...]) -> str:
 @functools.lru_cache(maxsize=256)
 def _layout(given: tuple[Place, ...], skills: tuple[bool, ...], folder: str, mount: str) -> Layout:
     mount = normal(mount)
-    places = list(zip(given, skills, strict=True))
+    is_skill = dict(zip(given, skills, strict=True))
     if not any(is_inside(folder, place.seen_at) for place in given if os.path.isabs(folder)):
-        places.append((Place(folder, is_writable=True), False))
+        given = (*given, Place(folder, is_writable=True))
+    hidden = {place.seen_at for place in given if place.is_hidden}
+    places = [place for place in given if place.is_hidden or place.seen_at not in hidden]
     seen_at: dict[Place, str] = {}
-    for place, is_skill in places:
-        seen_at[place] = _seen_at(place, is_skill, mount, set(seen_at.values()), folder)
+    # A skill that lies in another place is seen there, and what lies in one that does not is seen in that.
+    for place in places:
+        if is_skill.get(place) and not any(other != place and is_inside(place.path, other.seen_at) for other in places):
+            at = f"{mount}/{os.path.basename(place.path.rstrip(os.sep))}"
+            seen_at[place] = _free(at, seen_at.values())
+    moved = tuple((place.path, at) for place, at in seen_at.items())
+    for place in places:
+        if place not in seen_at:
+            seen_at[place] = _free(_seen_at(place, moved, len(seen_at), folder), seen_at.values())
     pairs = [(host, at) for place, at in seen_at.items() for host in dict.fromkeys((place.path, place.seen_at))]
     mapped = tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
     seats = []
@@ -183,17 +200,19 @@ def _layout(given: tuple[Place, ...], skills: tuple[bool, ...], folder: str, mou
     return Layout(normal(_seen(folder, mapped)), mapped, tuple(seats))
 
 
-def _seen_at(place: Place, is_skill: bool, mount: str, taken: set[str], folder: str) -> str:
-    if is_skill:
-        at = f"{mount}/{os.path.basename(place.path.rstrip(os.sep))}"
-    elif place.seen_at.startswith("/"):
-        at = normal(os.path.normpath(place.seen_at))
+def _seen_at(place: Place, moved: tuple[tuple[str, str], ...], number: int, folder: str) -> str:
+    if place.seen_at.startswith("/"):
+        at = normal(os.path.normpath(_seen(place.seen_at, moved)))
     else:
-        at = "/workspace" if place.path == folder else f"/places/{len(taken)}"
+        at = "/workspace" if place.path == folder else f"/places/{number}"
     if at != "/" and any(is_inside(at, system) for system in _SYSTEM):
         raise ShellRefused(
             f"A job cannot be given {place.path!r:.200} in the virtual shell.", hint="Use another folder."
         )
+    return at
+
+
+def _free(at: str, taken: Collection[str]) -> str:
     while at in taken:
         at += "-2"
     return at
@@ -201,6 +220,8 @@ def _seen_at(place: Place, is_skill: bool, mount: str, taken: set[str], folder: 
 
 def _add(plan: Plan, place: Place, at: str, inner: frozenset[str], known: KnownFolders) -> None:
     path = place.path
+    if not place.is_writable:
+        plan.closed.append(at)
     if place.is_hidden:
         return
     if os.path.isfile(path) and not os.path.islink(path):

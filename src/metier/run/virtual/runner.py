@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.protected_places import closings
 from metier.run.job import CANNOT_START, Outcome
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.checking import checked_text
@@ -23,7 +21,7 @@ from metier.run.virtual.starting import CAPABILITIES, unavailable
 from metier.run.waiting import run_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from metier.run.job import Job, OutputLine
     from metier.run.runner import Capabilities, Runner
@@ -272,14 +270,10 @@ def _copied_out(
             [record for record, _ in mine],
             [blob for _, blob in mine],
             lost,
-            closed=partial(_closings, os.path.realpath(folder), grants),
+            closed=plan.access(at, folder, grants).protecting_below,
             until=until,
         )
     return _told(outcome, failed) if failed else outcome
-
-
-def _closings(root: str, grants: Sequence[str], paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
-    return closings(root, ((root + path, is_link) for path, is_link in paths), grants)
 
 
 def _told(outcome: Outcome, failed: list[str]) -> Outcome:
