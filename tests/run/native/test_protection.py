@@ -334,7 +334,7 @@ with contextlib.suppress(ModuleNotFoundError):
     ]
     things = st.tuples(st.sampled_from(sorts), folders, names)
     kinds = ["write", "append", "remove", "move", "replace by a link", "make a folder", "hook", "repository", "bare"]
-    kinds += ["link", "hard link", "chmod", "through", "beneath", "swap"]
+    kinds += ["link", "hard link", "chmod", "through", "beneath", "on the way", "swap"]
     inner_names = st.sampled_from(["x", "hooks/pre-commit", "config", "commondir", "tasks.json", "target"])
     acts = st.tuples(st.sampled_from(kinds), folders, names, inner_names)
 
@@ -366,8 +366,11 @@ with contextlib.suppress(ModuleNotFoundError):
                     key = {"hooks": "hooksPath", "monitor": "fsmonitor"}.get(sort.split()[0], "")
                     more = f"\t{key} = {target}\n" if key else f"[include]\n\tpath = {target}\n"
                     protected.repository(where, f"[core]\n\tx = y\n{more}")
+                    if "by a link" in sort:
+                        target.symlink_to(f"real{number}")
                     if "to come" not in sort:
-                        write(target / "pre-commit" if key == "hooksPath" else target, "").chmod(0o755)
+                        real = Path(os.path.realpath(target))
+                        write(real / "pre-commit" if key == "hooksPath" else real, "").chmod(0o755)
 
     def script(chosen: list[Act], text: str) -> str:
         evil = f'put() {{ printf %s \'{text}\' > "$1" && chmod +x "$1"; }}'
@@ -394,18 +397,23 @@ with contextlib.suppress(ModuleNotFoundError):
                 "through": f"for t in targets/*; do put $t; put $t/{inner}; put $t/pre-commit; rm -rf $t; done",
                 "beneath": "for n in 0 1 2 3 4 5 6 7; do t=targets/target$n; put $t || put $t/pre-commit;"
                            " rm -rf $t; mkdir $t; put $t/pre-commit; done; mv targets t; mkdir targets",
+                "on the way": "mkdir -p t2; for n in 0 1 2 3 4 5 6 7; do mkdir t2/target$n; put t2/target$n/pre-commit;"
+                              " put t2/via$n; rm targets/target$n; ln -s ../t2/target$n targets/; done;"
+                              " mv targets t3; rmdir targets; ln -s t2 targets",
                 "swap": f"put e; mv -T e {path}; cp -r {path} copy-$RANDOM; mv {here} old-$RANDOM",
             }[act])  # fmt: skip
         return "\n".join(lines)
 
     @pytest.mark.covers("SEC-3", "SEC-4", "SEC-8", "SEC-10", "SEC-15", "SEC-16")
-    @settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "12")),
+    @settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "8")),
               suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
     @example(wanted=[("link", "", ".envrc"), ("repository", "sub", ".git")], appearing=[],
              chosen=[("through", "", ".envrc", "x")])  # fmt: skip
     @example(wanted=[("hooks to come", "", ".git"), ("settings elsewhere", "sub", ".git")],
              appearing=[("monitor", "", ".git"), ("link", "", ".bashrc")],
              chosen=[("beneath", "", ".envrc", "x"), ("through", "", ".envrc", "x")])  # fmt: skip
+    @example(wanted=[("hooks by a link", "", ".git")], appearing=[("settings to come", "sub", ".git")],
+             chosen=[("on the way", "", ".envrc", "x"), ("on the way", "", ".envrc", "x")])  # fmt: skip
     @given(wanted=st.lists(things, max_size=8), appearing=st.lists(things, max_size=3),
            chosen=st.lists(acts, min_size=1, max_size=10))  # fmt: skip
     def test_no_script_changes_a_protected_place(
