@@ -63,6 +63,7 @@ class Governance:
         self.policies = policies or Policies.discover()
         self._url = default_store() if store == "default" else store
         self._is_named = store != "default" or bool(os.environ.get("METIER_STORE"))
+        self._whole: Scope | None = None
         self._seen: dict[str, tuple[tuple[object, ...], int]] = {}
         self._version = 0
         self._looking = threading.Lock()
@@ -219,7 +220,10 @@ class Governance:
             store = self._store(effective)
             if store is None:
                 return (_NO_STATE,)
-            common = store.of("").state()
+            whole = self._whole
+            if whole is None or whole.store is not store:
+                whole = self._whole = store.of("")
+            common = whole.state()
             if common.blocked or common.installs or common.has_refusals:
                 remember(store.url)
             return (common, store.of(actor.tenant).state()) if actor.tenant else (common,)
