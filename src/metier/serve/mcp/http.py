@@ -131,7 +131,7 @@ async def serve(
             app,
             http=bounded,
             timeout_keep_alive=within.idle_seconds,
-            backlog=min(_BACKLOG, most_connections(within) // 2),
+            backlog=min(_BACKLOG, max(1, most_connections(within) // 4)),
             log_config=None,
             access_log=False,
             proxy_headers=False,
