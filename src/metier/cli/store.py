@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier.store.checking import Problem
+    from metier.store.restoring import Restored
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,7 +63,7 @@ def _backup(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
-    from metier.cli.kept import kept_lines, record_kept
+    from metier.cli.kept import record_kept
     from metier.guard.audit.checkpoints import begin_anew
     from metier.guard.backups import restore
     from metier.store.checking import check
@@ -97,20 +98,25 @@ def _restore(options: argparse.Namespace) -> int:
         record_kept(store, restored, person)
         restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
         problems = [*check(store), *_faults(url)]
-    errors = [problem for problem in problems if problem.severity == "error"]
     if options.json:
         print_json({"store": str(store), **asdict(restored), "problems": [asdict(problem) for problem in problems]})
-        return INTEGRITY if errors else FINE
+    else:
+        _print_restored(str(store), restored)
+        _print(problems)
+    return INTEGRITY if any(problem.severity == "error" for problem in problems) else FINE
+
+
+def _print_restored(store: str, restored: Restored) -> None:
+    from metier.cli.kept import kept_lines
+
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
-    print(f"{_good()} The store {_shown(str(store))} holds {what}.")
+    print(f"{_good()} The store {_shown(store)} holds {what}.")
     if restored.distrusted:
         print(f"Nothing in it that loosens was brought back: {_shown(restored.distrusted)}.")
     for line in kept_lines(restored):
         print(line)
     for path in restored.set_aside:
         print(f"What was there before is now {_shown(path)}.")
-    _print(problems)
-    return INTEGRITY if errors else FINE
 
 
 def _faults(url: str) -> list[Problem]:

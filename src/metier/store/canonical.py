@@ -150,6 +150,13 @@ def tied(previous: str, text: str) -> str:
     return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
 
 
+def follows(seq: int, previous: str, row: tuple[Any, Any, Any, Any]) -> bool:
+    """Whether a row (number, text, previous hash, hash) is the next one behind the record of a number and a hash."""
+    number, text, tied_to, made = row
+    is_next = type(number) is int and number == seq + 1 and tied_to == previous
+    return is_next and type(text) is str and tied(previous, text) == made
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):

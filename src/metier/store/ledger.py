@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from metier.store.blobs import make_folder, write_file
-from metier.store.canonical import FIRST, tied
+from metier.store.canonical import FIRST, follows
 from metier.store.link import is_decision, record_of
 
 if TYPE_CHECKING:
@@ -164,8 +164,7 @@ class _Reading:
 
     def take(self, seq: Any, text: Any, previous: Any, made: Any) -> None:
         """Look at the next row."""
-        is_tied = not self.fault and type(seq) is int and seq == self.seq + 1 and previous == self._hash
-        is_tied = is_tied and type(text) is str and tied(previous, text) == made
+        is_tied = not self.fault and follows(self.seq, self._hash, (seq, text, previous, made))
         record = record_of(text) if type(text) is str and is_decision(text) else None
         if record is not None and (record.get("seq"), record.get("tenant")) != (seq, self._tenant):
             is_tied = False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.store.backup import CHECKPOINTS, FORMAT, MANIFEST, PROPOSALS, SIGNATURE, kept_blobs, tables
 from metier.store.blobs import make_folder, write_file
-from metier.store.canonical import FIRST, tied
+from metier.store.canonical import FIRST, follows
 from metier.store.forbidden import forbidden_since
 from metier.store.migrations import LOCK, newest
 from metier.store.people import Person, record_of_removal
@@ -161,7 +161,7 @@ class _Backup:
         last: dict[str, tuple[int, str]] = {}
         for row in self._saved("audit_log"):
             seq, previous = last.get(row["tenant"], (0, FIRST))
-            if (row["seq"], row["prev_hash"]) != (seq + 1, previous) or tied(previous, row["data_json"]) != row["hash"]:
+            if not follows(seq, previous, (row["seq"], row["data_json"], row["prev_hash"], row["hash"])):
                 raise _damaged(f"its audit trail is not as it was written from record {seq + 1:,} on")
             last[row["tenant"]] = row["seq"], row["hash"]
 

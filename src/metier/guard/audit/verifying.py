@@ -108,51 +108,59 @@ def verify_opened(
     from metier.store.checking import unprotected
     from metier.store.rows import stray_tenants
 
-    open_doors: tuple[str, ...] = ()
     # In this order, because others may be signing: the mark is written first, then the file, then the database.
     before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
     outside, damaged = CheckpointFile.beside(address.folder).read()
     marks, wrong = marks_of(key_file or default_key_file(), str(address))
     ours = _by_tenant(outside)
     last = {one.tenant: one for one in marks}
-    chains: list[Verdict] = []
     if store is None:
-        chains = [
-            verify(name, (), [*ours.get(name, ()), *_one(last.get(name))], keys)
-            for name in sorted(ours.keys() | last.keys())
-        ]
+        names = sorted(ours.keys() | last.keys())
+        chains = [verify(name, (), [*ours.get(name, ()), *_one(last.get(name))], keys) for name in names]
     else:
-        open_doors = tuple(problem.message for problem in unprotected(store))
-        chains += [_stray(tenant) for tenant in stray_tenants(store.driver)]
-        names = {store.of(tenant).audit.tenant for tenant in before}
-        # Two tenants may be called the same in records, where a name has what no text can: each has a chain.
-        for tenant in sorted({*ours, *last, *before}):
-            scope = store.of(tenant)
-            name = scope.audit.tenant
-            if name and name not in ours and name not in last and scope.audit.last() is None:
-                continue
-            if tenant not in before and name in names:
-                continue
-            places = _Places(
-                before=before.get(scope.tenant, []),
-                outside=ours.get(name, []),
-                mark=last.get(name),
-                inside=checkpoints_of(scope),
-                is_shared=store.kind != "sqlite",
-            )
-            found = verify(name, scope.audit.walk(), [*places.outside, *_one(places.mark), *places.inside], keys)
-            chains.append(found if found.fault is not None else replace(found, fault=places.difference()))
+        chains = [_stray(tenant) for tenant in stray_tenants(store.driver)]
+        chains += _verify_tenants(store, before, ours, last, keys)
     return Report(
         chains=tuple(chains),
         damaged=tuple(damaged),
         damaged_marks=tuple(map(str, wrong)),
-        unprotected=open_doors,
+        unprotected=tuple(problem.message for problem in unprotected(store)) if store is not None else (),
     )
+
+
+def _verify_tenants(
+    store: Store,
+    before: Mapping[str, Sequence[Checkpoint]],
+    ours: Mapping[str, Sequence[Checkpoint]],
+    last: Mapping[str, Checkpoint],
+    keys: Mapping[str, Ed25519PublicKey],
+) -> Iterator[Verdict]:
+    """Verify each chain of a store against the checkpoints of its tenant: `before` in it, `ours` beside it, `last`."""
+    from metier.guard.audit.checkpoints import checkpoints_of
+
+    names = {store.of(tenant).audit.tenant for tenant in before}
+    # Two tenants may be called the same in records, where a name has what no text can: each has a chain.
+    for tenant in sorted({*ours, *last, *before}):
+        scope = store.of(tenant)
+        name = scope.audit.tenant
+        if name and name not in ours and name not in last and scope.audit.last() is None:
+            continue
+        if tenant not in before and name in names:
+            continue
+        places = _Places(
+            before=before.get(scope.tenant, []),
+            outside=ours.get(name, []),
+            mark=last.get(name),
+            inside=checkpoints_of(scope),
+            is_shared=store.kind != "sqlite",
+        )
+        found = verify(name, scope.audit.walk(), [*places.outside, *_one(places.mark), *places.inside], keys)
+        yield found if found.fault is not None else replace(found, fault=places.difference())
 
 
 def _stray(tenant: str) -> Verdict:
     message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
-    return _found(tenant, Fault(seq=0, kind="inserted", message=message))
+    return _faulty_verdict(tenant, Fault(seq=0, kind="inserted", message=message))
 
 
 def _by_tenant(checkpoints: Iterable[Checkpoint]) -> dict[str, list[Checkpoint]]:
@@ -235,7 +243,9 @@ def verify(
             held += 1
             signed.setdefault(one.seq, []).append(one)
         else:
-            return _found(tenant, Fault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id)))
+            return _faulty_verdict(
+                tenant, Fault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id))
+            )
     chain = _Chain(tenant, signed)
     fault = chain.follow(iter(links))
     return Verdict(
@@ -252,7 +262,7 @@ _FORGED = "The checkpoint at record {} is not signed by the key {} that it names
 _UNKNOWN = "The checkpoint at record {} is signed by the key {}, which is not known here; --key names its public half."
 
 
-def _found(tenant: str, fault: Fault) -> Verdict:
+def _faulty_verdict(tenant: str, fault: Fault) -> Verdict:
     return Verdict(tenant=tenant, records=0, checkpoints=0, signed=0, fault=fault)
 
 
