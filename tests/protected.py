@@ -81,7 +81,7 @@ def snapshot(root: Path) -> dict[str, str]:
 
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if ".set-aside-" not in name]
-        entries = {*folders, *files}
+        entries = {name for name in (*folders, *files) if ".set-aside-" not in name}
         is_repository = {"HEAD", "objects", "refs"} <= entries and folder != str(root)
         for name in entries:
             if name.lower() in _FOLDED or f"{os.path.basename(folder)}/{name}".lower() in _FOLDED or is_repository:
