@@ -7,7 +7,8 @@ open all of these must be.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
 from metier.guard.tool_rules.file_targets import file_targets
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 64
 _LONGEST = 32_768
+_FEW = 64
+_TOO_MANY = Decision(
+    outcome="deny",
+    reason="The call has more texts that could be paths than are looked at.",
+    rule="built in: protected places",
+    code="protected-place",
+    hint="Make several calls of less each.",
+)
 
 
 class ClosedFiles:
@@ -63,40 +72,43 @@ class ClosedFiles:
         if action.is_control:
             return None
         targets = file_targets(action.tool, action.arguments)
+        if targets.is_cut:
+            return _TOO_MANY
         if not targets.written and not targets.read:
             return None
         access = self.access(action.workspace, action.skill_folders() if action.skill_folders is not None else ())
         base = action.workspace if os.path.isabs(action.workspace) else os.path.abspath(action.workspace)
         for path in targets.read:
-            if any(access.hides(real) for text in _spellings(path) for real in _real_paths(text, base)):
+            if any(map(access.hides, _real_paths(path, base))):
                 return _hidden(path)
         for path in targets.written:
-            place = next(filter(None, (_protecting(text, base, access) for text in _spellings(path))), None)
+            place = _protecting_name(path, base, access)
+            if place is not None:
+                return _protected(path, place)
+        # One look at the workspace for all of them.
+        real = {one: path for path in targets.written for one in _real_paths(path, base)}
+        for path, place in zip(real.values(), access.protecting([(one, False) for one in real]), strict=True):
             if place is not None:
                 return _protected(path, place)
         return None
 
 
-def _spellings(path: str) -> tuple[str, ...]:
-    """A path, and what it is for a tool that takes addresses."""
-    if "%" not in path:
-        return (path,)
-    from urllib.parse import unquote
+def has_many_texts(arguments: Mapping[str, Any]) -> bool:
+    """Whether a call may have so many texts that a decision about it takes a while."""
+    return len(arguments) > _FEW or any(
+        isinstance(value, Mapping | list | tuple)
+        or (isinstance(value, str) and (len(value) > _LONGEST or value.lstrip()[:1] in ("{", "[")))
+        for value in arguments.values()
+    )
 
-    return path, unquote(path)
 
-
-def _protecting(path: str, base: str, access: FileAccess) -> str | None:
+def _protecting_name(path: str, base: str, access: FileAccess) -> str | None:
     if len(path) > _LONGEST:
         return "a path that long"
     if "\0" in path:
         return None  # which no system takes
     written = os.path.normpath(os.path.join(base, _expanded(path)))
-    for root in (base, access.workspace):
-        place = access.protects_name(written, root)
-        if place is not None:
-            return place
-    return next(filter(None, map(access.protects, _real_paths(path, base))), None)
+    return access.protects_name(written, base) or access.protects_name(written, access.workspace)
 
 
 def _real_paths(path: str, base: str) -> Iterator[str]:

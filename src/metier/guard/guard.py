@@ -12,7 +12,7 @@ from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard.audit.keeping import Keeping
 from metier.guard.audit.redaction import redact
-from metier.guard.closed_files import ClosedFiles
+from metier.guard.closed_files import ClosedFiles, has_many_texts
 from metier.guard.decision import Actor, Decision
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.program import Policy
@@ -283,7 +283,7 @@ class Guard:
         self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
     ) -> Passage:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
-        if self._keeping.is_behind:
+        if self._keeping.is_behind or has_many_texts(action.arguments):
             first = await self.in_thread(self._decided, action, actor)
         else:
             first = self._decided(action, actor)

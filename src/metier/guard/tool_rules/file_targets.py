@@ -12,6 +12,7 @@ import functools
 import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -53,6 +54,7 @@ _FOLDERS = frozenset({"base", "cwd", "dir", "directory", "folder", "repo", "root
 _PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NESTED = (Mapping, list, tuple)
+_LOOKED_INTO = (str, *_NESTED)
 _MAX_VALUES = 10_000
 _MAX_LINE = 4_096
 _HEADER = re.compile(
@@ -68,6 +70,8 @@ class Targets(NamedTuple):
 
     written: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    is_cut: bool = False
+    """Whether there are more than anybody looks at."""
 
 
 _NOTHING = Targets()
@@ -78,8 +82,8 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
 
     >>> file_targets("move_file", {"source": "a.md", "destination": ".envrc"}).written
     ('.envrc', 'a.md')
-    >>> file_targets("Read", {"file_path": "a.md"})
-    Targets(written=(), read=('a.md',))
+    >>> file_targets("Read", {"file_path": "a.md"}).read
+    ('a.md',)
     >>> file_targets("apply_patch", {"input": "--- a/x\\n+++ b/.git/config\\n@@ -1 +1 @@\\n-a\\n+b\\n"}).written
     ('a/x', 'x', 'b/.git/config', '.git/config', 'config')
     """
@@ -88,16 +92,17 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     writes, takes_patch = _kind(tool)
     if writes and arguments.get("command") == "view" and tool.lower() in _EDITORS:
         writes = False
-    if not writes:
-        if not any(_last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()):
-            return _NOTHING
-        named = list(_paths(arguments))
-        return Targets(read=_with_folders(named, arguments)) if named else _NOTHING
-    found = list(_paths(arguments))
-    if takes_patch:
-        found += _patched(arguments, names_files=bool(found))
-    found += _perhaps_paths(arguments)
-    return Targets(written=_with_folders(found, arguments))
+    if not writes and not any(
+        _last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()
+    ):
+        return _NOTHING
+    walk = _Walk(arguments)
+    found = walk.paths
+    if writes:
+        found = [*found, *(_patched(arguments, names_files=bool(found)) if takes_patch else ()), *walk.others]
+    paths = _with_folders(found, arguments)
+    is_cut = walk.is_cut or len(paths) > _MAX_VALUES
+    return Targets(written=paths, is_cut=is_cut) if writes else Targets(read=paths, is_cut=is_cut)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -109,54 +114,53 @@ def _kind(tool: str) -> tuple[bool, bool]:
     return bool(words & _WRITING) or not words & _READING, name == "edit" or bool(words & {"patch", "diff"})
 
 
-def _perhaps_paths(value: Any) -> Iterator[str]:
-    """Every line in the arguments of a call, names of arguments included, but for what is said to be content."""
-    waiting = [value]
-    for _ in range(_MAX_VALUES):
-        if not waiting:
-            return
-        item = waiting.pop()
-        if isinstance(item, Mapping):
-            yield from (key for key in item if isinstance(key, str) and protecting(key) is not None)
-            waiting.extend(inner for key, inner in item.items() if _last_word(key) not in _CONTENTS)
-        elif isinstance(item, list | tuple):
-            waiting.extend(item)
-        elif isinstance(item, str) and item.lstrip().startswith(("{", "[")):
-            with contextlib.suppress(ValueError, RecursionError):
-                waiting.append(json.loads(item))
-        elif isinstance(item, str) and _is_line(item):
-            yield item
+class _Walk:
+    """The texts in the arguments of a call, the last ones first."""
+
+    def __init__(self, arguments: Any) -> None:
+        self.paths: list[str] = []
+        """Those that their names say to be paths."""
+        self.others: list[str] = []
+        """Each other line, and names of arguments, but for what is said to be content."""
+        waiting: list[tuple[Any, bool, bool]] = [(arguments, False, False)]
+        steps = 0
+        while waiting and steps < _MAX_VALUES:
+            item, is_path, is_content = waiting.pop()
+            steps += 1
+            if isinstance(item, Mapping):
+                for key, inner in item.items():
+                    if isinstance(key, str) and is_path:
+                        self.paths.append(key)  # `files: {"a.md": "text"}`
+                    elif isinstance(key, str) and not is_content and protecting(key) is not None:
+                        self.others.append(key)
+                    if isinstance(inner, _LOOKED_INTO):
+                        word = _last_word(key)
+                        waiting.append((inner, word in _PATHS, is_content or word in _CONTENTS))
+            elif isinstance(item, list | tuple):
+                waiting.extend((inner, is_path, is_content) for inner in item if isinstance(inner, _LOOKED_INTO))
+            else:
+                if is_path and item:
+                    self.paths.append(item)
+                if not is_content and item.lstrip().startswith(("{", "[")):
+                    with contextlib.suppress(ValueError, RecursionError):
+                        waiting.append((json.loads(item), False, False))
+                elif not is_content and _is_line(item):
+                    self.others.append(item)
+        self.is_cut = bool(waiting)
 
 
 def _with_folders(found: list[str], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The paths, and the same in the folder that a call wants to be made in."""
-    found += [other for path in found if (other := unquote(path.strip(" \t'\"`"))) != path]
+    """The paths, and the same in the folder that a call wants to be made in, also as a tool for addresses has them."""
+    paths = dict.fromkeys((*found, *(path.strip(" \t'\"`") for path in found)))
     folders = [text for key, text in arguments.items() if isinstance(text, str) and _last_word(key) in _FOLDERS]
-    inside = [f"{folder}/{path}" for folder in folders if folder for path in found if not path.startswith("/")]
-    return tuple(dict.fromkeys((*found, *inside)))
+    inside = (f"{folder}/{path}" for folder in folders if folder for path in paths if not path.startswith("/"))
+    # One more than anybody looks at says that there are more.
+    paths |= dict.fromkeys(islice(inside, _MAX_VALUES + 1))
+    return tuple(paths | dict.fromkeys(unquote(path) for path in paths if "%" in path))
 
 
 def _is_line(text: str) -> bool:
     return 0 < len(text) <= _MAX_LINE and "\n" not in text
-
-
-def _paths(value: Any, *, is_path: bool = False) -> Iterator[str]:
-    """Every text in the arguments of a call that its name says to be a path, as far as anybody looks."""
-    waiting: list[tuple[Any, bool]] = [(value, is_path)]
-    for _ in range(_MAX_VALUES):
-        if not waiting:
-            return
-        item, names_path = waiting.pop()
-        if isinstance(item, str):
-            if names_path and item:
-                yield item
-        elif isinstance(item, Mapping):
-            for key, inner in item.items():
-                if names_path and isinstance(key, str):
-                    yield key  # `files: {"a.md": "text"}`
-                waiting.append((inner, _last_word(key) in _PATHS))
-        elif isinstance(item, list | tuple):
-            waiting.extend((inner, names_path) for inner in item)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -177,7 +181,7 @@ def _patched(arguments: Mapping[str, Any], *, names_files: bool) -> Iterator[str
     for text in texts:
         if text.lstrip().startswith(("{", "[")):
             try:
-                yield from _paths(json.loads(text))
+                yield from _Walk(json.loads(text)).paths
                 continue
             except (ValueError, RecursionError):
                 pass
