@@ -224,11 +224,11 @@ def _export(options: argparse.Namespace) -> int:
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
         else:
             _written(lines, options)
-        return _verified(scope)
+        return _print_faults(scope)
 
 
-def _verified(scope: Scope) -> int:
-    """Whether the records of an export are as they were written; what is wrong is told, and they are exported still."""
+def _print_faults(scope: Scope) -> int:
+    """Verify the records of an export and print their faults; the exit code. They are exported all the same."""
     from metier.guard.audit.signing import known_keys
     from metier.guard.audit.verifying import verify_store
 

@@ -73,7 +73,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def _token(options: argparse.Namespace, host: str) -> tuple[str | None, str]:
-    """What clients must have, and who that is: what was given, or else a token of this user that is kept in a file."""
+    """The token that clients must have, and a name for its holders: the one given, or one in a file of this user."""
     from metier.serve.mcp.http import is_loopback
 
     given = options.token if options.token is not None else os.environ.get(TOKEN)

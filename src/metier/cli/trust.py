@@ -80,7 +80,7 @@ def _require_looked_at(project: Path, accepted: str) -> None:
     from metier.guard import refused
     from metier.hub.findings import against, is_bad, named_findings
 
-    reports = [(entry.location, _scanned(library, entry)) for entry in entries]
+    reports = [(entry.location, _scan(library, entry)) for entry in entries]
     bad = [(location, report) for location, report in reports if is_bad(report)]
     decision = against(bad[0][1], accepted) if bad else None
     # An error tells of the first by itself.
@@ -91,7 +91,7 @@ def _require_looked_at(project: Path, accepted: str) -> None:
     _keep(bad)
 
 
-def _scanned(library: Library, entry: Entry) -> Report:
+def _scan(library: Library, entry: Entry) -> Report:
     from metier.guard import Action, Actor, Governance
     from metier.guard.scan import Report
     from metier.session.active import subject_of

@@ -103,7 +103,7 @@ class Case:
 
     @property
     def trigger(self) -> str:
-        """Who made it happen: `model`, `user`, `host`, or `nested` inside of another skill.
+        """The cause of the action: `model`, `user`, `host`, or `nested` inside of another skill.
 
         What a client asks for in the name of a person is under the rules for people.
         """
@@ -239,7 +239,7 @@ class Case:
 
     @once
     def report(self) -> Report:
-        """What our own scanner says to it, without what somebody answers for; raises `Unknown` where it cannot look."""
+        """The report of our own scanner, without suppressed findings; raises `Unknown` where it cannot look."""
         return self._examiner.report(self._package, self._examined(), self._suppressions())
 
     @once

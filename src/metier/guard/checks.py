@@ -82,7 +82,7 @@ def broken_policy(case: Case) -> Iterator[Verdict]:
 
 
 def machine(case: Case) -> Iterator[Verdict]:
-    """Whether whoever acts is in the environment that administrators say this machine is in.
+    """Deny callers in another environment than the one that administrators say this machine is in.
 
     It holds in every mode: the environment decides which skills there are, and is not for a caller to choose.
     """
@@ -127,7 +127,7 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
 
 
 def enterprise_names(case: Case) -> Iterator[Verdict]:
-    """Whether the skill has, or imitates, a name that belongs to a skill of the enterprise layer, by whatever way.
+    """Deny a skill that has, or imitates, the name of a skill of the enterprise layer.
 
     It holds in every mode and without any policy file: it is for administrators alone to say otherwise.
     """

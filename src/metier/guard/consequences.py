@@ -77,7 +77,7 @@ _NO_PERSON = "The yes of a program does not settle it: a person has to, at a ter
 
 
 def against_answer(governance: Governance, case: Case, decision: Decision, source: str) -> str | None:
-    """Why no answer from a source may settle a decision that asks; None where one may.
+    """The reason against taking an answer from a source; None where it may settle the decision.
 
     An approval of content takes somebody whom policy lets give it. A program's yes is none: it is no voice of a quorum,
     and where it is settled who decides, it settles neither an approval, nor trust, nor what an administrator's policy

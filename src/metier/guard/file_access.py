@@ -1,4 +1,4 @@
-"""Which files tools may not write, and which they may not even see, in a workspace and beside it.
+"""Access of tools to files: those that no tool writes, and those that no tool sees, in a workspace and beside it.
 
 Tools write in this process, with nothing around them: what a cage closes to a job is closed to them here. One function
 judges a path for all of them, when a call is decided about and when a file is used.
@@ -41,7 +41,7 @@ _FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAccess:
-    """What is closed to tools that work in a folder.
+    """The files that are closed to tools which work in a folder.
 
     >>> import tempfile
     >>> folder = os.path.realpath(tempfile.mkdtemp())

@@ -1,4 +1,4 @@
-"""What folders hold of interest to protection, read once and kept until they change."""
+"""Listings of folders, as far as protection needs them: read once and kept until the folders change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Cached(Generic[_T]):
-    """What is read of files and folders, kept until they change: most of a workspace is the same at the next look."""
+    """A cache of values read from files and folders until they change: most of a workspace stays the same."""
 
     _MOST = 2 * MOST_FOLDERS
     _FRESH = 50_000_000
@@ -32,7 +32,7 @@ class Cached(Generic[_T]):
         self._kept: dict[str, tuple[tuple[int, int, int], _T]] = {}
 
     def of(self, path: str) -> _T:
-        """What a path holds, or what stands for nothing where it cannot be read."""
+        """The value read from a path, or the one for absent paths where it cannot be read."""
         try:
             status = os.stat(path, follow_symlinks=self._follows)
             # Not the time of its last change, which anybody can set.
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What a folder holds of interest."""
+    """The entries of a folder that protection needs."""
 
     folders: tuple[tuple[str, str, str], ...] = ()
     """The folders in it: path, name, and the name as it is compared."""

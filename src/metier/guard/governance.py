@@ -369,7 +369,7 @@ class Governance:
     # --- what is there ------------------------------------------------------------------------------------------------
 
     def barring(self, actor: Actor, *, by: Literal["model", "host"], has_reserved: bool) -> Barring | None:
-        """What tells of each skill whether it must not be used, or that models must not be told of it; None for none.
+        """A predicate for skills that must not be used, or that models must not be told of; None where all may.
 
         Made once for a list of skills: it judges all of them by one state of policy and store. `has_reserved` says
         whether there is one among them whose name belongs to another of the enterprise layer.
@@ -444,7 +444,7 @@ class Governance:
         return store is not None and store.has_people
 
     def against_answer(self, action: Action, actor: Actor, decision: Decision, source: str) -> str | None:
-        """Why no answer from a source may settle a decision that asks, which then waits; None where one may."""
+        """The reason against taking an answer from a source, and for waiting; None where it may count."""
         from metier.guard.consequences import against_answer
 
         return against_answer(self, self.case(action, actor), decision, source)

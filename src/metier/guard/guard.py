@@ -140,7 +140,7 @@ class Guard:
     def barring(
         self, actor: Actor = _NOBODY, *, by: Literal["model", "host"] = "model", has_reserved: bool = True
     ) -> tuple[Callable[[Subject], bool], bool] | None:
-        """What tells of each skill whether models must not know of it, and whether that takes its digest.
+        """A predicate for skills that models must not know of, which says whether it needs their digests.
 
         None where every skill may be known of. For the `host`, what is only kept from models is not barred.
         Where no skill has a name of the enterprise layer's, `has_reserved` may say so, which saves a look at each.
@@ -336,7 +336,7 @@ class Guard:
             )
 
     def _who_to_ask(self, decision: Decision, action: Action, actor: Actor) -> tuple[Approve | None, Decision]:
-        """Whoever may answer, if anybody here may, and the decision, which says why nobody does."""
+        """The callback that may answer, if there is one, and the decision, with the reason where there is none."""
         approve = (self.approve or asked_meanwhile()) if decision.outcome == "ask" else None
         if approve is None:
             return None, decision

@@ -198,7 +198,7 @@ async def asked(approve: Approve, action: Action, decision: Decision) -> Decisio
             answer = await in_own_thread(approve, action, decision)
         if inspect.isawaitable(answer):
             answer = await _in_task(answer)
-        found = _answered(decision, answer, source_of(approve))
+        found = _decision_after(decision, answer, source_of(approve))
     except Exception as error:
         found = _failed(decision, error)
     # A yes that comes once whoever asked was cancelled counts for nothing.
@@ -214,7 +214,7 @@ def asked_blocking(approve: Approve, action: Action, decision: Decision) -> Deci
         answer = approve(action, decision)
         if inspect.isawaitable(answer):
             answer = _awaited(answer)
-        found = _answered(decision, answer, source_of(approve))
+        found = _decision_after(decision, answer, source_of(approve))
     except Exception as error:
         found = _failed(decision, error)
     with contextlib.suppress(RuntimeError):  # in a thread that is no event loop's, nobody can have been cancelled
@@ -223,7 +223,7 @@ def asked_blocking(approve: Approve, action: Action, decision: Decision) -> Deci
 
 
 def source_of(approve: Approve) -> str:
-    """Where the answers of a callback come from: its `source`, or a program that says nothing about itself.
+    """The source of the answers of a callback: its `source`, or a program that says nothing about itself.
 
     This keeps apart what one program does; a program that lies about it could write to the store as well.
     """
@@ -289,7 +289,7 @@ def _leave(answer: Awaitable[Any]) -> None:
         answer.close()
 
 
-def _answered(decision: Decision, answer: object, source: str) -> Decision:
+def _decision_after(decision: Decision, answer: object, source: str) -> Decision:
     if answer is True:
         whose = "" if source == TERMINAL else f" The yes is the word of a program ({shown(source)}) and counts once."
         reason = f"Somebody was asked and agreed.{whose}"

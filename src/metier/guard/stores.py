@@ -71,7 +71,7 @@ def was_there(url: str) -> bool:
 
 
 def require_store(url: str) -> None:
-    """Where there is no store, raise `StoreUnavailable` if there was one: another would release what is in quarantine.
+    """Raise `StoreUnavailable` where a store is gone: another would release the skills in quarantine.
 
     There is none also where a database still is, and its tables are gone.
     """

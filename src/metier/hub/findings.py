@@ -1,4 +1,4 @@
-"""What the scanner says to a skill that somebody is about to bring in, and whether that keeps it out."""
+"""Findings of the scanner in a skill that is about to be brought in, and the refusal that follows from them."""
 
 from __future__ import annotations
 

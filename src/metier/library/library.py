@@ -364,7 +364,7 @@ def _deployed_beside(places: tuple[Place, ...]) -> tuple[Place, ...]:
 
 
 def _file_in(place: Place) -> str:
-    """Where a file of a place would be, which tells one place from another."""
+    """The real path of a file in a place, by which places are told apart."""
     return os.path.realpath(place.source.location("SKILL.md"))
 
 

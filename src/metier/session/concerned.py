@@ -26,12 +26,12 @@ _MOST_FOLDERS = 16
 
 
 def folders_of(session: State, one: ActiveSkill) -> tuple[str, ...]:
-    """Where the files of a skill are: its verified copy, its place in the shell, and where it was loaded from."""
+    """The folders of a skill: its verified copy, its place in the shell, and the one it was loaded from."""
     return (one.root, f"{session.options.mount}/{one.name}", *_loaded_from(one))
 
 
 class Named:
-    """What a command names, or is among, as far as its text tells."""
+    """The paths that a command names, or works in, as far as its text tells."""
 
     def __init__(self, argv: Sequence[str], folder: str) -> None:
         self._text = _QUOTING.sub("", " ".join(argv)).replace("${HOME}", "~").replace("$HOME", "~")
@@ -68,7 +68,7 @@ def _loaded_from(one: ActiveSkill) -> tuple[str, ...]:
 
 
 def _paths(words: Sequence[str], folder: str) -> Iterator[str]:
-    """Where words lead, from the folder that a command begins in and from those that it may go to."""
+    """The paths of words, from the folder that a command begins in and from those that it may go to."""
     yield real_path(folder)
     folders = [folder]
     for word in words:

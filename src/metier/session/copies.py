@@ -67,7 +67,7 @@ class Copies:
         of room or for the names of its files, can still be loaded for its instructions; whatever would use its files
         says what is wrong.
         """
-        copy = self._taken(entry.name, digest)
+        copy = self._acquire(entry.name, digest)
         try:
             copy.require(entry, digest, listing)
         except SkillChanged:
@@ -85,7 +85,7 @@ class Copies:
 
         Raises `SkillChanged` when the copy is damaged and the files it was made of are no longer those.
         """
-        copy = self._taken(active.name, active.digest)
+        copy = self._acquire(active.name, active.digest)
         try:
             copy.require(active.entry, active.digest, active.listing)
             yield copy.root
@@ -111,7 +111,7 @@ class Copies:
             self._is_closed = True
         _abandon_all(self._kept)
 
-    def _taken(self, name: str, digest: str) -> _Copy:
+    def _acquire(self, name: str, digest: str) -> _Copy:
         with self._lock:
             copy = self._kept.get((name, digest))
             if copy is None:
@@ -185,7 +185,7 @@ class _Shared:
                 copy.remove()
 
     def _release(self, copy: _Copy) -> Sequence[_Copy]:
-        """What is to be removed now that one fewer uses a copy."""
+        """Release a copy for one user; returns the copies to remove."""
         copy.users -= 1
         if copy.users:
             return ()
@@ -382,13 +382,13 @@ def _write(entry: Entry, digest: str, listing: Listing, root: str) -> bool:
         try:
             data = entry.package.read(path, limit=size)
         except MetierError as error:
-            raise _changed(entry, f" {error}") from None
+            raise _changed_error(entry, f" {error}") from None
         entries.append(DigestEntry(path, mode, hashlib.sha256(data).digest()))
         with open(target, "xb") as opened:
             opened.write(data)
         os.chmod(target, 0o555 if mode == "exec" else 0o444)
     if digest_of(entries) != digest:
-        raise _changed(entry)
+        raise _changed_error(entry)
     for link, leads_to in links.items():
         # Only where everything else is already written, so that nothing is written through one.
         with contextlib.suppress(OSError):
@@ -412,14 +412,14 @@ def _files(entry: Entry, listing: Listing) -> Iterator[tuple[str, Mode, int]]:
 
 
 def _link_of(entry: Entry, path: str) -> str:
-    """Where a link of a skill leads, which need not be inside it."""
+    """The target of a link of a skill, which need not be inside it."""
     try:
         return os.readlink(os.path.join(os.path.dirname(entry.location), *path.split("/")))
     except OSError:
-        raise _changed(entry, f" {path!r} is no link.") from None
+        raise _changed_error(entry, f" {path!r} is no link.") from None
 
 
-def _changed(entry: Entry, why: str = "") -> SkillChanged:
+def _changed_error(entry: Entry, why: str = "") -> SkillChanged:
     return SkillChanged(
         f"The files of skill {entry.name!r} have changed since it was loaded.{why}",
         hint="Load it again.",

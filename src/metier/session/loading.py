@@ -175,8 +175,7 @@ class Loading:
         return digest
 
     def _notes(self, entry: Entry, digest: str) -> list[str]:
-        """What people should know of a load: what scanners found in it, that the name has others, and that it names
-        tools that nobody has."""
+        """Notes for people about a load: findings of scanners, other skills of its name, tools that are not known."""
         session, library = self._session, self._session.library
         found: list[str] = []
         severity = session.guard.governance.known_severity(session.actor, digest)
@@ -378,7 +377,7 @@ _NOT_HERE = Decision(
 
 
 def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: Listing) -> Ceiling:
-    """What a skill declares about tool calls."""
+    """The ceiling that a skill declares for tool calls."""
     is_advisory = entry.layer in session.guard.policy.advisory
     values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
     allowed = None

@@ -17,16 +17,16 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def read_mounts() -> Mounts:
-    """What is mounted here now, as far as this machine tells."""
+    """The mounts of this process, as far as the machine tells."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
-            return _parsed(file.read())
+            return _parse_mounts(file.read())
     except OSError:
         return ()
 
 
 def paths_of(folder: str, mounts: Mounts) -> tuple[tuple[str, str], ...]:
-    """Where a folder, given by its real path, or a part of it can be reached: the path, and which part is there.
+    """The paths that lead to a folder, given by its real path, or to a part of it: each path, and the part.
 
     >>> paths_of("/project", ())
     (('/project', ''),)
@@ -48,7 +48,7 @@ def paths_of(folder: str, mounts: Mounts) -> tuple[tuple[str, str], ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def _parsed(table: bytes) -> Mounts:
+def _parse_mounts(table: bytes) -> Mounts:
     lines = (line.split(b" ", 5) for line in table.splitlines())
     return tuple((device, _path(root), _path(point)) for _, _, device, root, point, _ in lines)
 

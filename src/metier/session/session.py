@@ -216,7 +216,7 @@ class Session(Use):
     def invoke(
         self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False, by: By = "user"
     ) -> Invocation | None:
-        """What a person asks for by `/name arguments`; None when the text is no such thing.
+        """Invoke the skill that a person asks for by `/name arguments`; None when the text is no such thing.
 
         Whoever types a name agrees by that to a skill that nobody vouches for. Where a program says that somebody did,
         it is `by="client"`, and is asked about.

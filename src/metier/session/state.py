@@ -350,11 +350,11 @@ class State:
         )
 
     def file_access(self) -> FileAccess:
-        """What is closed to tools in its workspace now."""
+        """The files that are closed to tools in its workspace now."""
         return self.guard.files.access(self.workspace, self._skill_folders(self.live()))
 
     def _skill_folders(self, active: Sequence[ActiveSkill]) -> tuple[str, ...]:
-        """Where skills come from; of one that is the workspace itself, what makes it a skill."""
+        """The folders of sources and of active skills; of a skill that is the workspace itself, its own files."""
         roots = [place.source.root for place in self.library.places if isinstance(place.source, FolderSource)]
         return (
             *roots,

@@ -68,7 +68,7 @@ def reading_of(parsed: Parsed, first_line: int) -> Reading:
 
 
 def duplicate_note(key: str, line: int) -> Diagnostic:
-    """What there is to say of a key that is given again."""
+    """The diagnostic for a key that is given again."""
     from metier.skill.restrictions import restricted_field
 
     restricted = restricted_field(key)
@@ -189,7 +189,7 @@ class _Construction:
 
 
 def _inner(within: str, key: str) -> str:
-    """What the map below a key is: where fields are, a restricting field, or nothing that matters."""
+    """The kind of the map below a key: one of fields, a restricting field, or "" for any other."""
     if within == "metadata":
         return _TOP if key == "metier" else ""
     if within != _TOP:

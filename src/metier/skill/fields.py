@@ -130,7 +130,7 @@ class Fields:
         return True
 
     def _place_merged(self, value: Any, line: int) -> None:
-        """What YAML 1.1 would merge by `<<` counts as far as it restricts: other readers of the file merge it."""
+        """Take the restrictions that YAML 1.1 would merge by `<<`: other readers of the file merge them."""
         from metier.skill.restrictions import RESTRICTING
 
         for part in value if isinstance(value, list) else [value]:

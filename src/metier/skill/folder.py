@@ -329,7 +329,7 @@ def _open_root(root: str, contain: str | None) -> int:
 
 
 def real_path(path: str) -> str:
-    """Where a path leads. A link that this user may not read, such as that of another's process, leads to itself.
+    """The real path of a path. A link that this user may not read, such as that of another's process, leads to itself.
 
     >>> real_path("/nowhere/../elsewhere")
     '/elsewhere'

@@ -193,21 +193,21 @@ class Approvals:
 
     def get(self, id: str) -> Approval | None:  # noqa: A002
         """The approval of this id."""
-        return next(iter(self._counting({"id": id})), None)
+        return next(iter(self._recorded_only({"id": id})), None)
 
     def of(self, digest: str) -> list[Approval]:
         """What was decided about a content, the oldest first."""
-        return self._counting({"digest": digest})
+        return self._recorded_only({"digest": digest})
 
     def of_skill(self, skill: str, location: str) -> list[Approval]:
         """What was decided about the contents of a skill in a folder and was not revoked, the oldest first."""
-        return [one for one in self._counting({"skill": skill, "location": location}) if not one.revoked_at]
+        return [one for one in self._recorded_only({"skill": skill, "location": location}) if not one.revoked_at]
 
     def all(self, active_only: bool = False) -> list[Approval]:
         """Everything that was decided, the oldest first; or only what was not revoked."""
-        return [one for one in self._counting({}) if not active_only or not one.revoked_at]
+        return [one for one in self._recorded_only({}) if not active_only or not one.revoked_at]
 
-    def _counting(self, where: dict[str, Any]) -> list[Approval]:
+    def _recorded_only(self, where: dict[str, Any]) -> list[Approval]:
         """The approvals that the audit trail bears out, and those it has alone; a row without a record is nothing."""
         with self._rows.snapshot():
             ledger = self._ledger()

@@ -70,7 +70,7 @@ def unprotected(store: Store) -> list[Problem]:
 
     A trigger that is not ours may change what is written to any table.
     """
-    return [_changed(name, what) for name, what in _differences(store.driver) if _protects(name)]
+    return [_schema_problem(name, what) for name, what in _differences(store.driver) if _protects(name)]
 
 
 def _protects(name: str) -> bool:
@@ -81,10 +81,10 @@ def _protects(name: str) -> bool:
 def _tables(store: Store) -> Iterator[Problem]:
     """Compare the tables with those that this version makes."""
     for name, what in _differences(store.driver):
-        yield _changed(name, what)
+        yield _schema_problem(name, what)
 
 
-def _changed(name: str, what: str) -> Problem:
+def _schema_problem(name: str, what: str) -> Problem:
     return Problem(
         severity="warning" if what == "is not ours" and not _protects(name) else "error",
         part="tables",
@@ -95,7 +95,7 @@ def _changed(name: str, what: str) -> Problem:
 
 def _differences(driver: Driver) -> Iterator[tuple[str, str]]:
     """The parts of the schema that are not as this version makes them, each with what became of it."""
-    expected, found = _expected(driver), _found(driver)
+    expected, found = _expected(driver), _actual(driver)
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             yield name, "is missing" if name not in found else "is not ours" if name not in expected else "was changed"
@@ -109,10 +109,10 @@ def _expected(driver: Driver) -> dict[str, str]:
         with closing(sqlite3.connect(":memory:")) as connection:
             for statement in creation("sqlite"):
                 connection.execute(statement)
-            return _described(connection.execute(_SQLITE_SCHEMA).fetchall())
+            return _by_title(connection.execute(_SQLITE_SCHEMA).fetchall())
     from metier.store.schema import described
 
-    return _described(described())
+    return _by_title(described())
 
 
 _SQLITE_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
@@ -137,11 +137,11 @@ UNION ALL SELECT 'trigger', tgname, concat_ws(' ', relname, tgenabled, tgtype, t
 """
 
 
-def _found(driver: Driver) -> dict[str, str]:
-    return _described(driver.execute(_SQLITE_SCHEMA if driver.kind == "sqlite" else _POSTGRESQL_SCHEMA))
+def _actual(driver: Driver) -> dict[str, str]:
+    return _by_title(driver.execute(_SQLITE_SCHEMA if driver.kind == "sqlite" else _POSTGRESQL_SCHEMA))
 
 
-def _described(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+def _by_title(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {f"the {kind} {name}": _SPACE.sub(" ", text).strip() for kind, name, text in rows}
 
 

@@ -84,7 +84,7 @@ class Forbidden:
 
 
 def forbidden_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Forbidden:
-    """What a store forbids now and the rows that were saved do not, inside of a transaction."""
+    """The decisions by which a store forbids more than the rows of a backup, inside of a transaction."""
     driver, scopes = store.driver, [store.of(tenant) for tenant in store.tenants()]
     blocked = {_key("blocks", row) for row in saved("blocks")}
     standing = [_row(scope, block) for scope in scopes for block in scope.blocks.all()]

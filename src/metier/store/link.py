@@ -105,7 +105,7 @@ def is_decision(text: str) -> bool:
 
 
 def record_of(text: str) -> dict[str, Any] | None:
-    """What a record says; None for a text that is not one, or not as the trail writes it: that has one reading only.
+    """The record in a text; None where the text is not in the one form that the trail writes.
 
     >>> record_of('{"seq":1}'), record_of('{"seq":1,"seq":2}'), record_of('{"seq": 1}')
     ({'seq': 1}, None, None)

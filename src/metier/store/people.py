@@ -41,7 +41,7 @@ class Person:
 
     @property
     def title(self) -> str:
-        """What records call them, and what they may do: `user ada: admin`."""
+        """Kind, name and roles, as records have them: `user ada: admin`."""
         return f"{self.kind} {self.name}: {', '.join(sorted(self.roles))}"
 
 
@@ -82,16 +82,16 @@ class People:
 
     def get(self, name: str) -> Person | None:
         """Somebody by their name."""
-        return next(iter(self._counting({"name": name})), None)
+        return next(iter(self._recorded_only({"name": name})), None)
 
     def all(self) -> list[Person]:
         """Everybody, by name."""
-        return self._counting({})
+        return self._recorded_only({})
 
     def _ledger(self) -> Ledger:
         return self._ledgers.of(self._rows)
 
-    def _counting(self, where: dict[str, Any]) -> list[Person]:
+    def _recorded_only(self, where: dict[str, Any]) -> list[Person]:
         with self._rows.snapshot():
             titles = self._ledger().people
             rows = self._rows.select("people", where, ("name",))

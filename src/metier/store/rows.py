@@ -131,7 +131,7 @@ class Rows:
             return self.driver.change(sql, parameters)
 
     def position(self) -> Position:
-        """Where the tenant is; another one whenever something changed that decisions depend on.
+        """The position of the tenant; another one whenever something changed that decisions depend on.
 
         The number that `bump` changes can be set back by SQL. What forbids is in the audit trail as well, and that only
         grows: so the newest record counts too.
@@ -177,7 +177,7 @@ def tenants_of(driver: Driver) -> list[str]:
 
 
 def stray_tenants(driver: Driver) -> list[str]:
-    """What stands in place of a tenant in audit records and is none: nobody could ask for these records."""
+    """The values in place of a tenant in audit records that are none: nobody could ask for these records."""
     found = driver.execute("SELECT DISTINCT tenant FROM audit_log")
     return sorted(repr(tenant) for (tenant,) in found if not _is_tenant(tenant))
 

@@ -58,7 +58,7 @@ class Withheld:
 
 
 def withheld_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Withheld:
-    """What people may no longer do and could when the rows were saved, inside of a transaction.
+    """The roles and tokens that people have lost since the rows were saved, inside of a transaction.
 
     Not everybody who is missing was removed: a store may have been made anew. So the audit trail has to say it.
     """

@@ -94,7 +94,7 @@ def descend(
                     if check is not None:
                         # Below what is not there yet no link can be.
                         check(os.path.normpath(os.path.join(root, *names, segment, *reversed(waiting))))
-                    entered = _made(segment, stack[-1])
+                    entered = _make_folder(segment, stack[-1])
                 stack.append(entered)
                 names.append(segment)
                 continue
@@ -138,7 +138,7 @@ def _link_target(segment: str, folder: int) -> str | None:
         raise
 
 
-def _made(segment: str, folder: int) -> int:
+def _make_folder(segment: str, folder: int) -> int:
     with contextlib.suppress(FileExistsError):
         os.mkdir(segment, dir_fd=folder)
     return os.open(segment, LIST, dir_fd=folder)

@@ -182,7 +182,7 @@ class Workspace:
 
     @property
     def access(self) -> FileAccess:
-        """What is closed to tools now."""
+        """The files that are closed to tools now."""
         return self._access() if callable(self._access) else self._access
 
     @contextlib.contextmanager

@@ -72,7 +72,7 @@ class Grammar:
 
     @property
     def joins(self) -> list[int]:
-        """Where a line goes on in the next one."""
+        """The positions at which a line goes on in the next one."""
         return self._scanner.joins
 
     def script(self) -> Script:

@@ -58,10 +58,10 @@ class Parts:
             is_plain = len(words) == 2 and words[1].is_known and not words[1].text.startswith("-")
             self._ways += words[1:2]
             self._is_lost |= not is_plain or len(self._ways) > MAX_WAYS
-        names = dict.fromkeys(name for each in self._names(words[0].text) for name in (_plain(each), each))
+        names = dict.fromkeys(name for each in self._names(words[0].text) for name in (_without_suffix(each), each))
         seen = [command, *(Command(text=command.text, words=(Word(name), *words[1:])) for name in names)]
         self._each.append(seen)
-        for name in dict.fromkeys(map(_plain, names)):
+        for name in dict.fromkeys(map(_without_suffix, names)):
             for variant in (words, *command.variants):
                 self._add_started(command, (Word(name), *variant[1:]), seen, depth)
         return seen
@@ -146,5 +146,5 @@ class Parts:
                 yield from (pipeline[i : i + size] for i in range(len(pipeline) - size + 1))
 
 
-def _plain(name: str) -> str:
+def _without_suffix(name: str) -> str:
     return name.lower().removesuffix(".exe")

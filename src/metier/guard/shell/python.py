@@ -1,4 +1,4 @@
-"""Which module or file Python is told to run: `python3 -Im pip`, `python tools/x.py`.
+"""The module or file that a command of Python runs: `python3 -Im pip`, `python tools/x.py`.
 
 A rule that allows Python allows what Python can do, and a rule that forbids a program sees it as a module too.
 """
@@ -18,7 +18,7 @@ _NAME = re.compile(r"(graalpy|jython|micropython|python|pypy|py)[0-9.]*[tw]?")
 
 
 class Target(NamedTuple):
-    """What Python is to run."""
+    """The module or file that Python runs."""
 
     name: str
     at: int

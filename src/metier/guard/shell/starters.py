@@ -75,7 +75,7 @@ def starts_the_rest(name: str) -> bool:
 
 
 def read_starter(words: Sequence[Word]) -> Iterator[Inner]:
-    """What may be started by the words of such a program."""
+    """The programs that the words of such a program may start."""
     waiting = [(at, operands, True, False) for at, operands in _beginnings(words)]
     if waiting and (behind := next((i for i, word in enumerate(words) if word.text == "--"), 0)):
         waiting.append((behind + 1, 0, True, False))
@@ -108,7 +108,7 @@ def read_starter(words: Sequence[Word]) -> Iterator[Inner]:
 
 
 def _beginnings(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
-    """Where what is started may begin, and how many operands come first."""
+    """The positions at which a started program may begin, each with the number of operands before it."""
     verbs = dict(verb.partition(":")[::2] for verb in _TABLE[words[0].text].split() or [""])
     if "" in verbs or "*" in verbs:
         yield 1, int(verbs.get("") or 0)

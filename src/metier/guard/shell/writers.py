@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """How a program that reads is made to write."""
+    """The options by which a program that reads writes files."""
 
     letters: str = ""
     """Short options whose value is a file to write."""
@@ -141,7 +141,7 @@ def _writes_unnamed(text: str, writer: Writer) -> bool:
 
 
 def _behind_letter(text: str, writer: Writer, letters: str) -> str | None:
-    """What follows one of the letters in a cluster; None when none of them is there."""
+    """The text behind one of the letters in a cluster; None where none of them is in it."""
     if not text.startswith("-"):
         return None
     for at, letter in enumerate(text[1:], 2):

@@ -44,7 +44,7 @@ class WordPattern(NamedTuple):
         return len(self.words) == 1
 
     def named(self, words: Sequence[Word]) -> int:
-        """How many of the words it names one by one, from the first on."""
+        """The number of words, from the first on, that the pattern names one by one."""
         count = 0
         are_scripts = any(own.rpartition("/")[2] in _SCRIPTS for own in self.words[:-1])
         for own, word in zip(self.words, words, strict=False):
@@ -55,7 +55,7 @@ class WordPattern(NamedTuple):
         return count
 
     def closing(self, words: Sequence[Word]) -> int:
-        """Where the words begin that it spells out at the end, behind its last `*`."""
+        """The position of the words that the pattern spells out behind its last `*`."""
         if self.is_open or len(self.literal) == len(self.words):
             return len(words)
         plain = next(i for i, own in enumerate(reversed(self.words)) if "*" in own)
@@ -144,7 +144,7 @@ def _word_pattern(pattern: str) -> WordPattern:
 
 
 def steps_up(word: str) -> int:
-    """How often a path goes up; what is found by a pattern that begins with a point may go up too."""
+    """The number of steps up in a path; a pattern that begins with a point may be one too."""
     return sum(_UP.fullmatch(part) is not None for part in re.split("[/=]", word))
 
 

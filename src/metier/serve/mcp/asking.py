@@ -162,7 +162,7 @@ class Questions:
 
 
 def _source(ctx: Context) -> str:
-    """Whose word an answer is: the client by the name that it gives itself, and the way that it was asked."""
+    """The source of an answer: the client by the name that it gives itself, and the way that it was asked."""
     client = ctx.session.client_params
     return f"client:{shown(client.client_info.name, _MAX_NAME) if client is not None else ''} over elicitation"
 

@@ -20,7 +20,7 @@ log = logger("metier.serve")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many connections there may be, and for how long each may keep the server waiting."""
+    """The most connections of a server, and the longest that each may keep it waiting."""
 
     connections: int = 512
     """In all; never more than half of the descriptors that this process may have."""
@@ -158,7 +158,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def most_connections(limits: Limits) -> int:
-    """How many connections there may be where descriptors are few."""
+    """The most connections at once, fewer where descriptors are few."""
     try:
         import resource
     except ImportError:

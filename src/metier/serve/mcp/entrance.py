@@ -1,4 +1,4 @@
-"""Who is let in over HTTP: requests for this machine or hosts that are named, from no foreign page, with the token."""
+"""Admission over HTTP: requests for this machine or hosts that are named, from no foreign page, with the token."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address | None:
-        """What `Host` says, compared by meaning and not by letters; None for what is no host.
+        """The address in a `Host` header, compared by meaning and not by letters; None for a text that is no host.
 
         >>> Address.parse("LocalHost.:80")
         Address(host='localhost', port=80)
@@ -83,7 +83,7 @@ class Entrance:
             )
         self._app = app
         self._token = None if token is None else token.encode()
-        self._allowed = None if ANY_HOST in allowed_hosts else [_known(one) for one in (*LOOPBACK, *allowed_hosts)]
+        self._allowed = None if ANY_HOST in allowed_hosts else list(map(_parse_allowed, (*LOOPBACK, *allowed_hosts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what is not let in, before any of its body is read."""
@@ -145,7 +145,7 @@ class Entrance:
 
 
 def _wrong_form(scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
-    """What is wrong with a request that may be made."""
+    """The answer to an admitted request of a wrong form; None for a right one."""
     if scope["method"] == "POST":
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
@@ -159,7 +159,7 @@ def _answer(status: int, error: str, hint: str, headers: dict[str, str] | None =
     return JSONResponse({"error": error, "hint": hint}, status_code=status, headers=headers)
 
 
-def _known(host: str) -> Address:
+def _parse_allowed(host: str) -> Address:
     # An address of version 6 may be named as it is, without the brackets that a URL wants.
     bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
     found = Address.parse(bare)

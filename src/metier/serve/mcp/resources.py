@@ -135,7 +135,7 @@ class Resources:
         def found() -> dict[str, Any]:
             address, after = address_of(params.uri), place_of(params.cursor)
             entry = self._entry(address.skill)
-            one = _loaded(session, entry)
+            one = _active_skill(session, entry)
             children = _children(entry, entry.package.listing() if one is None else one.listing, address.path)
             if not children:
                 raise FileMissing(f"{shown(params.uri, 200)!r} is no folder of a skill.", hint="Name a folder of one.")
@@ -188,7 +188,7 @@ class Resources:
         self._conversations.library.document(entry.name)  # raises where its file hides it by now, or is another skill
         if not path:
             raise FileMissing(f"{shown(uri, 200)!r} is a folder.", hint="Name a file in it, such as SKILL.md.")
-        one = _loaded(session, entry)
+        one = _active_skill(session, entry)
         content = self._contents.read(entry, path, limit=MAX_BYTES) if one is None else _of_copy(session, one, path)
         subject = subject_of(entry, content.digest)
         self._require_tool(session, entry, path)
@@ -268,7 +268,7 @@ def _weight(skill: dict[str, Any]) -> int:
     return 1 + len(skill["resources"]) // 20
 
 
-def _loaded(session: Session, entry: Entry) -> ActiveSkill | None:
+def _active_skill(session: Session, entry: Entry) -> ActiveSkill | None:
     """The skill as it was loaded into a conversation, if it was."""
     return next((one for one in session.active if is_same(one.entry, entry)), None)
 
@@ -283,7 +283,7 @@ def _of_copy(session: Session, one: ActiveSkill, path: str) -> FileContent:
 
 
 def _children(entry: Entry, listing: Listing, folder: str) -> dict[str, Resource]:
-    """What lies directly in a folder of a skill, by name."""
+    """The entries of a folder of a skill, by name."""
     prefix = f"{folder}/" if folder else ""
     found: dict[str, Resource] = {}
     for file in listing.files:
