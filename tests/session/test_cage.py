@@ -17,7 +17,7 @@ import pytest
 
 from metier import Guard, Library, Policy, Session
 from metier.errors import IsolationMissing, Refused
-from metier.guard import Action, MemoryLog
+from metier.guard import Action, Decision, MemoryLog
 from metier.run import AutoRunner, Capabilities, Job, Limits, NativeRunner, Outcome, PlainRunner
 from metier.run.job import OutputLine, Place
 from metier.run.virtual import VirtualRunner
@@ -308,6 +308,26 @@ def test_hooks_commands_and_the_bash_tool_get_the_same(
         assert Place(session.one().root) in job.places
         assert job.places[0] == Place(session.workspace, is_writable=True)
     assert len(recorder.jobs) == 4
+
+
+def test_a_command_is_made_complete_beside_the_event_loop(
+    begin: Begin, skill: Files, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, bool] = {}
+    decide = Guard.decide
+
+    def noting(guard: Guard, action: Action, *args: Any) -> Decision:
+        threads[action.point] = threading.current_thread() is threading.main_thread()
+        return decide(guard, action, *args)
+
+    monkeypatch.setattr(Guard, "decide", noting)
+    session = begin(skill("a", **{"scripts/x.sh": "echo 1"}), runner=recorder, skills=["a"])
+    anyio.run(session.executor(builtin=["Bash"]).execute, "Bash", {"command": "echo 1"})
+    assert threads.pop("run") is False
+    anyio.run(session.execute, "echo 1")
+    # The last decision is about the scripts of the skill, which the command could run.
+    assert threads.pop("run") is False
+    assert len(recorder.jobs) == 2
 
 
 def test_the_record_of_a_call_of_bash_says_what_ran_it(begin: Begin, recorder: Recorder, log: MemoryLog) -> None:

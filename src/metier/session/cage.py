@@ -418,4 +418,8 @@ class CagedRunner:
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop."""
-        return await self._caged(job).run(on_output)
+        from anyio.to_thread import run_sync
+
+        # Copies are verified and the workspace is looked through.
+        caged = await run_sync(self._caged, job)
+        return await caged.run(on_output)

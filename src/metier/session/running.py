@@ -165,17 +165,19 @@ class CommandLine:
 
     async def run(self, passage: Passage, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run it without holding up the event loop."""
+        from anyio.to_thread import run_sync
+
+        caged = await run_sync(self._caged)
+        caged.announce(passage)
+        return await caged.run(on_output or _following.get())
+
+    def _caged(self) -> CagedJob:
         cage, isolated = self._session.cage, self.action.isolated
         # The guard was asked about one skill; a command may run something of several.
         cage.require_scripts(self._job, isolated=isolated, by=self.action.by, agreed=self._agreed)
         if self._shell is None:
-            caged = cage.for_command(self._job, isolated=isolated, agreed=self._agreed)
-        else:
-            from anyio.to_thread import run_sync
-
-            caged = cage.for_shell(self._job, ShellRunner(await run_sync(self._shell.get), self._job.argv[-1]))
-        caged.announce(passage)
-        return await caged.run(on_output or _following.get())
+            return cage.for_command(self._job, isolated=isolated, agreed=self._agreed)
+        return cage.for_shell(self._job, ShellRunner(self._shell.get(), self._job.argv[-1]))
 
 
 def _checked_folder(workspace: str, folder: object) -> str:
