@@ -39,8 +39,11 @@ def check(store: Store) -> list[Problem]:
     """Everything that is wrong with a store; nothing is changed."""
     found: list[Problem] = []
     try:
-        for part in (_database, _tables, _unrecorded, _contents):
-            found += part(store)
+        found += _database(store)
+        found += _tables(store)
+        with store.driver.snapshot():  # a decision that is made meanwhile is in the rows and in the records, or in none
+            found += _unrecorded(store)
+        found += _contents(store)
     except StoreUnavailable as error:
         found.append(Problem(severity="error", part="database", message=error.message, hint=error.hint))
     return found
@@ -147,6 +150,7 @@ def _by_title(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
 
 def _unrecorded(store: Store) -> Iterator[Problem]:
     """The rows that would loosen something and have no record in the audit trail, and the quarantines without a row."""
+    rows = {table: _by_tenant(every_row(store.driver, table)) for table in (*_RECORDED, "blocks")}
     for tenant in store.tenants():
         scope = store.of(tenant)
         counting = {
@@ -155,19 +159,15 @@ def _unrecorded(store: Store) -> Iterator[Problem]:
             "tokens": {one.id for one in scope.people.tokens()},
         }
         for table, (key, what) in _RECORDED.items():
-            for row in _rows_of(store, table, tenant):
+            for row in rows[table][tenant]:
                 is_active = not row.get("revoked_at") and row.get("decision") != "denied"
                 if is_active and row[key] not in counting[table]:
                     yield _unlike_records(
                         f"The {what} {row[key]!r:.100} has no record in the audit trail: it is nothing."
                     )
         ledger = scope.ledger()
-        blocks = {
-            f"{row['kind']} {row['value']}" for row in every_row(store.driver, "blocks") if row["tenant"] == tenant
-        }
-        refusals = {
-            row["id"] for row in every_row(store.driver, "approvals") if row["tenant"] == tenant and _refuses(row)
-        }
+        blocks = {f"{row['kind']} {row['value']}" for row in rows["blocks"][tenant]}
+        refusals = {row["id"] for row in rows["approvals"][tenant] if _refuses(row)}
         refused = {one for one, against in ledger.against.items() if "revoked_at" not in against}
         for what, gone in {
             "quarantine of the": ledger.blocked.keys() - blocks,
@@ -181,8 +181,11 @@ def _unrecorded(store: Store) -> Iterator[Problem]:
                 yield _unlike_records(message)
 
 
-def _rows_of(store: Store, table: str, tenant: str) -> Iterator[dict[str, Any]]:
-    return (row for row in every_row(store.driver, table) if row["tenant"] == tenant)
+def _by_tenant(rows: Iterable[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["tenant"]].append(row)
+    return found
 
 
 def _refuses(row: Mapping[str, Any]) -> bool:
