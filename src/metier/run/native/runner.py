@@ -198,7 +198,7 @@ class _Cage:
         _check(self._job)
         self._protections = self._protect()
         self._stages = self._copies() if self._tier == "landlock" else []
-        job = staging.staged(self._job, self._stages) if self._stages else self._job
+        job = staging.job_on_copies(self._job, self._stages) if self._stages else self._job
         self._request = request.request_for(job, self._tier, scratch=scratch, protections=self._protections)
         self._pipes = Pipes(self._streams, is_ordered=self._is_followed)
         self._open.callback(self._pipes.close)
@@ -275,9 +275,9 @@ class _Cage:
         brought = [stage.bring_back() for stage in self._stages]
         lost = [text for failed, _ in brought for text in failed]
         if lost:
-            from metier.run.native.staging import said as say_lost
+            from metier.run.virtual.disk import format_unchanged
 
-            code, said = code or 1, said + say_lost(lost)
+            code, said = code or 1, said + format_unchanged(lost)
         outcome = Outcome(
             exit_code=code,
             stdout=out.text(),

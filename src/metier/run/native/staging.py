@@ -21,7 +21,7 @@ from metier.guard.protected_names import protecting
 from metier.run.choosing import WHAT_TO_DO
 from metier.run.job import Place
 from metier.run.removing import remove_tree
-from metier.run.virtual.disk import change
+from metier.run.virtual.disk import PROTECTED, change, kind_of
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from metier.run.protection import Protection
 
 MOST_FILES = 20_000
-_MOST_SAID = 20
+_BEFORE_PATH = r"(?:(?<![\w.~$)}*?/-])|(?<=\s-\w)|(?<=^-\w)|(?<=://))"
+"""Where a path begins: not in another one, but also right behind an option of one letter."""
 
 
 class Stage:
@@ -59,6 +60,12 @@ class Stage:
             raise
         self._before = {path: _mark(status) for path, status in _below(self.path)}
 
+    @property
+    def repositories(self) -> list[str]:
+        """The repositories that the copy refers to, to be read where they are."""
+        closed = self._protection.before.closed
+        return [path for path in closed if os.path.basename(path) == ".git" and os.path.isdir(path)]
+
     def close(self) -> None:
         """Remove the copy."""
         remove_tree(self._top)
@@ -67,10 +74,11 @@ class Stage:
         """Change the folder as its copy was changed: what was not, with the reason, and notes on what was not kept."""
         now = dict(_below(self.path))
         changed = [path for path, status in now.items() if self._before.get(path) != _mark(status)]
-        gone = [path for path in self._before if path not in now]
+        # Something else in the place of a file or folder: that has gone first.
+        gone = [path for path, mark in self._before.items() if path not in now or mark[0] != _mark(now[path])[0]]
         closed = {path for path in (*changed, *gone) if self._is_closed(path)}
         outermost = [path for path in sorted(closed) if os.path.dirname(path) not in closed]
-        failed = [f"{path}: it is protected" for path in outermost if path in self._before]
+        failed = [f"{path}: {PROTECTED}" for path in outermost if path in self._before]
         notes = [
             f"It made {path}, from which other programs start something. That was not kept."
             for path in outermost
@@ -79,9 +87,12 @@ class Stage:
         failed += change(self.folder, [], [], [f"/{path}" for path in gone if path not in closed])
         for path in changed:
             status = now[path]
-            if path in closed or (stat.S_ISDIR(status.st_mode) and path in self._before):
+            kind = kind_of(status.st_mode)
+            if path in closed or (kind == "d" and self._before.get(path, " ")[0] == "d"):
                 continue
-            kind = "d" if stat.S_ISDIR(status.st_mode) else "l" if stat.S_ISLNK(status.st_mode) else "f"
+            if not kind:
+                notes.append(f"It made {path}, which is no file, folder or link. That was not kept.")
+                continue
             try:
                 content = _content(os.path.join(self.path, path), kind)
             except OSError as error:
@@ -113,18 +124,21 @@ class Stage:
             self._give_away(os.path.join(self.path, path))
 
     def _copy_one(self, source: str, target: str, mode: int) -> None:
-        if stat.S_ISDIR(mode):
+        kind = kind_of(mode)
+        if kind == "d":
             if os.path.basename(source) == ".git":
                 # Its content is read where it is; git follows such a file.
                 with open(target, "x", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(f"gitdir: {source}\n")
                 return
             os.mkdir(target)
-        elif stat.S_ISLNK(mode):
-            os.symlink(os.readlink(source), target)
-        elif stat.S_ISREG(mode):
-            with contextlib.suppress(PermissionError):
-                shutil.copy2(source, target, follow_symlinks=False)
+        else:
+            # It may be somebody else's, or have gone by now.
+            with contextlib.suppress(PermissionError, FileNotFoundError):
+                if kind == "l":
+                    os.symlink(os.readlink(source), target)
+                elif kind == "f":
+                    shutil.copy2(source, target, follow_symlinks=False)
 
     def _give_away(self, path: str) -> None:
         if self._owner is not None:
@@ -137,10 +151,13 @@ class Stage:
         return os.path.basename(os.path.dirname(path)) == ".git"
 
 
-def staged(job: Job, stages: Iterable[Stage]) -> Job:
+def job_on_copies(job: Job, stages: Iterable[Stage]) -> Job:
     """A job with copies in place of the folders, in its places and wherever its words and variables name them."""
     stages = tuple(stages)
-    named = [(re.compile(re.escape(stage.folder) + r"(?![\w.-])"), stage.path.replace("\\", r"\\")) for stage in stages]
+    named = [
+        (re.compile(_BEFORE_PATH + re.escape(stage.folder) + r"(?![\w.-])"), stage.path.replace("\\", r"\\"))
+        for stage in stages
+    ]
 
     def moved(text: str) -> str:
         for folder, copy in named:
@@ -160,22 +177,8 @@ def staged(job: Job, stages: Iterable[Stage]) -> Job:
         argv=tuple(map(moved, job.argv)),
         folder=moved(os.path.realpath(job.folder)),
         env={name: moved(value) for name, value in job.env.items()},
-        places=(*places, *(Place(repository) for stage in stages for repository in _repositories(stage))),
+        places=(*places, *(Place(repository) for stage in stages for repository in stage.repositories)),
     )
-
-
-def _repositories(stage: Stage) -> list[str]:
-    """The repositories that the copy refers to, to be read where they are."""
-    return [
-        path for path in stage._protection.before.closed if os.path.basename(path) == ".git" and os.path.isdir(path)
-    ]
-
-
-def said(failed: Iterable[str]) -> str:
-    """What to tell of paths that were not changed."""
-    lines = [f"Not changed: {text}\n" for text in failed]
-    more = len(lines) - _MOST_SAID
-    return "".join(lines[:_MOST_SAID]) + (f"Not changed: {more} more\n" if more > 0 else "")
 
 
 def _below(
@@ -196,11 +199,12 @@ def _below(
                         waiting.append(path)
 
 
-def _mark(status: os.stat_result) -> tuple[int, ...]:
-    """What changes with a file, which nobody can set; of a folder, only its mode is its own."""
-    if stat.S_ISDIR(status.st_mode):
-        return (status.st_mode,)
-    return status.st_ino, status.st_size, status.st_mode, status.st_ctime_ns
+def _mark(status: os.stat_result) -> tuple[str | int, ...]:
+    """The kind of a file and what changes with it, which nobody can set; of a folder, only its mode is its own."""
+    kind = kind_of(status.st_mode)
+    if kind == "d":
+        return kind, status.st_mode
+    return kind, status.st_ino, status.st_size, status.st_mode, status.st_ctime_ns
 
 
 def _content(path: str, kind: str) -> bytes:

@@ -38,6 +38,7 @@ _LIST = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
 _READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY", 0)
 _CHUNK = 1024 * 1024
+_MOST_LINES = 20
 LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
 """Why something was not changed."""
 
@@ -169,6 +170,18 @@ def change(
     return failed
 
 
+def format_unchanged(failed: Sequence[str]) -> str:
+    """Lines that say which paths were not changed."""
+    lines = [f"Not changed: {text}\n" for text in failed[:_MOST_LINES]]
+    more = len(failed) - _MOST_LINES
+    return "".join(lines) + (f"Not changed: {more} more\n" if more > 0 else "")
+
+
+def kind_of(mode: int) -> str:
+    """What a mode says that something is: `f`, `d`, `l`, or nothing for all else."""
+    return "d" if stat.S_ISDIR(mode) else "l" if stat.S_ISLNK(mode) else "f" if stat.S_ISREG(mode) else ""
+
+
 class _Folder:
     """A folder that steps are taken from."""
 
@@ -218,7 +231,7 @@ def _look(folder: _Folder, prefix: str, found: Survey, limits: ShellLimits, skip
         if path in skipped:
             continue
         about = os.stat(folder.at(name), dir_fd=folder.descriptor, follow_symlinks=False)
-        kind = _kind(about.st_mode)
+        kind = kind_of(about.st_mode)
         if not kind or not _is_text(name):
             continue
         if len(found.records) >= limits.files:
@@ -320,10 +333,6 @@ def _stamp(about: os.stat_result) -> tuple[int, ...]:
 
 def _is_past(until: float | None) -> bool:
     return until is not None and time.monotonic() > until
-
-
-def _kind(mode: int) -> str:
-    return "d" if stat.S_ISDIR(mode) else "l" if stat.S_ISLNK(mode) else "f" if stat.S_ISREG(mode) else ""
 
 
 def _is_text(name: str) -> bool:

@@ -12,7 +12,7 @@ from metier.run.job import CANNOT_START, Outcome
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.checking import checked_text
 from metier.run.virtual.connection import Connection, Refused, WorkerLost
-from metier.run.virtual.disk import LEADS_OUT, change
+from metier.run.virtual.disk import LEADS_OUT, change, format_unchanged
 from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, run_outside
 from metier.run.virtual.known import KnownFolders
 from metier.run.virtual.outcomes import RUNNER, Running
@@ -273,10 +273,10 @@ def _copied_out(
             closed=plan.access(at, folder, grants).protecting_below,
             until=until,
         )
-    return _told(outcome, failed) if failed else outcome
+    return _with_failures(outcome, failed) if failed else outcome
 
 
-def _told(outcome: Outcome, failed: list[str]) -> Outcome:
+def _with_failures(outcome: Outcome, failed: list[str]) -> Outcome:
     """Say what was not changed. Only what was written and is lost makes a job fail; a link has no content to lose."""
     from dataclasses import replace
 
@@ -284,9 +284,7 @@ def _told(outcome: Outcome, failed: list[str]) -> Outcome:
     lost = [text for text in failed if not text.endswith(f": {LEADS_OUT}")]
     said = "" if outcome.stderr.endswith("\n") or not outcome.stderr else "\n"
     said += "".join(f"Not made: {text}\n" for text in links[:_MOST_TOLD])
-    said += "".join(f"Not changed: {text}\n" for text in lost[:_MOST_TOLD])
-    if len(lost) > _MOST_TOLD:
-        said += f"Not changed: {len(lost) - _MOST_TOLD} more\n"
+    said += format_unchanged(lost)
     return replace(outcome, exit_code=outcome.exit_code or int(bool(lost)), stderr=outcome.stderr + said)
 
 
