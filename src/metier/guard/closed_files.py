@@ -47,7 +47,7 @@ class ClosedFiles:
         self._cached: dict[object, tuple[Policy | None, Effective, FileAccess]] = {}
 
     def access(self, workspace: str, skill_folders: Iterable[str] = ()) -> FileAccess:
-        """What is closed in a workspace; nothing of the folders that skills come from is written."""
+        """The files that are closed in a workspace; nothing of the folders that skills come from is written."""
         policy, effective = self._policy(), self._governance.effective
         folders = tuple(skill_folders)
         cached = self._cached.get((workspace, folders))
@@ -112,7 +112,7 @@ def _protecting_name(path: str, base: str, access: FileAccess) -> str | None:
 
 
 def _real_paths(path: str, base: str) -> Iterator[str]:
-    """Where a path leads: some take `..` away before they follow links, and others after."""
+    """The paths that a path leads to: some programs take `..` away before they follow links, and others after."""
     if len(path) > _LONGEST or "\0" in path:
         return
     full = os.path.join(base, _expanded(path))

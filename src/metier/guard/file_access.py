@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import os
 import re
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.errors import ProtectedPlace
-from metier.guard.protected_names import PROTECTED, normal_name, protecting
+from metier.guard.protected_names import FOLDS_CASE, PROTECTED, normal_name, protecting
 from metier.guard.protected_places import closings
 from metier.skill import shown
 from metier.skill.folder import is_inside
@@ -29,14 +28,14 @@ SECRET_NAMES = frozenset(
     }
 )  # fmt: skip
 """Names under which people keep what opens other doors, wherever they stand."""
-_SECRET_IN_HOME = (
-    ".aws", ".azure", ".kube", ".docker", ".gcloud", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
-    ".local/share/keyrings", ".cargo/credentials.toml", ".gem/credentials", ".terraform.d", ".my.cnf",
-    ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
-)  # fmt: skip
+SECRET_FOLDERS = (".aws", ".azure", ".kube", ".docker", ".gcloud")
 """The same in a home folder; a project may have a folder `.docker` in which there is nothing secret."""
+_SECRET_IN_HOME = (
+    *SECRET_FOLDERS, ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".local/share/keyrings",
+    ".cargo/credentials.toml", ".gem/credentials", ".terraform.d", ".my.cnf", ".claude/.credentials.json",
+    ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
+)  # fmt: skip
 _SECRET_WORD = re.compile("|".join(map(re.escape, SECRET_NAMES))).search
-_FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class FileAccess:
     grants: frozenset[str] = frozenset()
     """The protected names that policy grants."""
     kept: tuple[str, ...] = ()
-    """What decides about skills, by real paths: it can be read, and is not written."""
+    """Paths that decide about skills, with links followed: they can be read, and are not written."""
     hidden: tuple[str, ...] = ()
     """Keys, tokens and the store, by real paths: for tools they are not there."""
     is_open: bool = False
@@ -173,7 +172,7 @@ def protection_hint(place: str) -> str:
 
 
 def _folded(path: str) -> str:
-    return path.casefold() if _FOLDS_CASE else path
+    return path.casefold() if FOLDS_CASE else path
 
 
 def _real_paths(paths: Iterable[str]) -> tuple[str, ...]:

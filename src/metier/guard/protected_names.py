@@ -69,7 +69,7 @@ CLOSED_IN_REPOSITORY = (
 REPOSITORY_MARKS = ("HEAD", "objects", "refs")
 """What makes git take a folder for a repository, whatever its name."""
 
-_FOLDS_CASE = sys.platform in ("darwin", "win32")
+FOLDS_CASE = sys.platform in ("darwin", "win32")
 _IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 """Characters that the file systems of macOS take out of a name."""
 
@@ -139,4 +139,4 @@ def protecting_above(folder: str, grants: Collection[str] = ()) -> str | None:
 def _repository_mark(path: str) -> str | None:
     """The file whose presence makes a folder of any name a repository."""
     last = re.split(r"[/\\]", path)[-1]
-    return "HEAD" if last == "HEAD" or (_FOLDS_CASE and last.upper() == "HEAD") else None
+    return "HEAD" if last == "HEAD" or (FOLDS_CASE and last.upper() == "HEAD") else None

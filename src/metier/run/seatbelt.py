@@ -29,6 +29,7 @@ from metier.run.protection import Protection, conclude
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
 from metier.run.runner import Capabilities
 from metier.run.waiting import run_in_thread
+from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -223,14 +224,12 @@ def _place_rules(places: tuple[Place, ...]) -> Iterator[str]:
         if place.is_writable:
             yield _rule(f"{rule} file-write*", *_named("subpath", (place.path,)))
             continue
-        inside = [folder for folder in writable if _is_inside(place.path, folder)]
+        inside = [folder for folder in writable if is_inside(place.path, folder)]
         # What is only protected may not even be there.
         denied = "deny file-read* file-write*" if place.is_hidden else "deny file-write*"
         yield _rule(rule if not inside else denied, *_named("subpath", (place.path,)))
         if inside:
-            held |= dict.fromkeys(
-                path for path in _above((place.path,)) if any(_is_inside(path, top) for top in inside)
-            )
+            held |= dict.fromkeys(path for path in _above((place.path,)) if any(is_inside(path, top) for top in inside))
     if held:
         # Moved away, a folder would take what is in it to a path that no rule is about.
         yield _rule("deny file-write-unlink", *_named("literal", held))
@@ -251,7 +250,7 @@ def _places(job: Job, scratch: str) -> tuple[Place, ...]:
     """What a job was given, by its real paths; each comes after those that it is inside of."""
     given = [_checked(place) for place in job.places]
     folder = _checked(Place(job.folder, is_writable=True))
-    if not any(_is_inside(folder.path, place.path) for place in given):
+    if not any(is_inside(folder.path, place.path) for place in given):
         given.append(folder)
     for place in tuple(given):
         if place.is_writable:
@@ -309,10 +308,10 @@ def _programs(program: str) -> tuple[str, ...]:
     found: dict[str, None] = dict.fromkeys((sys.prefix, sys.base_prefix))
     for path in programs_behind(program):
         prefix, folder = os.path.split(os.path.dirname(path))
-        is_shared = _is_inside(home, prefix) or prefix == os.path.join(home, ".local")
+        is_shared = is_inside(home, prefix) or prefix == os.path.join(home, ".local")
         is_installed = folder == "bin" and os.path.isdir(os.path.join(prefix, "lib"))
         found[prefix if is_installed and not is_shared else path] = None
-    return tuple(path for path in found if not _is_inside(home, os.path.realpath(path)))
+    return tuple(path for path in found if not is_inside(home, os.path.realpath(path)))
 
 
 @contextlib.contextmanager
@@ -360,7 +359,3 @@ def _above(paths: Iterable[str]) -> list[str]:
         while (path := os.path.dirname(path)) not in found:
             found[path] = None
     return list(found)
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(folder, ""))

@@ -1,4 +1,4 @@
-"""How everything of a session runs: by its runner, with what policy grants and no more, its secrets kept secret."""
+"""The jobs of a session: run by its runner, with what policy grants and no more, its secrets kept secret."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _MAX_COMMAND = 2_000
 
 
 class Cage:
-    """What makes jobs of one session complete, and runs them."""
+    """The maker of complete jobs for one session."""
 
     def __init__(self, session: State, provider: SecretProvider | None = None) -> None:
         self._session = session
         self.provider = provider
-        """Where secrets come from."""
+        """The source of secrets."""
 
     def isolates(self, active: ActiveSkill | None = None, job_at: Callable[[str], Job] | None = None) -> bool:
         """Whether what runs now, for a skill or for nobody in particular, is kept from this machine.
@@ -337,7 +337,7 @@ class CagedJob:
             raise run.hidden(error) from None
 
     def _runner(self) -> Runner:
-        """What runs it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
+        """The runner for it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
         from metier.run.choosing import NEEDS, WHAT_TO_DO, AutoRunner, missing
 
         runner, required = self._by or self._session.runner, self._session.guard.policy.require
@@ -399,11 +399,11 @@ class CagedRunner:
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         return self._session.runner.name
 
     def capabilities(self) -> Capabilities:
-        """What the session's runner enforces here."""
+        """The capabilities of the session's runner."""
         return self._session.runner.capabilities()
 
     def run_blocking(

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier.skill.folder import is_inside
+from metier.skill.folder import is_inside, moved_path
 
 if TYPE_CHECKING:
     Mounts: TypeAlias = tuple[tuple[bytes, str, str], ...]
@@ -35,12 +35,12 @@ def paths_of(folder: str, mounts: Mounts) -> tuple[tuple[str, str], ...]:
     around = [mount for mount in mounts if is_inside(folder, mount[2])]
     if around:
         device, root, point = max(around, key=lambda mount: len(mount[2]))
-        inner = _moved(folder, point, root)
+        inner = moved_path(folder, point, root)
         for other, outer, at in mounts:
             if other != device:
                 continue
             if is_inside(inner, outer):
-                found[_moved(inner, outer, at), ""] = None
+                found[moved_path(inner, outer, at), ""] = None
             elif is_inside(outer, inner):
                 found[at, os.path.relpath(outer, inner)] = None
     # Something else may be mounted over it.
@@ -55,10 +55,6 @@ def _parse_mounts(table: bytes) -> Mounts:
 
 def _path(written: bytes) -> str:
     return os.fsdecode(_ESCAPED.sub(lambda found: bytes((int(found[1], 8),)), written))
-
-
-def _moved(path: str, folder: str, other: str) -> str:
-    return os.path.normpath(os.path.join(other, os.path.relpath(path, folder)))
 
 
 def _is_same(path: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which files and folders something that runs may use: the workspace, what a skill asks for and policy grants, no more.
+"""The files and folders that a job may use: the workspace, what a skill asks for and policy grants, no more.
 
 Whatever decides about skills stays out of reach: the folders that they come from, what the user trusts, the audit log,
 and where people keep keys. A path is judged by where it really leads, and what is not granted is said.
@@ -12,7 +12,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused
-from metier.guard.file_access import SECRET_NAMES
+from metier.guard.file_access import SECRET_FOLDERS, SECRET_NAMES
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.protected_names import protecting
 from metier.guard.protected_places import protected_around
@@ -31,28 +31,32 @@ if TYPE_CHECKING:
     from metier.library import Library
     from metier.session.active import ActiveSkill
 
-_KEYS = SECRET_NAMES | {".aws", ".azure", ".kube", ".docker", ".gcloud", "keyrings"}
-"""Names under which people keep what opens other doors."""
+_KEYS = SECRET_NAMES | {*SECRET_FOLDERS, "keyrings"}
+"""Names of secrets outside of a workspace: whose home folder is around them nobody can tell."""
 _IN_HOMES = (".ssh", ".gnupg")
-"""What says of a folder that it is somebody's home."""
+"""Names that say of a folder that it is somebody's home."""
 MOST_ASKED = 64
 _MACHINE = ("/proc", "/sys", "/dev", "/boot", "/run")
 
 
 _OF_A_SKILL = ("SKILL.md", "scripts")
-"""What makes a skill, for a workspace that is the folder of one."""
+"""The parts that make a skill, for a workspace that is the folder of one."""
 
 
-def kept_folders(library: Library, guard: Guard, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
-    """What decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
-    found = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
-    found += [path for one in active for path in (one.root, one.folder, *_parts(one.folder))]
-    found += guard.kept_paths
+def skill_folders(library: Library, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
+    """The folders of sources and of active skills; of a skill that is the workspace itself, its own files."""
+    roots = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
+    return (*roots, *(path for one in active for path in (one.folder, *_parts(one.folder))))
+
+
+def kept_folders(library: Library, guard: Guard, active: Sequence[ActiveSkill] = ()) -> tuple[str, ...]:
+    """All that decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
+    found = (*skill_folders(library, active), *(one.root for one in active), *guard.kept_paths)
     return tuple(dict.fromkeys(os.path.realpath(path) for path in dict.fromkeys(found) if os.path.isabs(path)))
 
 
 def hidden_paths(guard: Guard, workspace: str) -> tuple[str, ...]:
-    """What no job may even read in a workspace, by real paths: the store, its keys, and where people keep theirs.
+    """The paths that no job may even read in a workspace, by real paths: the store, its keys, and those of people.
 
     Raises `FileRefused` where the workspace lies in such a place.
     """

@@ -21,12 +21,12 @@ from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
 from metier.session.lineage import Lineage
 from metier.session.measuring import Spending, describe
+from metier.session.places import skill_folders
 from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.session.stack import Stack
 from metier.skill import shown
 from metier.skill.lookalikes import is_taken_for
-from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -345,21 +345,13 @@ class State:
             arguments=arguments,
             ceilings=() if is_control else (*self._above, *(one.ceiling for one in active), *more),
             workspace=self.workspace,
-            skill_folders=functools.partial(self._skill_folders, active),
+            skill_folders=functools.partial(skill_folders, self.library, active),
             is_control=is_control,
         )
 
     def file_access(self) -> FileAccess:
         """The files that are closed to tools in its workspace now."""
-        return self.guard.files.access(self.workspace, self._skill_folders(self.live()))
-
-    def _skill_folders(self, active: Sequence[ActiveSkill]) -> tuple[str, ...]:
-        """The folders of sources and of active skills; of a skill that is the workspace itself, its own files."""
-        roots = [place.source.root for place in self.library.places if isinstance(place.source, FolderSource)]
-        return (
-            *roots,
-            *(path for one in active for path in (one.folder, f"{one.folder}/SKILL.md", f"{one.folder}/scripts")),
-        )
+        return self.guard.files.access(self.workspace, skill_folders(self.library, self.live()))
 
     def decide_call(self, tool: str, arguments: Mapping[str, Any], *more: Ceiling) -> Decision:
         """What would be decided about a tool call now; nobody is asked and nothing is recorded."""

@@ -350,6 +350,15 @@ def is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def moved_path(path: str, folder: str, other: str) -> str:
+    """The path of something in a folder, as it is in another one.
+
+    >>> moved_path("/a/b/c", "/a", "/z")
+    '/z/b/c'
+    """
+    return os.path.normpath(os.path.join(other, os.path.relpath(path, folder)))
+
+
 def _lies_inside(descriptor: int, path: str, contain: str) -> bool:
     try:
         real = os.readlink(f"/proc/self/fd/{descriptor}")

@@ -43,13 +43,13 @@ _CONTENT_ENDS = (
     "old prompt query question reason replacement str string subject summary text thought title value"
 )
 _CONTENTS = frozenset(_CONTENT_ENDS.split())
-"""How the name of an argument ends that is what is written, or said, and no path."""
+"""Last words of the names of arguments that are written, or said, and are no paths."""
 _WRITING = frozenset(_VERBS.split())
 _READING = frozenset(_READS.split())
 _EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "text_editor"})
 """Tools that edit, or only show a file, by the command that they are given; others pass over such an argument."""
 _PATHS = frozenset(_ENDS.split())
-"""How the name of an argument ends that is a path."""
+"""Last words of the names of arguments that are paths."""
 _FOLDERS = frozenset({"base", "cwd", "dir", "directory", "folder", "repo", "root", "workdir"})
 _PATCHES = frozenset({"changes", "diff", "diffs", "input", "operation", "operations", "patch", "patches"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -107,7 +107,7 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
 
 @functools.lru_cache(maxsize=1024)
 def _kind(tool: str) -> tuple[bool, bool]:
-    """Whether a tool may write, and whether it takes patches."""
+    """Two answers about a tool: whether it may write, and whether it takes patches."""
     last = tool.rpartition("__")[2]
     name = canonical_tool(last)
     words = {word.lower() for word in _PARTS.findall(last)} | {name}

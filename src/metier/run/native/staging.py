@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 20_000
 _BEFORE_PATH = r"(?:(?<![\w.~$)}*?/-])|(?<=\s-\w)|(?<=^-\w)|(?<=://))"
-"""Where a path begins: not in another one, but also right behind an option of one letter."""
+"""The beginning of a path: not in another one, but also right behind an option of one letter."""
 
 
 class Stage:
@@ -184,7 +184,7 @@ def job_on_copies(job: Job, stages: Iterable[Stage]) -> Job:
 def _below(
     folder: str, *, is_left_out: Callable[[str], bool] = lambda _: False
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in a folder by relative paths, folders before what is in them; links are not followed."""
+    """The content of a folder by relative paths, folders before what is in them; links are not followed."""
     waiting = [""]
     while waiting:
         above = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a job sees of this machine: programs and what they need, and its own places. Nothing else is there.
+"""The view that a job has of this machine: programs and what they need, and its own places. Nothing else is there.
 
 This is worked out before anything is started; `mounts` makes a view of it, and `landlock` makes rules of it.
 """
@@ -20,6 +20,7 @@ from metier.run.choosing import WHAT_TO_DO
 from metier.run.environment import search_path
 from metier.run.interpreters import environment_python, own_python, programs_behind
 from metier.run.job import Place
+from metier.skill.folder import is_inside, moved_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +43,7 @@ _FOR_NAMES = ("resolv.conf", "host.conf", "gai.conf", "protocols", "services")
 _SMALL = 256 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _NEVER = ("/", "/dev", "/etc", "/proc", "/sys", *_SYSTEM)
-"""What a job has of its own, or sees as it is."""
+"""Folders that a job has of its own, or sees as they are."""
 _NO_PREFIX = (*_NEVER, "/home", "/root", "/run", "/tmp", "/var")
 """Folders that no program is installed in as a whole."""
 
@@ -52,26 +53,26 @@ class View:
     """The paths a job sees. Each place is shown inside those that come before it."""
 
     programs: tuple[tuple[str, str], ...]
-    """Where interpreters are installed outside of the system's own folders: what is shown, and its path."""
+    """Interpreters that are installed outside of the system's own folders: what is shown, and its path."""
     system: tuple[tuple[str, str], ...]
     """Programs and what they read, under their own names, never written."""
     links: tuple[tuple[str, str], ...]
     """Links at the top, such as `/bin` to `usr/bin`: where each leads, and its path."""
     places: tuple[Place, ...]
-    """What this job was given, the outermost first."""
+    """The places that this job was given, the outermost first."""
     stand_ins: tuple[tuple[str, str], ...] = ()
     """Empty folders in them, which take names that the job must not make: each, and its path."""
 
 
 def view_of(job: Job, protections: Iterable[Protection] = ()) -> View:
-    """What a job sees; raises for a place that is not there, or leads elsewhere by a link."""
+    """The view of a job; raises for a place that is not there, or leads elsewhere by a link."""
     programs = _roots_of(job.argv[0] if job.argv else "", search_path())
     system, links = _system()
     more = _settings(_FOR_NAMES) if job.network == "host" else ()
     by_folder = {protection.folder: protection for protection in protections}
     places = given_places(job)
     stand_ins = [
-        (path, _moved(path, place.path, place.seen_at))
+        (path, moved_path(path, place.path, place.seen_at))
         for place in places
         if place.is_writable and place.path in by_folder
         for path in by_folder[place.path].stand_ins
@@ -88,9 +89,9 @@ def view_of(job: Job, protections: Iterable[Protection] = ()) -> View:
 
 @functools.lru_cache(maxsize=64)
 def path_in(view: View) -> str:
-    """Where the job finds programs: the folders of this process's path that it sees, and those of interpreters."""
+    """The folders with programs for the job: those of this process's path that it sees, and those of interpreters."""
     seen = [path for _, path in (*view.system, *view.programs, *view.links)]
-    known = [folder for folder in search_path().split(os.pathsep) if any(_is_inside(folder, root) for root in seen)]
+    known = [folder for folder in search_path().split(os.pathsep) if any(is_inside(folder, root) for root in seen)]
     more = [folder for _, root in view.programs if os.path.isdir(folder := os.path.join(root, "bin"))]
     return os.pathsep.join(dict.fromkeys((*known, *more, "/usr/local/bin", "/usr/bin", "/bin")))
 
@@ -116,7 +117,7 @@ def require_plain(view: View) -> None:
             )
         if not place.is_writable and not place.is_precaution:
             for outer in view.places:
-                if outer.is_writable and _is_inside(place.path, outer.path):
+                if outer.is_writable and is_inside(place.path, outer.path):
                     raise IsolationMissing(
                         f"This machine cannot keep a job from writing {place.path!r:.200} in {outer.path!r:.200}.",
                         hint=WHAT_TO_DO,
@@ -149,26 +150,21 @@ def given_places(job: Job) -> list[Place]:
         if place.seen_at != place.path == os.path.realpath(place.seen_at):
             given += _mirrored(given, place.seen_at, place.path)
     folder = _normal(job.folder)
-    if not any(_is_inside(folder, place.seen_at) for place in given):
+    if not any(is_inside(folder, place.seen_at) for place in given):
         working = _checked(Place(job.folder, is_writable=True))
         given += _mirrored(given, working.path, working.seen_at) or (working,)
     return given
 
 
 def _mirrored(given: list[Place], seen: str, at: str) -> list[Place]:
-    """What a job sees at a path, to be seen at another one as well; nothing if the path is in none of its places."""
-    around = [place for place in given if _is_inside(seen, place.seen_at)]
+    """The places that a job sees at a path, for another path as well; none if the path is in none of its places."""
+    around = [place for place in given if is_inside(seen, place.seen_at)]
     if not around or any(place.seen_at == at for place in given):
         return []
     outer = max(around, key=lambda place: len(place.seen_at))
-    top = replace(outer, path=_moved(seen, outer.seen_at, outer.path), at=at)
-    inside = (place for place in given if place.seen_at != seen and _is_inside(place.seen_at, seen))
-    return [top, *(replace(place, at=_moved(place.seen_at, seen, at)) for place in inside)]
-
-
-def _moved(path: str, folder: str, other: str) -> str:
-    """The path of something in a folder, as it is in another one."""
-    return os.path.normpath(os.path.join(other, os.path.relpath(path, folder)))
+    top = replace(outer, path=moved_path(seen, outer.seen_at, outer.path), at=at)
+    inside = (place for place in given if place.seen_at != seen and is_inside(place.seen_at, seen))
+    return [top, *(replace(place, at=moved_path(place.seen_at, seen, at)) for place in inside)]
 
 
 def _places(
@@ -188,12 +184,12 @@ def _places(
 
 def _is_replaced(path: str, place: Place, given: list[Place]) -> bool:
     """Whether the job sees nothing, or something else that it cannot write, where a writable place has this path."""
-    seen = _moved(path, place.path, place.seen_at)
+    seen = moved_path(path, place.path, place.seen_at)
     return any(
         not other.is_writable
-        and _is_inside(seen, other.seen_at)
-        and _is_inside(other.seen_at, place.seen_at)
-        and (other.is_hidden or other.path != _moved(other.seen_at, place.seen_at, place.path))
+        and is_inside(seen, other.seen_at)
+        and is_inside(other.seen_at, place.seen_at)
+        and (other.is_hidden or other.path != moved_path(other.seen_at, place.seen_at, place.path))
         for other in given
     )
 
@@ -206,13 +202,13 @@ def _covered(programs: tuple[tuple[str, str], ...], given: list[Place]) -> list[
     return [
         Place(path, at=at, is_precaution=True)
         for path, at in filter(is_covered, programs)
-        if os.path.exists(path) and not any(_is_inside(at, place.seen_at) for place in given)
+        if os.path.exists(path) and not any(is_inside(at, place.seen_at) for place in given)
     ]
 
 
 def _protected(place: Place, closed: Iterable[str]) -> list[Place]:
-    """What in a writable place is not to be written, as somebody outside would run it."""
-    roots = (root for root in _own_roots() if root != place.path and _is_inside(root, place.path))
+    """The paths in a writable place that are not to be written, as somebody outside would run it."""
+    roots = (root for root in _own_roots() if root != place.path and is_inside(root, place.path))
     found: dict[Place, None] = {}
     for path in (*closed, *roots):
         *above, last = _steps(place, path)
@@ -222,11 +218,11 @@ def _protected(place: Place, closed: Iterable[str]) -> list[Place]:
 
 def _pins(place: Place, given: list[Place]) -> list[Place]:
     """The folders between a writable place and those in it that are only to be read, which must not be moved away."""
-    inside = [other for other in given if not other.is_writable and _is_inside(other.seen_at, place.seen_at)]
+    inside = [other for other in given if not other.is_writable and is_inside(other.seen_at, place.seen_at)]
     found: dict[Place, None] = {}
     for other in inside:
         if other.seen_at != place.seen_at:
-            path = _moved(other.seen_at, place.seen_at, place.path)
+            path = moved_path(other.seen_at, place.seen_at, place.path)
             found.update(dict.fromkeys(step for step in _steps(place, path)[:-1] if os.path.isdir(step.path)))
     return list(found)
 
@@ -247,7 +243,7 @@ def _steps(place: Place, path: str) -> list[Place]:
 
 @functools.cache
 def _own_roots() -> tuple[str, ...]:
-    """What this very process runs from: whoever can write there is no longer in a cage."""
+    """The folders that this very process runs from: whoever can write there is no longer in a cage."""
     package = str(Path(__file__).absolute().parents[2])
     programs = (environment_python(), own_python())
     paths = (sys.prefix, sys.exec_prefix, sys.base_prefix, package, *map(os.path.dirname, programs))
@@ -278,10 +274,6 @@ def _normal(path: str) -> str:
     return os.path.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    return os.path.join(path, "").startswith(os.path.join(folder, ""))
-
-
 @functools.cache
 def _system() -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
     folders, links = [], []
@@ -303,7 +295,7 @@ def _settings(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 @functools.lru_cache(maxsize=64)
 def _roots_of(program: str, path: str) -> tuple[tuple[str, str], ...]:
-    """Where a program is installed, and the Python of this process, if that is not in the system's own folders.
+    """The folders of a program, and of the Python of this process, if these are not the system's own.
 
     Scripts are run by an interpreter that may belong to a user: below a home folder, in a virtual environment.
     """
@@ -316,7 +308,7 @@ def _roots_of(program: str, path: str) -> tuple[tuple[str, str], ...]:
             root = _prefix(step)
             # A folder that is a link is shown under its own name too, as other links lead through it.
             for path in dict.fromkeys((root, os.path.realpath(root))) if root is not None else ():
-                if not any(_is_inside(path, system) for system in (*_SYSTEM, *found)):
+                if not any(is_inside(path, system) for system in (*_SYSTEM, *found)):
                     found[path] = None
     return tuple((os.path.realpath(root), root) for root in found)
 
@@ -328,7 +320,7 @@ def _prefix(program: str) -> str | None:
         return None  # a script of a version manager, which needs far more than itself
     home = os.path.expanduser("~")
     # In ~/.local lies much that is no program.
-    is_shared = folder in (*_NO_PREFIX, os.path.join(home, ".local")) or _is_inside(home, folder)
+    is_shared = folder in (*_NO_PREFIX, os.path.join(home, ".local")) or is_inside(home, folder)
     is_installed = os.path.isdir(os.path.join(folder, "lib")) or os.path.exists(os.path.join(folder, "pyvenv.cfg"))
     if bin_folder == "bin" and is_installed and not is_shared:
         return folder

@@ -40,12 +40,12 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY
 _CHUNK = 1024 * 1024
 _MOST_LINES = 20
 LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
-"""Why something was not changed."""
+"""Reasons for which something was not changed."""
 
 
 @dataclass(slots=True)
 class Survey:
-    """What is in a folder, as far as it can be told without reading files."""
+    """The content of a folder, as far as it can be told without reading files."""
 
     records: list[Record] = field(default_factory=list)
     stamps: list[tuple[int, ...]] = field(default_factory=list)
@@ -178,7 +178,7 @@ def format_unchanged(failed: Sequence[str]) -> str:
 
 
 def kind_of(mode: int) -> str:
-    """What a mode says that something is: `f`, `d`, `l`, or nothing for all else."""
+    """The kind of something by its mode: `f`, `d`, `l`, or nothing for all else."""
     return "d" if stat.S_ISDIR(mode) else "l" if stat.S_ISLNK(mode) else "f" if stat.S_ISREG(mode) else ""
 
 
@@ -200,7 +200,7 @@ class _Folder:
         return cls(path, descriptor)
 
     def at(self, name: str) -> str:
-        """What to give the system for a name in this folder, together with `dir_fd`."""
+        """The path to give the system for a name in this folder, together with `dir_fd`."""
         return name if self.descriptor is not None else os.path.join(self.path, name)
 
     @contextlib.contextmanager
@@ -221,7 +221,7 @@ class _Folder:
             os.close(descriptor)
 
     def names(self) -> list[str]:
-        """What is in it."""
+        """The names in it."""
         return sorted(os.listdir(self.path if self.descriptor is None else self.descriptor))
 
 

@@ -1,4 +1,4 @@
-"""How a job of this machine looks in the virtual shell: which folders it sees, and where."""
+"""The plan of a job for the virtual shell: the folders that it sees there, and their paths."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mount:
     records: list[Record] = field(repr=False)
 
     def load(self, limits: ShellLimits) -> tuple[list[Record], list[bytes]]:
-        """What is in it; the scripts of a skill can be executed."""
+        """Its content; the scripts of a skill can be executed."""
         records, blobs = load(self.folder, self.records, limits)
         if _is_skill(self.folder):
             records = [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
@@ -50,7 +50,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the places of a job are seen, which is the same for every job that has the same."""
+    """The paths by which places of a job are seen, which are the same for every job that has the same."""
 
     folder: str
     mapped: tuple[tuple[str, str], ...]
@@ -69,11 +69,11 @@ class Plan:
     """Folders of this machine and where they are seen, the longest first."""
     mounts: list[Mount] = field(default_factory=list)
     writable: list[tuple[str, str]] = field(default_factory=list)
-    """Where a folder is seen, and the folder."""
+    """The path by which a folder is seen, and the folder."""
     closed: list[str] = field(default_factory=list)
-    """Where each place is seen that is not writable, be it in a writable one or not."""
+    """The paths by which places are seen that are not writable, be they in a writable one or not."""
     given: list[tuple[str, str, list[Record]]] = field(default_factory=list)
-    """What is copied in: where it is seen, the folder, and what is in it."""
+    """Folders that are copied in: the path, the folder, and its content."""
     total_bytes: int = 0
 
     @property
@@ -97,13 +97,13 @@ class Plan:
         return max((at for at, _ in self.writable if is_inside(path, at)), key=len, default="")
 
     def access(self, at: str, folder: str, grants: Collection[str]) -> FileAccess:
-        """What is closed in a writable folder: protected names, and each place in it that is not writable."""
+        """The closed files of a writable folder: protected names, and each place in it that is not writable."""
         root = os.path.realpath(folder)
         kept = tuple(root + path[len(at.rstrip("/")) :] for path in self.closed if is_inside(path, at))
         return FileAccess(workspace=root, grants=frozenset(grants), kept=kept)
 
     def copied(self) -> tuple[list[Record], list[bytes]]:
-        """What is copied in, with its contents."""
+        """The records that are copied in, with their contents."""
         records: list[Record] = []
         blobs: list[bytes] = []
         for at, folder, found in self.given:

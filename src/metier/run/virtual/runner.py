@@ -33,7 +33,7 @@ _LATE = 0.25
 """Seconds that the worker has beyond a job's time to end it by itself, and that there are to copy out what it did."""
 _MOST_TOLD = 20
 _MOST_KEPT = 16
-"""How many folders a worker keeps for the jobs to come, before it forgets them all."""
+"""The number of folders that a worker keeps for the jobs to come, before it forgets them all."""
 _NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
 _PROCESSORS = os.cpu_count() or 1
 _NO_SENSE = (ValueError, TypeError, KeyError, IndexError, ChannelBroken)
@@ -62,7 +62,7 @@ class VirtualRunner:
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         return RUNNER
 
     def capabilities(self) -> Capabilities:
