@@ -462,3 +462,14 @@ def test_the_virtual_shell_has_no_network_to_give(run: Call, words: tuple[str, .
     code, out, err = run("only.sh", *words, runner="virtual")
     assert (code, out) == (2, "")
     assert "no network" in err
+
+
+@pytest.mark.usefixtures("caged")
+def test_the_users_policy_file_grants_a_name_to_scripts(run: Call, skills: Path, work: Path, own_home: Path) -> None:
+    (skills / "tools" / "scripts" / "edit.sh").write_text("mkdir .vscode; echo {} > .vscode/tasks.json\n")
+    asks = "execution:\n  allowed-paths: ['.vscode:rw']\n"
+    (skills / "tools" / "SKILL.md").write_text(f"---\nname: tools\ndescription: Does it.\n{asks}---\nDo it.\n")
+    assert run("edit.sh", runner=None)[0] != 0
+    (own_home / ".metier").mkdir()
+    (own_home / ".metier" / "policy.yaml").write_text('version: 1\nrun: {paths: [".vscode:rw"]}\n')
+    assert (run("edit.sh", runner=None)[0], (work / ".vscode" / "tasks.json").exists()) == (0, True)

@@ -274,3 +274,80 @@ def test_other_names_of_protected_files_are_closed_to_jobs(root: Path) -> None:
         "AGENTS.md",
         None,
     ]
+
+
+SETTINGS = {
+    "a comment after a value": "[core]\n\thooksPath = f;note\n",
+    "another comment after a value": "[core]\n\thooksPath = f#note\n",
+    "a comment that ends like a line that goes on": "[core]\n; C:\\tools\\\n\thooksPath = f\n",
+    "two sections in a line": "[x][core]hooksPath=f\n",
+    "a section with a bracket in its name": '[a "b]c"] textconv = ./f\n',
+    "a value that goes on": "[core]\n\thooksPath = \\\n  f\n",
+    "much before it": "; x\n" * 100_000 + "[core]\n\thooksPath = f\n",
+    "a pager of one command": "[pager]\n\tlog = ./f\n",
+    "any other program": "[sendemail]\n\tsmtpServer = ./f\n",
+    "a template": "[init]\n\ttemplateDir = f\n",
+    "an alias": '[alias]\n\tst = "!./f"\n',
+    "an alias of several commands": '[alias]\n\tst = "!true; ./f;"\n',
+    "an alias with a pipe": '[alias]\n\tst = "!a|./f"\n',
+    "an alias with a command in it": '[alias]\n\tst = "!echo $(./f)"\n',
+    "an alias with the folder": '[alias]\n\tst = "!$PWD/f"\n',
+}
+
+
+@pytest.mark.covers("SEC-4")
+@pytest.mark.parametrize("of_user", [False, True])
+@pytest.mark.each("settings", SETTINGS.values())
+def test_settings_are_read_as_git_reads_them(root: Path, settings: str, of_user: bool) -> None:
+    if not (root / ".git").exists():
+        repository(root / ".git")
+    file = root.parent / "home" / ".gitconfig" if of_user else root / ".git" / "config"
+    file.write_text(settings)
+    (root / "f").write_text("")
+    assert closes(root, "f") == "f"
+
+
+@pytest.mark.covers("SEC-4")
+@pytest.mark.parametrize("name", ["url", "ignoreRevsFile", "excludesFile", "name"])
+def test_a_setting_that_names_no_program_closes_nothing(root: Path, name: str) -> None:
+    repository(root / ".git", f"[any]\n\t{name} = f\n")
+    (root / "f").write_text("")
+    assert closes(root, "f") is None
+
+
+@pytest.mark.covers("SEC-4", "SEC-9")
+def test_settings_that_variables_name_count(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "GIT_CONFIG_GLOBAL": f"{root}/settings",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.hooksPath",
+        "GIT_CONFIG_VALUE_0": "hooks",
+        "XDG_CONFIG_HOME": f"{root}/config",
+    }.items():
+        monkeypatch.setenv(name, value)
+    (root / "settings").write_text(f"[core]\n\tpager = {root}/tools/pager\n")
+    paths = ("settings", "tools/pager", "hooks/pre-commit", "config/git/config", "config/nvim/init.lua", "config/x")
+    assert [closes(root, path) for path in paths] == [
+        "settings", "tools/pager", "hooks", "config/git", "config/nvim", None,
+    ]  # fmt: skip
+
+
+@pytest.mark.covers("SEC-15")
+def test_a_granted_repository_is_open_although_a_work_tree_of_it_is_beside_it(root: Path) -> None:
+    repository(root / ".git")
+    (root / ".git" / "worktrees" / "w").mkdir(parents=True)
+    (root / ".git" / "worktrees" / "w" / "commondir").write_text("../..\n")
+    (root / "w").mkdir()
+    (root / "w" / ".git").write_text(f"gitdir: {root}/.git/worktrees/w\n")
+    assert closes(root, ".git/index", ".git") is None
+    assert closes(root, ".git/worktrees/w/index", ".git") == ".git/worktrees"
+    assert str(root / ".git") not in survey(str(root), [".git"]).closed
+
+
+@pytest.mark.covers("SEC-4", "SEC-15")
+@pytest.mark.parametrize("folder", ["node_modules/x/.git", ".venv/.git", "__pycache__/bare"])
+def test_repositories_among_packages_are_closed_to_jobs(root: Path, folder: str) -> None:
+    repository(root / folder)
+    (root / "node_modules" / ".github" / "workflows").mkdir(parents=True)
+    assert survey(str(root), with_packages=True).closed == (str(root / folder),)
+    assert survey(str(root)).closed == ()

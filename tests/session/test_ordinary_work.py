@@ -75,7 +75,6 @@ def test_a_script_commits_with_the_grant_that_it_asks_for(work: Work, workspace:
     assert not any((workspace / ".git" / name).exists() for name in ("commondir", "modules", "worktrees"))
 
 
-@pytest.mark.xfail(strict=True, reason="still open: the file that stands in for `commondir` is set aside")
 def test_a_script_with_the_grant_leaves_nothing_beside_its_work_in_the_repository(work: Work, workspace: Path) -> None:
     before = sorted(os.listdir(workspace / ".git"))
     outcome = work("git log --format=%s", asks=(".git:rw",), policy=Policy(paths=[".git:rw"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from metier.guard.folder_listings import Cached
@@ -14,15 +14,29 @@ if TYPE_CHECKING:
 
 _STARTS = re.compile(
     r"(?:\w*(?:askpass|cmd|command|editor|helper|hook|pager|program)|hookspath|fsmonitor|textconv|clean|smudge|process"
-    r"|driver|external|difffilter|path|attributesfile|gitproxy|uploadpack|receivepack)\Z",
-    re.IGNORECASE,
+    r"|driver|external|difffilter|path|attributesfile|gitproxy|uploadpack|receivepack|templatedir)\Z"
 ).match
-_SETTING = re.compile(r"[ \t]*(?:\[[^\]]*\][ \t]*)?([A-Za-z][\w-]*)[ \t]*=[ \t]*(.*)")
-_MOST_SETTINGS = 256 * 1024
-_MOST_INCLUDED = 16
-_FOR_ALL = ("hookspath", "fsmonitor", "path")
-"""What is looked for in the settings of a user and a machine, most of which name programs that are elsewhere."""
-_NAME_PATHS = ("hookspath", "path", "attributesfile")
+_NAME_PATHS = ("hookspath", "path", "attributesfile", "templatedir")
+_NAME_NO_PROGRAM = frozenset(
+    {
+        "email", "excludesfile", "fetch", "ignorerevsfile", "insteadof", "merge", "name", "push", "pushinsteadof",
+        "pushurl", "remote", "signingkey", "template", "url", "worktree",
+    }
+)  # fmt: skip
+# As git reads them: comments, sections, and names with values, in which quotes, escapes and ends of lines count.
+_TOKEN = re.compile(
+    r"""[#;][^\n]*
+    |\[[^\]"\n]*(?:"(?:[^"\\\n]|\\.)*"[^\]\n]*)?\]
+    |(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*
+     (?:=[ \t]*(?P<value>(?:[^"\\\n#;]|\\(?:\r?\n|.)|"(?:[^"\\\n]|\\(?:\r?\n|.))*"?)*))?""",
+    re.VERBOSE,
+)
+_ESCAPED = re.compile(r'\\(?:\r?\n|(.))|"')
+_HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)")
+_WORD = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
+_MOST_SETTINGS = 1024 * 1024
+_MOST_INCLUDED = 64
+_MOST_WORDS = 64
 
 
 def repository_folders(repository: str) -> tuple[str, ...]:
@@ -41,21 +55,35 @@ def repository_folders(repository: str) -> tuple[str, ...]:
 
 
 def started_paths(folders: tuple[str, ...], work_tree: str) -> Iterator[str]:
-    """The paths that the settings of a repository, its user and its machine make git start or read.
+    """The paths that the settings of a repository make git start or read.
 
     Some are absent, and there may be links in them.
     """
     files = [os.path.join(folder, name) for folder in folders for name in ("config", "config.worktree")]
-    return chain(_named_in(files, work_tree), _named_in(_settings_for_all(), work_tree, is_for_all=True))
+    return _named_in(files, work_tree)
 
 
-def _settings_for_all() -> list[str]:
+def commonly_started_paths(work_tree: str) -> Iterator[str]:
+    """The same for the settings of the user and of the machine, with the files that variables name for these."""
     home = os.path.expanduser("~")
     configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    return ["/etc/gitconfig", os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")]
+    of_user = [os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")]
+    named = [path for path in map(os.environ.get, ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")) if path]
+    yield from named
+    yield from _named_in(["/etc/gitconfig", *of_user, *named], work_tree)
+    for key, words in _given():
+        yield from _paths_of(key, words, (work_tree,))
 
 
-def _named_in(files: list[str], work_tree: str, *, is_for_all: bool = False) -> Iterator[str]:
+def _given() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The settings in variables."""
+    count = os.environ.get("GIT_CONFIG_COUNT", "")
+    for number in range(min(int(count), _MOST_INCLUDED) if count.isdecimal() else 0):
+        key = os.environ.get(f"GIT_CONFIG_KEY_{number}", "").rpartition(".")[2].lower()
+        yield key, _words(key, os.environ.get(f"GIT_CONFIG_VALUE_{number}", ""))
+
+
+def _named_in(files: list[str], work_tree: str) -> Iterator[str]:
     waiting = list(files)
     seen: set[str] = set()
     while waiting and len(seen) < _MOST_INCLUDED:
@@ -64,30 +92,42 @@ def _named_in(files: list[str], work_tree: str, *, is_for_all: bool = False) -> 
             continue
         seen.add(file)
         for key, words in _settings.of(file):
-            if is_for_all and key not in _FOR_ALL:
-                continue
-            for word in words:
-                for base in (work_tree, os.path.dirname(file)):
-                    path = os.path.join(base, os.path.expanduser(word))
-                    # A word such as `test` in `!npm test` is no folder, although there may be one.
-                    if key in _NAME_PATHS or "/" in word or os.path.isfile(path):
-                        yield path
-                    if key == "path" and os.path.isfile(path):
-                        waiting.append(path)
+            for path in _paths_of(key, words, (work_tree, os.path.dirname(file))):
+                yield path
+                if key == "path":
+                    waiting.append(path)
+
+
+def _paths_of(key: str, words: tuple[str, ...], bases: tuple[str, ...]) -> Iterator[str]:
+    """The paths that words may mean: of a key that starts something also absent ones, and else files that are there."""
+    starts = _STARTS(key) is not None
+    for word in words:
+        for base in bases:
+            path = os.path.join(base, os.path.expanduser(word))
+            # A word such as `test` in `!npm test` is no folder, although there may be one.
+            if key in _NAME_PATHS or (starts and "/" in word) or os.path.isfile(path):
+                yield path
 
 
 def _read_settings(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The settings in a file of git's that name something to start or to read: the key of each, and its words."""
+    """The settings in a file of git's that may name something to start or to read: the key of each, and its words."""
     found = []
-    for line in _text_of(file).replace("\\\n", "").splitlines():
-        matched = _SETTING.match(line)
-        if matched and (matched[2].lstrip('"').startswith("!") or _STARTS(matched[1])):
-            key, value = matched[1].lower(), matched[2].strip().strip('"').lstrip("!")
-            words = value.replace('"', " ").replace("'", " ").split()[:32]
-            # A path may have spaces in it.
-            whole = [value.replace('"', "")] if key in _NAME_PATHS else []
-            found.append((key, tuple(dict.fromkeys((*words, *whole)))))
+    for matched in _TOKEN.finditer(_text_of(file)):
+        if matched["value"]:
+            value = _ESCAPED.sub(r"\1", matched["value"]).strip()
+            key = "command" if value.startswith("!") else matched["key"].lower()
+            words = _words(key, value)
+            if words:
+                found.append((key, words))
     return tuple(found)
+
+
+def _words(key: str, value: str) -> tuple[str, ...]:
+    """The words of a value, which may be a command line, and the value as a whole."""
+    if key in _NAME_NO_PROGRAM:
+        return ()
+    words = ("".join(found) for found in islice(_WORD.findall(_HERE.sub(".", value)), _MOST_WORDS))
+    return tuple(dict.fromkeys(word for word in (value, *words) if word and "\0" not in word))
 
 
 _settings: Cached[tuple[tuple[str, tuple[str, ...]], ...]] = Cached(_read_settings, (), follows=True)

@@ -161,19 +161,17 @@ class Governance:
         return (os.fspath(default_config_folder()), *((cache,) if cache is not None else ()), *of_store)
 
     def secret_paths(self, workspace: str) -> tuple[str, ...]:
-        """The store, where it is on this machine, keys, tokens and what the user decided: nobody but us reads them.
+        """The store, where it is on this machine, keys, tokens, the index, the journal: nobody but us reads them.
 
         The folder of the store is hidden as a whole, unless it has the workspace in it.
         """
         from metier.guard.audit.signing import default_key_file
+        from metier.library.cache import default_cache_folder
         from metier.library.trust import default_config_folder
 
-        named = self.policies.current().audit.key
-        keys = (
-            os.fspath(default_config_folder()),
-            os.fspath(default_key_file().parent),
-            *((named,) if named is not None else ()),
-        )
+        named, cache = self.policies.current().audit.key, default_cache_folder()
+        found = (os.fspath(default_config_folder()), os.fspath(default_key_file().parent), cache, named)
+        keys = tuple(path for path in found if path is not None)
         url = self.url
         if url is None:
             return keys

@@ -42,6 +42,7 @@ _AGENTS = (
     "opencode.jsonc", ".aider.conf.yml", ".cursorrules", ".windsurfrules", ".goosehints", "AGENTS.md", "AGENT.md",
     "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".github/copilot-instructions.md", ".github/instructions",
     ".github/prompts", ".github/hooks", ".config/opencode", ".config/goose", ".config/metier",
+    ".cache/metier",
 )  # fmt: skip
 _PACKAGE_MANAGERS = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pnpmfile.cjs", ".pnpmfile.mjs",
@@ -132,7 +133,8 @@ def protecting_above(folder: str, grants: Collection[str] = ()) -> str | None:
     parts = re.split(r"[/\\]", folder)
     for at in range(len(parts) - 3, -1, -1):
         if parts[at] in _AGENTS and parts[at + 1] == "worktrees":
-            return protecting("/".join(parts[at + 3 :]), grants)
+            above, below = "/".join(parts[:at]), "/".join(parts[at + 3 :])
+            return protecting_above(above, grants) or protecting(below, grants)
     return protecting(folder, grants)
 
 

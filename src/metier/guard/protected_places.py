@@ -1,8 +1,8 @@
 """Protected places on disk: what a protected name leads to in a folder, with links and git's settings followed.
 
 A name is protected wherever it stands below the folder, or above it; so is what it leads to by a link, a repository of
-any name, and each file in the folder that the settings of a repository make git start something from. Folders of
-installed packages are not searched: their code runs as part of the work in any case.
+any name, and each file in the folder that the settings of a repository make git start something from. Of folders of
+installed packages only repositories count: their code runs as part of the work in any case.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import os
 import stat
 from collections import deque
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from metier.guard.folder_listings import MOST_FOLDERS, NOTHING, OF_REPOSITORIES, listings
-from metier.guard.git_settings import repository_folders, started_paths
+from metier.guard.git_settings import commonly_started_paths, repository_folders, started_paths
 from metier.guard.protected_names import (
     CLOSED_IN_REPOSITORY,
     REPOSITORY,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from metier.guard.folder_listings import Entry, Listing
 
-_NOT_SEARCHED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
+_OF_PACKAGES = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
 _NOTHING_STARTS = frozenset({"objects", "refs", "logs"})
 """Folders of a repository that nothing is started from, with thousands of files that several may share."""
@@ -65,10 +65,13 @@ class Survey:
     """Whether the folder has more folders than are searched."""
 
 
-def survey(folder: str, grants: Collection[str] = (), *, with_other_names: bool = False) -> Survey:
+def survey(
+    folder: str, grants: Collection[str] = (), *, with_packages: bool = False, with_other_names: bool = False
+) -> Survey:
     """The protected places in a folder without those that are granted; nothing in one that cannot be opened.
 
-    `with_other_names`, files that are protected files by a hard link are closed too.
+    `with_packages`, repositories in folders of installed packages are among them; `with_other_names`, files that are
+    protected files by a hard link.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -76,32 +79,41 @@ def survey(folder: str, grants: Collection[str] = (), *, with_other_names: bool 
     ...     [os.path.relpath(path, os.path.realpath(folder)) for path in survey(folder).closed]
     ['sub/.git']
     """
-    return _survey_of(os.path.realpath(folder), grants, with_other_names=with_other_names)
+    root = os.path.realpath(folder)
+    found = _survey_of(root, grants, with_packages=with_packages)
+    return replace(found, closed=(*found.closed, *_other_names(root, found))) if with_other_names else found
 
 
-def _survey_of(root: str, grants: Collection[str], *, with_other_names: bool = False) -> Survey:
+def _survey_of(root: str, grants: Collection[str], *, with_packages: bool = False) -> Survey:
     found = _Finding(root, grants)
     found.take_around()
     waiting = deque([(root, normal_name(os.path.basename(root)))])
+    packages: deque[str] = deque()
     searched = 0
-    while waiting:
+    while waiting and searched < MOST_FOLDERS:
         path, parent = waiting.popleft()
         searched += 1
-        if searched > MOST_FOLDERS:
-            break
         listing = listings.of(path)
         if listing is None:
             if path != root:
                 found.take_unreadable(path)
             continue
         hits = found.take(path, parent, listing)
-        waiting.extend(
-            (below, normal) for below, name, normal in listing.folders if name not in hits and name not in _NOT_SEARCHED
-        )
-    result = found.survey(is_cut=searched > MOST_FOLDERS)
-    if with_other_names:
-        return replace(result, closed=(*result.closed, *_other_names(root, result)))
-    return result
+        for below, name, normal in listing.folders:
+            if name in _OF_PACKAGES:
+                packages.append(below)
+            elif name not in hits:
+                waiting.append((below, normal))
+    searched = 0
+    while with_packages and packages and searched < MOST_FOLDERS:
+        path = packages.popleft()
+        searched += 1
+        listing = listings.of(path)
+        if listing is None:
+            found.take_unreadable(path)
+        elif not found.take_repository(path, listing):
+            packages.extend(below for below, _, _ in listing.folders)
+    return found.survey(is_cut=bool(waiting) or bool(with_packages and packages))
 
 
 def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
@@ -243,6 +255,7 @@ class _Finding:
         waiting = above[: max(repositories, default=-1) + 1]
         home = _real_home(os.path.expanduser("~"))
         waiting += [home] if home not in (self._root, *waiting) else []
+        self._take_settings_around()
         for folder in above:
             if os.path.lexists(os.path.join(folder, "HEAD")) and (listings.of(folder) or NOTHING).is_repository:
                 self._take_repository_around(folder)
@@ -260,6 +273,18 @@ class _Finding:
                     self._take_repository_around(path, folder)
                 elif name not in self._grants:
                     self._take_name_around(path, entry.kind, name)
+
+    def _take_settings_around(self) -> None:
+        """Add what git's settings for all repositories name, and what `XDG_CONFIG_HOME` has under protected names."""
+        for path in commonly_started_paths(self._root):
+            for step in _way_of(path, is_whole=True):
+                self._close(step)
+        configuration = os.path.realpath(os.environ.get("XDG_CONFIG_HOME") or os.sep)
+        if is_inside(configuration, self._root) or (configuration != os.sep and is_inside(self._root, configuration)):
+            for parts, name in names_beginning(".config"):
+                if name not in self._grants:
+                    for step in _way_of(os.path.join(configuration, parts[1])):
+                        self._close(step, around=name)
 
     def _take_repository_around(self, repository: str, work_tree: str | None = None) -> None:
         self._settings(repository, work_tree or repository, is_around=True)
@@ -306,6 +331,17 @@ class _Finding:
                 continue
             hits.add(entry.name)
         return hits
+
+    def take_repository(self, folder: str, listing: Listing) -> bool:
+        """Add a repository in a folder of packages; whether the folder itself is one, which needs no more search."""
+        if listing.is_repository:
+            self._repository(folder, is_top=False)
+            return True
+        for entry in listing.entries:
+            if entry.normal in REPOSITORY:
+                self._add(entry.path, entry.kind)
+                self._settings(entry.path, folder)
+        return False
 
     def take_unreadable(self, folder: str) -> None:
         """Add a folder that nobody can look into."""
@@ -384,7 +420,7 @@ class _Finding:
                 is_folder = os.path.isdir(path) and not os.path.islink(path)
                 self._add(path, "link" if os.path.islink(path) else "folder" if is_folder else "file")
         self._settings(repository, os.path.dirname(repository))
-        for path in _links_below(repository):
+        for path in _links_below(repository, without=()):
             if path not in self._links:
                 with contextlib.suppress(OSError):
                     self._links[path] = os.readlink(path)
@@ -395,10 +431,12 @@ class _Finding:
         folders = repository_folders(repository)
         for folder in folders:
             steps = list(_way_of(folder, is_whole=True))
-            if not is_inside(steps[-1], repository):
+            is_granted = any(os.path.basename(steps[-1]) == name and name in self._grants for name in REPOSITORY)
+            if not is_granted and not is_inside(steps[-1], repository):
                 for step in steps:
                     self._close(step)
-        for path in started_paths(folders, work_tree):
+        common = commonly_started_paths(work_tree) if work_tree != self._root else ()
+        for path in chain(started_paths(folders, work_tree), common):
             steps = list(_way_of(path, is_whole=True))
             # A folder that the repository itself is in would be all of the work.
             if is_inside(repository, steps[-1]):
@@ -444,16 +482,14 @@ def _has_entries(path: str) -> bool:
         return True
 
 
-def _links_below(folder: str) -> Iterator[str]:
+def _links_below(folder: str, without: Collection[str] = _OF_PACKAGES | _NOTHING_STARTS) -> Iterator[str]:
     waiting, searched = [folder], 0
     while waiting and searched < MOST_FOLDERS:
         path = waiting.pop()
         searched += 1
         listing = listings.of(path) or NOTHING
         yield from listing.links
-        waiting.extend(
-            below for below, name, _ in listing.folders if name not in _NOT_SEARCHED and name not in _NOTHING_STARTS
-        )
+        waiting.extend(below for below, name, _ in listing.folders if name not in without)
 
 
 def _way_of(path: str, *, is_whole: bool = False) -> Iterator[str]:

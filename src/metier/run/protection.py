@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import re
 import secrets
@@ -36,6 +37,8 @@ log = logger("metier.run")
 _REFUSALS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS", "EBUSY", "EACCES")
 _MOST_ROUNDS = 16
 _MOST_JOURNALS = 4
+_LONGEST = 200
+"""Bytes of a name that are kept in another one."""
 _LATE = 5.0
 """Seconds that a job may take to end."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW if os.name == "posix" else 0
@@ -63,9 +66,10 @@ class Protection:
         self.folder = os.path.realpath(folder)
         self._grants = frozenset(grants)
         self._recovered = _recover(self.folder)
-        self.before = survey(self.folder, self._grants, with_other_names=True)
+        self.before = survey(self.folder, self._grants, with_packages=True, with_other_names=True)
         self._absent = frozenset(path for path in self.before.targets if not os.path.lexists(path))
         self._is_clean = False
+        self._opened = os.open(self.folder, _FOLDER) if _FOLDER else None
         entry = {
             "folder": self.folder,
             "grants": sorted(self._grants),
@@ -83,11 +87,16 @@ class Protection:
             self._number = journal.begin({**entry, "stand_ins": self._made})
             self.stand_ins = tuple(path for path, content in wanted.items() if _make_stand_in(path, content))
             """The names that are taken because nothing is there, by their absolute paths."""
+        # Empty folders are nothing that a job could have made.
+        files = (path for path in self.stand_ins if wanted[path] is not None)
+        self.before = replace(self.before, names=self.before.names.union(files))
 
     def release(self) -> None:
         """Take the stand-ins away, unless another job in the folder needs them."""
         if not self._is_clean:
             self.clean_up()
+        if self._opened is not None:
+            os.close(self._opened)
         journal = _journal()
         with journal.turn():
             journal.end(self._number)
@@ -111,9 +120,32 @@ class Protection:
     def clean_up(self) -> Cleanup:
         """Set aside what the job made under protected names, and put back the links that it replaced."""
         self._is_clean = True
+        self._follow()
         found = clean_up(self.folder, self.before, self._absent, self._grants)
         more = [f"Only {MOST_FOLDERS:,} folders were searched for protected places."] if self.before.is_cut else []
         return replace(found, notes=(*self._recovered, *found.notes, *more))
+
+    def _follow(self) -> None:
+        """Find the folder where it is now, if somebody has moved it while the job ran."""
+        if self._opened is None:
+            return
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(self.folder), os.fstat(self._opened)):
+                return
+        with contextlib.suppress(OSError):
+            before, now = self.folder, os.readlink(f"/proc/self/fd/{self._opened}")
+            if os.path.samestat(os.stat(now), os.fstat(self._opened)):
+                log.warning("%s was moved to %s while a job ran in it", before, now)
+                self.folder = now
+                moved = functools.partial(_moved, before=before, now=now)
+                links = {moved(path): target for path, target in self.before.links.items()}
+                self.before = replace(self.before, names=frozenset(map(moved, self.before.names)), links=links)
+                self._absent = frozenset(map(moved, self._absent))
+                self._made = [moved(path) for path in self._made]
+
+
+def _moved(path: str, *, before: str, now: str) -> str:
+    return now + path[len(before) :] if is_inside(path, before) else path
 
 
 def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
@@ -141,7 +173,7 @@ def clean_up(
     looked_into = set(before.unreadable)
     for _ in range(_MOST_ROUNDS):
         # What was set aside may have hidden more: a repository is not searched, nor is a folder that cannot be listed.
-        after = survey(folder, grants)
+        after = survey(folder, grants, with_packages=True)
         found = [path for path in before.links if before.links[path] != after.links.get(path)]
         made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
         found += sorted((after.names - before.names | made) - set(found))
@@ -156,8 +188,10 @@ def clean_up(
                 if aside is not None:
                     # What was set aside is no repository any more for whom permissions do not bind, either.
                     if not any(is_inside(path, other) for other in looked_into):
-                        notes.append(f"It made {name}, from which other programs start something. That is {aside} now.")
-                    looked_into.add(os.path.join(folder, aside))
+                        what = f"That is {aside} now." if aside else "It was a link, and is gone."
+                        notes.append(f"It made {name}, from which other programs start something. {what}")
+                    if aside:
+                        looked_into.add(os.path.join(folder, aside))
                 if path in before.links:
                     _link_again(folder, path, before.links[path])
                     notes.append(f"The link {name} is what it was.")
@@ -209,15 +243,20 @@ def _link_again(folder: str, path: str, target: str) -> None:
 def set_aside(folder: str, path: str) -> str | None:
     """Give something in a folder a name that nobody looks for, and that name; None if it is not there any more.
 
-    A folder is closed besides, as git takes one with the right content for a repository whatever its name.
+    A folder is closed besides, as git takes one with the right content for a repository whatever its name. A link is
+    removed: it leads to the same by any name.
     """
     try:
         with _parent_of(folder, path) as parent:
             name = os.path.basename(path)
-            # A name that the job cannot have made before.
-            aside = f"{name}.set-aside-{secrets.token_hex(6)}"
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            # A name that the job cannot have made before, and that is not too long.
+            begin = os.fsencode(name)[:_LONGEST].decode(errors="ignore")
+            aside = f"{begin}.set-aside-{secrets.token_hex(6)}"
             with _writable(parent):
+                if stat.S_ISLNK(status.st_mode):
+                    os.unlink(name, dir_fd=parent)
+                    return ""
                 os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
             if stat.S_ISDIR(status.st_mode):
                 _close_folder(parent, aside)

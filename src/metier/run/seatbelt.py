@@ -256,7 +256,7 @@ def _places(job: Job, scratch: str) -> tuple[Place, ...]:
         if place.is_writable:
             names = [name for name in PROTECTED if name not in job.grants]
             names += [f"{name}/{part}" for name in REPOSITORY if name in job.grants for part in CLOSED_IN_REPOSITORY]
-            found = survey(place.path, job.grants, with_other_names=True)
+            found = survey(place.path, job.grants, with_packages=True, with_other_names=True)
             paths = (*(os.path.join(place.path, name) for name in names), *found.links, *found.closed)
             given += [Place(path) for path in dict.fromkeys(paths)]
     if scratch:
