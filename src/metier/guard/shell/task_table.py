@@ -7,7 +7,7 @@ a shortened spelling is none of the list. What is said of a program holds for ea
 
 - `-v` takes no value (`--watch=false` says no more than yes or no).
 - `-n=` takes any value, `-j=#` a number, `--color=~` one plain word, `-f=/` a path inside the workspace,
-  `-o=%` a form of output that is read from no file.
+  `-o=%` a form of output that is read from no file, `-mod=readonly|vendor` one of these words.
 - `-O?` takes a value only where it is part of the word, and `-T+` one there too although other letters may not.
 - `+pytest` is a list that stands on a line of its own; `npm i|install` is two rows.
 - `words=`, `behind=`, `rest=`, `style=` and `anywhere` are the fields of `Row` in `task_options`.
@@ -304,7 +304,7 @@ git worktree: +git -f -b= -B= -d -n -v -z -q --force --detach --checkout --no-ch
     --no-guess-remote --track --no-track --lock --reason= --orphan --dry-run --porcelain --verbose --expire= --quiet
     --relative-paths
 go: style=flags -a -n -p=# -race -msan -asan -cover -covermode=~ -coverpkg= -v -work -x -buildmode=~ -buildvcs=~ -json
-    -linkshared -modcacherw -tags= -trimpath
+    -linkshared -mod=readonly|vendor -modcacherw -tags= -trimpath
 go clean: style=flags -i -r -cache -testcache -fuzzcache -modcache
 go doc: words=any style=flags -all -c -cmd -short -src -u
 go env: style=flags -json -changed

@@ -287,6 +287,8 @@ class _Reading:
 
     def _fits(self, text: str, kind: str) -> bool:
         """Whether a value is of the kind that an option takes."""
+        if "|" in kind:
+            return text in kind[1:].split("|")
         if kind.endswith("/"):
             return self._is_inside(text)
         form = {"#": _NUMBER, "%": _OUTPUT, "~": _PLAIN}.get(kind[-1:])
