@@ -215,6 +215,7 @@ def names_skill(pattern: str, name: str, source: str) -> bool:
     return glob_matches(_folded(pattern), whole.casefold())
 
 
+@lru_cache(maxsize=8_192)
 def may_name(pattern: str, name: str, source: str) -> bool:
     """Whether a pattern names a skill, or one that somebody would take it for; for what is denied or reserved.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
@@ -29,6 +30,7 @@ _READING = ("read", "grep")
 """Tools that show what is in a file."""
 _KEPT = 256
 _MAX_KEPT_COMMAND = 1_000
+_NAMES_FILE = re.compile("[<>/]").search
 
 
 class Calls:
@@ -161,7 +163,7 @@ def _lasting(action: Action) -> str | None:
     if len(arguments) != 1 or canonical_tool(action.tool) != "bash":
         return None
     command = arguments.get("command")
-    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or any(sign in command for sign in "<>/"):
+    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or _NAMES_FILE(command):
         return None
     return command
 
