@@ -85,12 +85,12 @@ class ClosedFiles:
             place = _protecting_name(path, base, access)
             if place is not None:
                 return _protected(path, place)
-        # One look at the workspace for all of them.
         real = {one: path for path in targets.written for one in _real_paths(path, base)}
-        for path, place in zip(real.values(), access.protecting([(one, False) for one in real]), strict=True):
-            if place is not None:
-                return _protected(path, place)
-        return None
+        if not real:
+            return None
+        # One look at the workspace for all of them.
+        places = access.protecting([(one, False) for one in real])
+        return next((_protected(path, place) for path, place in zip(real.values(), places, strict=True) if place), None)
 
 
 def has_many_texts(arguments: Mapping[str, Any]) -> bool:

@@ -107,6 +107,19 @@ def test_what_a_job_changes_in_its_folder_is_copied_out(runner: VirtualRunner, w
     assert (work / "same").stat().st_ino == before, "what is the same is not touched"
 
 
+def test_a_folder_takes_the_place_of_a_file_and_a_file_that_of_a_folder(runner: VirtualRunner, work: Path) -> None:
+    for name in ("folder", "full"):
+        (work / name).mkdir()
+        (work / name / "in").write_text("x")
+    (work / "file").write_text("x")
+    places = (Place(str(work), is_writable=True), Place(str(work / "full/in"), is_hidden=True))
+    script = "rm -r file folder full; mkdir file; echo a | tee file/in > folder; echo b > full"
+    outcome = runner.run_blocking(bash(script, work, places=places))
+    assert [(work / name).read_text() for name in ("file/in", "folder")] == ["a\n", "a\n"]
+    assert (work / "full/in").read_text() == "x", "what is hidden in it is not removed with it"
+    assert (outcome.exit_code, outcome.stderr) == (1, "Not changed: /full: Directory not empty\n")
+
+
 def test_only_writable_places_change(runner: VirtualRunner, skill: Path, work: Path, tmp_path: Path) -> None:
     data, inner = tmp_path / "data", tmp_path / "data/out"
     inner.mkdir(parents=True)

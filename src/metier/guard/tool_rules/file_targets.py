@@ -96,7 +96,7 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
         _last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()
     ):
         return _NOTHING
-    walk = _Walk(arguments)
+    walk = _Walk(arguments, with_others=writes)
     found = walk.paths
     if writes:
         found = [*found, *(_patched(arguments, names_files=bool(found)) if takes_patch else ()), *walk.others]
@@ -117,12 +117,12 @@ def _kind(tool: str) -> tuple[bool, bool]:
 class _Walk:
     """The texts in the arguments of a call, the last ones first."""
 
-    def __init__(self, arguments: Any) -> None:
+    def __init__(self, arguments: Any, *, with_others: bool = False) -> None:
         self.paths: list[str] = []
         """Those that their names say to be paths."""
         self.others: list[str] = []
-        """Each other line, and names of arguments, but for what is said to be content."""
-        waiting: list[tuple[Any, bool, bool]] = [(arguments, False, False)]
+        """Each other line, and names of arguments, but for what is said to be content; none without `with_others`."""
+        waiting: list[tuple[Any, bool, bool]] = [(arguments, False, not with_others)]
         steps = 0
         while waiting and steps < _MAX_VALUES:
             item, is_path, is_content = waiting.pop()
@@ -153,10 +153,11 @@ def _with_folders(found: list[str], arguments: Mapping[str, Any]) -> tuple[str, 
     """The paths, and the same in the folder that a call wants to be made in, also as a tool for addresses has them."""
     paths = dict.fromkeys((*found, *(path.strip(" \t'\"`") for path in found)))
     folders = [text for key, text in arguments.items() if isinstance(text, str) and _last_word(key) in _FOLDERS]
-    inside = (f"{folder}/{path}" for folder in folders if folder for path in paths if not path.startswith("/"))
-    # One more than anybody looks at says that there are more.
-    paths |= dict.fromkeys(islice(inside, _MAX_VALUES + 1))
-    return tuple(paths | dict.fromkeys(unquote(path) for path in paths if "%" in path))
+    if folders:
+        inside = (f"{folder}/{path}" for folder in folders if folder for path in paths if not path.startswith("/"))
+        # One more than anybody looks at says that there are more.
+        paths |= dict.fromkeys(islice(inside, _MAX_VALUES + 1))
+    return (*paths, *(unquote(path) for path in paths if "%" in path))
 
 
 def _is_line(text: str) -> bool:

@@ -74,8 +74,7 @@ class Stage:
         """Change the folder as its copy was changed: what was not, with the reason, and notes on what was not kept."""
         now = dict(_below(self.path))
         changed = [path for path, status in now.items() if self._before.get(path) != _mark(status)]
-        # Something else in the place of a file or folder: that has gone first.
-        gone = [path for path, mark in self._before.items() if path not in now or mark[0] != _mark(now[path])[0]]
+        gone = [path for path in self._before if path not in now]
         closed = {path for path in (*changed, *gone) if self._is_closed(path)}
         outermost = [path for path in sorted(closed) if os.path.dirname(path) not in closed]
         failed = [f"{path}: {PROTECTED}" for path in outermost if path in self._before]

@@ -279,6 +279,7 @@ def _content(top: _Folder, path: str, kind: str, limits: ShellLimits) -> bytes:
 
 def _write(top: _Folder, path: str, kind: str, mode: int, blob: bytes) -> None:
     with _parent(top, path, make=True) as (folder, name):
+        _make_room(folder, name, kind)
         if kind == "d":
             with folder.step(name, make=True):
                 return
@@ -304,6 +305,21 @@ def _write(top: _Folder, path: str, kind: str, mode: int, blob: bytes) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(folder.at(temporary), dir_fd=folder.descriptor)
             raise
+
+
+def _make_room(folder: _Folder, name: str, kind: str) -> None:
+    """Remove what cannot be replaced: an empty folder in the place of a file, or a file in that of a folder.
+
+    A link in the place of a folder stays, as somebody has made it lead elsewhere.
+    """
+    try:
+        there = kind_of(os.stat(folder.at(name), dir_fd=folder.descriptor, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return
+    if there == "d" and kind != "d":
+        os.rmdir(folder.at(name), dir_fd=folder.descriptor)
+    elif there == "f" and kind == "d":
+        os.unlink(folder.at(name), dir_fd=folder.descriptor)
 
 
 def _delete(top: _Folder, path: str) -> None:
