@@ -78,7 +78,7 @@ class Protection:
             "links": dict(self.before.links),
             "until": time.time() + seconds + _LATE,
         }
-        journal = _journal()
+        self._journal = journal = _journal()
         with journal.turn():
             wanted = dict(_stand_ins(self.folder, self._grants)) if is_closable else {}
             taken = {path for other in journal.held() for path in other["stand_ins"]}
@@ -97,10 +97,9 @@ class Protection:
             self.clean_up()
         if self._opened is not None:
             os.close(self._opened)
-        journal = _journal()
-        with journal.turn():
-            journal.end(self._number)
-            needed = {path for other in journal.held() for path in other["stand_ins"]} if self._made else ()
+        with self._journal.turn():
+            self._journal.end(self._number)
+            needed = {path for other in self._journal.held() for path in other["stand_ins"]} if self._made else ()
             remove_stand_ins([path for path in self._made if path not in needed])
 
     def explain(self, errors: str) -> list[str]:
