@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from metier import Library, Policy
@@ -146,3 +147,27 @@ def test_a_repository_in_a_folder_for_temporary_files_is_the_jobs_own(work: Work
     )
     outcome = work(script)
     assert (outcome.exit_code, outcome.stdout, outcome.notes) == (0, "m\n", ())
+
+
+def test_git_shows_what_it_knows_of_a_work_tree_and_of_a_submodule(tmp_path: Path, workspace: Path) -> None:
+    subprocess.run(["git", "worktree", "add", "-q", "-b", "topic", tmp_path / "tree"], cwd=workspace, check=True)
+    allowed = ("-c", "protocol.file.allow=always")
+    subprocess.run(["git", *allowed, "submodule", "--quiet", "add", workspace, "module"], cwd=workspace, check=True)
+    (tmp_path / "skills").mkdir()
+    for folder in (tmp_path / "tree", workspace / "module"):
+        (folder / "file").write_text("changed\n")
+        session = Library.from_folder(tmp_path / "skills", cache=False).session(
+            workspace=folder, runner=NativeRunner(tier="namespaces")
+        )
+        outcome = anyio.run(session.execute, "git log --format=%s; git status --short; git commit -qam evil; echo end")
+        assert outcome.stdout == "first\n M file\nend\n", outcome.stderr
+
+
+def test_a_repository_that_does_not_name_the_workspace_is_not_shown(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".git").write_text(f"gitdir: {workspace}/.git\n")
+    session = Library.from_folder(tmp_path / "skills", cache=False).session(
+        workspace=tmp_path / "other", runner=NativeRunner(tier="namespaces")
+    )
+    assert "first" not in anyio.run(session.execute, f"git log --format=%s; ls {workspace}/.git").stdout

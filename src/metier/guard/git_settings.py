@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from metier.guard.folder_listings import Cached
+from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ _TOKEN = re.compile(
 _ESCAPED = re.compile(r'\\(?:\r?\n|(.))|"')
 _HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)")
 _WORD = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
+_WORK_TREE = re.compile(r"^\s*worktree\s*=(.*)$", re.MULTILINE | re.IGNORECASE)
 _MOST_SETTINGS = 1024 * 1024
 _MOST_INCLUDED = 64
 _MOST_WORDS = 64
@@ -52,6 +54,21 @@ def repository_folders(repository: str) -> tuple[str, ...]:
         folder = os.path.join(os.path.dirname(repository), text[7:].strip())
     common = _text_of(os.path.join(folder, "commondir")).partition("\n")[0].strip()
     return (folder, os.path.join(folder, common)) if common else (folder,)
+
+
+def repository_elsewhere(work_tree: str) -> str | None:
+    """The repository of a work tree or a submodule, where that lies elsewhere and each of the two names the other."""
+    file = os.path.join(work_tree, ".git")
+    if not os.path.isfile(file):
+        return None
+    folder, *common = map(os.path.realpath, repository_folders(file) or ("",))
+    back = _text_of(os.path.join(folder, "gitdir")).strip()
+    if common:
+        names_it = os.path.realpath(back) == os.path.realpath(file) and is_inside(folder, common[0])
+        return common[0] if names_it else None
+    named = _WORK_TREE.search(_text_of(os.path.join(folder, "config")))
+    tree = os.path.realpath(os.path.join(folder, named[1].strip().strip('"'))) if named is not None else ""
+    return folder if tree == os.path.realpath(work_tree) else None
 
 
 def started_paths(folders: tuple[str, ...], work_tree: str) -> Iterator[str]:

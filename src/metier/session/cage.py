@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action, Decision, Passage, redact, refused
+from metier.guard.git_settings import repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
 from metier.run.job import Place
@@ -158,6 +159,9 @@ class Cage:
         places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths, grants=grants)
         if not session.runner.capabilities().hides_files:
             return places
+        repository = repository_elsewhere(session.workspace)
+        if repository is not None and not is_inside(os.path.realpath(session.workspace), repository):
+            places = (*places, Place(repository))  # so that git works in a work tree and in a submodule
         found = covering_places(session.workspace, session.live())
         if not found:
             return places
