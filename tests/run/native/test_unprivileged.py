@@ -63,6 +63,8 @@ PROTECTION = (
     "test_protection.py::test_a_protected_link_and_what_it_leads_to_stay[bubblewrap-instead-.envrc]",
     "test_protection.py::test_the_next_job_cleans_up_after_one_whose_host_was_killed",
     "test_protection.py::test_what_is_hidden_is_not_there_for_a_job",
+    "test_protection.py::test_an_empty_folder_of_the_user_is_closed_and_stays",
+    "test_protection.py::test_folders_that_cannot_be_entered_end_no_run_without_a_word",
     "test_protection.py::test_no_script_changes_a_protected_place",
     "../../attacks/test_left_behind.py::test_nothing_is_started_in_whatever_cage_the_job_was",
 )
@@ -128,7 +130,8 @@ def test_an_unprivileged_user_is_as_safe(checks: tuple[str, ...]) -> None:
              *(f"tests/run/native/{check}" for check in checks)],
             cwd=folder,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(folder / "packages"),
-                 "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"},
+                 "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8",
+                 **{name: value for name, value in os.environ.items() if name == "METIER_EXAMPLES"}},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
