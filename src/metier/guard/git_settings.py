@@ -36,6 +36,7 @@ _ESCAPED = re.compile(r'\\(?:\r?\n|(.))|"')
 _HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)")
 _WORD = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
 _WORK_TREE = re.compile(r"^\s*worktree\s*=(.*)$", re.MULTILINE | re.IGNORECASE)
+_IS_WORD = re.compile(r"[^\s/\\;|&<>$`'\"()]*").fullmatch
 _MOST_SETTINGS = 1024 * 1024
 _MOST_INCLUDED = 64
 _MOST_WORDS = 64
@@ -141,7 +142,8 @@ def _read_settings(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _words(key: str, value: str) -> tuple[str, ...]:
     """The words of a value, which may be a command line, and the value as a whole."""
-    if key in _NAME_NO_PROGRAM:
+    # A single word without a slash is a value, or a program that is looked for elsewhere.
+    if key in _NAME_NO_PROGRAM or (key not in _NAME_PATHS and _IS_WORD(value)):
         return ()
     words = ("".join(found) for found in islice(_WORD.findall(_HERE.sub(".", value)), _MOST_WORDS))
     return tuple(dict.fromkeys(word for word in (value, *words) if word and "\0" not in word))
