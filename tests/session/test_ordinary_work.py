@@ -171,3 +171,18 @@ def test_a_repository_that_does_not_name_the_workspace_is_not_shown(tmp_path: Pa
         workspace=tmp_path / "other", runner=NativeRunner(tier="namespaces")
     )
     assert "first" not in anyio.run(session.execute, f"git log --format=%s; ls {workspace}/.git").stdout
+
+
+def test_what_git_could_not_change_is_told_although_it_goes_on(work: Work, workspace: Path) -> None:
+    for words in (["switch", "-qc", "other"], ["add", "AGENTS.md"], [*GIT, "commit", "-qm", "rules"]):
+        (workspace / "AGENTS.md").write_text("rules\n")
+        subprocess.run(["git", *words], cwd=workspace, check=True)
+    subprocess.run(["git", "stash", "-q"], cwd=workspace, check=False)
+    outcome = work("git switch -q -; true", asks=(".git:rw",), policy=Policy(paths=[".git:rw"]))
+    assert outcome.is_success
+    assert [note for note in outcome.notes if note.startswith("AGENTS.md is a protected place")]
+
+
+def test_what_no_grant_opens_is_said_to_be_so(work: Work) -> None:
+    outcome = work("git config a.b c", asks=(".git:rw",), policy=Policy(paths=[".git:rw"]))
+    assert outcome.notes == (".git/config stays closed whatever is granted: change it yourself, at a terminal.",)

@@ -107,13 +107,14 @@ class Protection:
         if not any(error in errors for error in _REFUSALS):
             return []
         closed = (os.path.relpath(path, self.folder) for path in (*self.before.closed, *self.stand_ins))
-        names = dict.fromkeys(
-            protecting(path) for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None
-        )
+        named = (path for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None)
         return [
-            f'{name} is a protected place, which it cannot write. A policy can grant it: run: {{paths: ["{name}:rw"]}}.'
-            for name in names
+            f'{name} is a protected place, which it cannot write. A policy grants it by run: {{paths: ["{name}:rw"]}}, '
+            "to a script whose skill asks for it by allowed-paths."
             if name in PROTECTED
+            else f"{name} stays closed whatever is granted: change it yourself, at a terminal."
+            for name in dict.fromkeys(protecting(path, self._grants) for path in named)
+            if name is not None
         ]
 
     def clean_up(self) -> Cleanup:
@@ -152,8 +153,8 @@ def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
     found = [protection.clean_up() for protection in protections]
     failures = [text for one in found for text in one.failures]
     notes = [*failures, *(text for one in found for text in one.notes)]
-    if not outcome.is_success:
-        notes += [note for one in protections for note in one.explain(outcome.stderr)]
+    # A program may have failed to write something and gone on, as git does when it switches branches.
+    notes += [note for one in protections for note in one.explain(outcome.stderr)]
     if failures:
         said = "".join(f"{text}\n" for text in failures)
         outcome = replace(outcome, exit_code=outcome.exit_code or 1, stderr=outcome.stderr + said)
