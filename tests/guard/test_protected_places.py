@@ -351,3 +351,45 @@ def test_repositories_among_packages_are_closed_to_jobs(root: Path, folder: str)
     (root / "node_modules" / ".github" / "workflows").mkdir(parents=True)
     assert survey(str(root), with_packages=True).closed == (str(root / folder),)
     assert survey(str(root)).closed == ()
+
+
+@pytest.mark.covers("SEC-4")
+@pytest.mark.parametrize("of_user", [False, True])
+@pytest.mark.parametrize("path", ["{root}", "{root}/a/..", "link", "{root}/"])
+def test_a_workspace_that_is_named_as_the_folder_of_hooks_has_no_new_hooks(
+    root: Path, path: str, of_user: bool
+) -> None:
+    (root / "a").mkdir()
+    (root / "link").symlink_to(".")
+    settings = f"[core]\n\thooksPath = {path.format(root=root)}\n"
+    repository(root / ".git", "" if of_user else settings)
+    if of_user:
+        (root.parent / "home" / ".gitconfig").write_text(settings)
+    assert [closes(root, name) for name in ("pre-commit", "main.py")] == ["pre-commit", None]
+
+
+@pytest.mark.covers("SEC-4")
+def test_a_template_that_is_the_workspace_has_no_new_hooks(root: Path) -> None:
+    (root / "hooks").mkdir()
+    (root.parent / "home" / ".gitconfig").write_text(f"[init]\n\ttemplateDir = {root}\n")
+    assert [closes(root, name) for name in ("hooks/pre-commit", "readme.md")] == ["hooks/pre-commit", None]
+    assert closes(root / "hooks", "post-checkout") == "post-checkout"
+
+
+@pytest.mark.covers("SEC-3", "SEC-4")
+def test_hooks_and_settings_of_other_work_trees_count(root: Path) -> None:
+    main = repository(root.parent / "main" / ".git")
+    for name, settings in (("work", ""), ("other", f"[core]\n\thooksPath = {root}/hk\n")):
+        (main / "worktrees" / name).mkdir(parents=True)
+        (main / "worktrees" / name / "commondir").write_text("../..\n")
+        (main / "worktrees" / name / "config.worktree").write_text(settings)
+    (root / ".git").write_text(f"gitdir: {main}/worktrees/work\n")
+    (main / "hooks" / "pre-commit").symlink_to(root / "check.sh")
+    assert [closes(root, path) for path in ("check.sh", "hk/pre-commit", "x")] == ["check.sh", "hk", None]
+
+
+@pytest.mark.covers("SEC-4")
+@pytest.mark.parametrize("settings", ["[pager]\n\tlog = t/f\n", "[sendemail]\n\tsmtpserver = t/f\n"])
+def test_a_program_that_is_absent_cannot_be_made(root: Path, settings: str) -> None:
+    repository(root / ".git", settings)
+    assert closes(root, "t/f") == "t/f"

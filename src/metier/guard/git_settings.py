@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from itertools import islice
@@ -27,13 +28,22 @@ _NAME_NO_PROGRAM = frozenset(
 # As git reads them: comments, sections, and names with values, in which quotes, escapes and ends of lines count.
 _TOKEN = re.compile(
     r"""[#;][^\n]*
-    |\[[^\]"\n]*(?:"(?:[^"\\\n]|\\.)*"[^\]\n]*)?\]
+    |\[[ \t]*(?P<section>[^\]"\n\s]*)[^\]"\n]*(?:"(?:[^"\\\n]|\\.)*"[^\]\n]*)?\]
     |(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*
      (?:=[ \t]*(?P<value>(?:[^"\\\n#;]|\\(?:\r?\n|.)|"(?:[^"\\\n]|\\(?:\r?\n|.))*"?)*))?""",
     re.VERBOSE,
 )
 _ESCAPED = re.compile(r'\\(?:\r?\n|(.))|"')
-_HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)")
+_HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)|`pwd`|\$\(git rev-parse --show-toplevel\)")
+_OF_PROGRAMS = frozenset({"browser", "imap", "instaweb", "pager", "sendemail", "svn", "web"})
+"""Sections in which a key may be the name of a command, or of a program."""
+HOOKS = (
+    "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg",
+    "commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update",
+    "proc-receive", "post-receive", "post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc",
+    "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "p4-changelist", "p4-prepare-changelist",
+    "p4-post-changelist", "p4-pre-submit", "post-index-change",
+)  # fmt: skip
 _WORD = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
 _WORK_TREE = re.compile(r"^\s*worktree\s*=(.*)$", re.MULTILINE | re.IGNORECASE)
 _IS_WORD = re.compile(r"[^\s/\\;|&<>$`'\"()]*").fullmatch
@@ -78,6 +88,12 @@ def started_paths(folders: tuple[str, ...], work_tree: str) -> Iterator[str]:
     Some are absent, and there may be links in them.
     """
     files = [os.path.join(folder, name) for folder in folders for name in ("config", "config.worktree")]
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            trees = os.path.join(folder, "worktrees")
+            files += [
+                os.path.join(trees, name, "config.worktree") for name in islice(os.listdir(trees), _MOST_INCLUDED)
+            ]
     return _named_in(files, work_tree)
 
 
@@ -130,10 +146,12 @@ def _paths_of(key: str, words: tuple[str, ...], bases: tuple[str, ...]) -> Itera
 def _read_settings(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The settings in a file of git's that may name something to start or to read: the key of each, and its words."""
     found = []
+    section = ""
     for matched in _TOKEN.finditer(_text_of(file)):
+        section = section if matched["section"] is None else matched["section"].partition(".")[0].lower()
         if matched["value"]:
             value = _ESCAPED.sub(r"\1", matched["value"]).strip()
-            key = "command" if value.startswith("!") else matched["key"].lower()
+            key = "command" if value.startswith("!") or section in _OF_PROGRAMS else matched["key"].lower()
             words = _words(key, value)
             if words:
                 found.append((key, words))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _VERSION_CONTROL = (
     ".git", ".githooks", ".gitmodules", ".gitconfig", ".config/git", ".husky", ".pre-commit-config.yaml",
     "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml", ".overcommit.yml", ".hg", ".hgrc", ".jj",
-    ".svn",
+    ".svn", "lefthook-local.yml",
 )  # fmt: skip
 _SHELLS = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
@@ -35,6 +35,7 @@ _EDITORS = (
     ".vscode", ".idea", ".zed", ".config/zed", ".devcontainer", ".devcontainer.json", ".vim", ".vimrc", ".gvimrc",
     ".exrc", ".nvim.lua", ".nvimrc", ".config/nvim", ".emacs", ".emacs.d", ".dir-locals.el", ".dir-locals-2.el",
     ".helix", ".config/helix", ".config/Code", ".fleet", ".lvimrc", ".gdbinit", ".lldbinit", ".pdbrc", ".config/emacs",
+    ".run", ".vs", ".theia",
 )  # fmt: skip
 _AGENTS = (
     ".agents", ".claude", ".codex", ".cursor", ".gemini", ".metier", ".windsurf", ".continue", ".opencode", ".roo",
@@ -42,7 +43,7 @@ _AGENTS = (
     "opencode.jsonc", ".aider.conf.yml", ".cursorrules", ".windsurfrules", ".goosehints", "AGENTS.md", "AGENT.md",
     "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".github/copilot-instructions.md", ".github/instructions",
     ".github/prompts", ".github/hooks", ".config/opencode", ".config/goose", ".config/metier",
-    ".cache/metier",
+    ".cache/metier", "AGENTS.override.md", "crush.json", ".crush.json", ".rules", ".trae", ".factory", ".augment",
 )  # fmt: skip
 _PACKAGE_MANAGERS = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pnpmfile.cjs", ".pnpmfile.mjs",

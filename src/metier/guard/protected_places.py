@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from metier.guard.folder_listings import MOST_FOLDERS, NOTHING, OF_REPOSITORIES, listings
-from metier.guard.git_settings import commonly_started_paths, repository_folders, started_paths
+from metier.guard.git_settings import HOOKS, commonly_started_paths, repository_folders, started_paths
 from metier.guard.protected_names import (
     CLOSED_IN_REPOSITORY,
     REPOSITORY,
@@ -277,8 +277,13 @@ class _Finding:
     def _take_settings_around(self) -> None:
         """Add what git's settings for all repositories name, and what `XDG_CONFIG_HOME` has under protected names."""
         for path in commonly_started_paths(self._root):
-            for step in _way_of(path, is_whole=True):
+            steps = list(_way_of(path, is_whole=True))
+            for step in steps:
                 self._close(step)
+            # The folder itself may be one of hooks, or a template that has one.
+            if steps[-1] in (self._root, os.path.dirname(self._root)):
+                self._close_hooks(self._root)
+                self._close_hooks(os.path.join(self._root, "hooks"))
         configuration = os.path.realpath(os.environ.get("XDG_CONFIG_HOME") or os.sep)
         if is_inside(configuration, self._root) or (configuration != os.sep and is_inside(self._root, configuration)):
             for parts, name in names_beginning(".config"):
@@ -401,6 +406,11 @@ class _Finding:
         elif os.path.lexists(path):
             self._closed[path] = None
 
+    def _close_hooks(self, folder: str) -> None:
+        """Close the names under which git starts something in a folder that has other files too."""
+        for name in HOOKS:
+            self._close(os.path.join(folder, name))
+
     def _repository(self, folder: str, *, is_top: bool) -> set[str]:
         """A repository that goes by any name; in a workspace that is one, only what git starts something from."""
         self._settings(folder, folder)
@@ -435,11 +445,14 @@ class _Finding:
             if not is_granted and not is_inside(steps[-1], repository):
                 for step in steps:
                     self._close(step)
+                for link in _links_below(os.path.join(steps[-1], "hooks")):
+                    self._close_way(link)
         common = commonly_started_paths(work_tree) if work_tree != self._root else ()
         for path in chain(started_paths(folders, work_tree), common):
             steps = list(_way_of(path, is_whole=True))
             # A folder that the repository itself is in would be all of the work.
             if is_inside(repository, steps[-1]):
+                self._close_hooks(steps[-1])
                 continue
             for step in steps:
                 self._close(step, around=os.path.basename(step) if is_around and step == self._root else None)
