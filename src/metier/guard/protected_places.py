@@ -66,12 +66,17 @@ class Survey:
 
 
 def survey(
-    folder: str, grants: Collection[str] = (), *, with_packages: bool = False, with_other_names: bool = False
+    folder: str,
+    grants: Collection[str] = (),
+    *,
+    with_packages: bool = False,
+    with_other_names: bool = False,
+    looks_around: bool = True,
 ) -> Survey:
     """The protected places in a folder without those that are granted; nothing in one that cannot be opened.
 
     `with_packages`, repositories in folders of installed packages are among them; `with_other_names`, files that are
-    protected files by a hard link.
+    protected files by a hard link. A look at the names in it alone leaves out what is around it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,13 +85,14 @@ def survey(
     ['sub/.git']
     """
     root = os.path.realpath(folder)
-    found = _survey_of(root, grants, with_packages=with_packages)
+    found = _survey_of(root, grants, with_packages=with_packages, looks_around=looks_around)
     return replace(found, closed=(*found.closed, *_other_names(root, found))) if with_other_names else found
 
 
-def _survey_of(root: str, grants: Collection[str], *, with_packages: bool = False) -> Survey:
+def _survey_of(root: str, grants: Collection[str], *, with_packages: bool = False, looks_around: bool = True) -> Survey:
     found = _Finding(root, grants)
-    found.take_around()
+    if looks_around:
+        found.take_around()
     waiting = deque([(root, normal_name(os.path.basename(root)))])
     packages: deque[str] = deque()
     searched = 0

@@ -173,8 +173,8 @@ def clean_up(
     looked_into = set(before.unreadable)
     for _ in range(_MOST_ROUNDS):
         # What was set aside may have hidden more: a repository is not searched, nor is a folder that cannot be listed.
-        after = survey(folder, grants, with_packages=True)
-        found = [path for path in before.links if before.links[path] != after.links.get(path)]
+        after = survey(folder, grants, with_packages=True, looks_around=False)
+        found = [path for path, target in before.links.items() if _target_of(path) != target]
         made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
         found += sorted((after.names - before.names | made) - set(found))
         found = [path for path in found if path not in failures and not (until and _is_newer(path, until))]
@@ -215,6 +215,13 @@ def _outermost_link(folder: str, path: str) -> str:
         if os.path.islink(at):
             return at
     return path
+
+
+def _target_of(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
 
 
 def _is_newer(path: str, than: float) -> bool:
