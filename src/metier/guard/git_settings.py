@@ -105,12 +105,12 @@ def commonly_started_paths(work_tree: str) -> Iterator[str]:
     named = [path for path in map(os.environ.get, ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")) if path]
     yield from named
     yield from _named_in(["/etc/gitconfig", *of_user, *named], work_tree)
-    for key, words in _given():
+    for key, words in _settings_in_variables():
         yield from _paths_of(key, words, (work_tree,))
 
 
-def _given() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The settings in variables."""
+def _settings_in_variables() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The settings that variables have instead of files."""
     count = os.environ.get("GIT_CONFIG_COUNT", "")
     for number in range(min(int(count), _MOST_INCLUDED) if count.isdecimal() else 0):
         key = os.environ.get(f"GIT_CONFIG_KEY_{number}", "").rpartition(".")[2].lower()

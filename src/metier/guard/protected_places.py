@@ -130,7 +130,7 @@ def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
 
 
 def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
-    """What closes each path to every way of writing in a workspace, all absolute and free of links; None if nothing.
+    """The place that closes each path to writing in a workspace, all absolute and free of links; None for an open path.
 
     With a path comes whether a link is to be put there, by which what lies below would lead elsewhere.
 
@@ -226,7 +226,7 @@ def _files_in(paths: Collection[str]) -> Iterator[str]:
 
 
 def _files_below(folder: str, without: Collection[str] = ()) -> Iterator[list[os.DirEntry[str]]]:
-    """What is in each folder from one on, but for folders; no link is followed."""
+    """The entries of a folder and of each folder below it, but for folders; no link is followed."""
     waiting = [folder]
     while waiting:
         path = waiting.pop()

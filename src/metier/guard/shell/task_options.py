@@ -26,7 +26,7 @@ class Row:
     packages, those that stay inside the workspace (`local` where others would be fetched, `names` where they may
     begin with `@` or set a value, `remotes` where they may be addresses too), or any."""
     behind: str = ""
-    """What may stand behind `--`: `any`, a list of the table, the words of another program (`program`), or nothing."""
+    """The words behind `--`: `any`, a list of the table, the words of another program (`program`), or nothing."""
     rest: str = ""
     """The same for what follows the first word, where options of the program itself end there."""
     style: Style = "letters"

@@ -75,7 +75,7 @@ def without_options(words: Sequence[Word], *, is_inside: Callable[[str], bool]) 
 
 
 def task_spellings(words: tuple[Word, ...], count: int) -> Iterator[tuple[Word, ...]]:
-    """What a command is without options among its first words, as a rule of so many words would name it.
+    """A command without the options among its first words, as a rule of so many words would name it.
 
     Whether an option takes a value is not known here: it may, and it may not. Of programs that do several tasks at once
     (`mvn clean deploy`), each is one that a rule may name.

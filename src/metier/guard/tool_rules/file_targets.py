@@ -71,7 +71,7 @@ class Targets(NamedTuple):
     written: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     is_cut: bool = False
-    """Whether there are more than anybody looks at."""
+    """There are more than anybody looks at."""
 
 
 _NOTHING = Targets()
@@ -119,7 +119,7 @@ class _Walk:
 
     def __init__(self, arguments: Any, *, with_others: bool = False) -> None:
         self.paths: list[str] = []
-        """Those that their names say to be paths."""
+        """The texts whose arguments are called paths."""
         self.others: list[str] = []
         """Each other line, and names of arguments, but for what is said to be content; none without `with_others`."""
         waiting: list[tuple[Any, bool, bool]] = [(arguments, False, not with_others)]
