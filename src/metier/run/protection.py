@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import re
 import secrets
@@ -25,7 +24,7 @@ from metier.guard.folder_listings import MOST_FOLDERS
 from metier.guard.protected_names import PROTECTED, protecting
 from metier.guard.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, Survey, survey
 from metier.run.journal import Journal
-from metier.skill.folder import is_inside
+from metier.skill.folder import is_inside, moved_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -137,15 +136,11 @@ class Protection:
             if os.path.samestat(os.stat(now), os.fstat(self._opened)):
                 log.warning("%s was moved to %s while a job ran in it", before, now)
                 self.folder = now
-                moved = functools.partial(_moved, before=before, now=now)
-                links = {moved(path): target for path, target in self.before.links.items()}
-                self.before = replace(self.before, names=frozenset(map(moved, self.before.names)), links=links)
-                self._absent = frozenset(map(moved, self._absent))
-                self._made = [moved(path) for path in self._made]
-
-
-def _moved(path: str, *, before: str, now: str) -> str:
-    return now + path[len(before) :] if is_inside(path, before) else path
+                links = {moved_path(path, before, now): target for path, target in self.before.links.items()}
+                names = frozenset(moved_path(path, before, now) for path in self.before.names)
+                self.before = replace(self.before, names=names, links=links)
+                self._absent = frozenset(moved_path(path, before, now) for path in self._absent)
+                self._made = [moved_path(path, before, now) for path in self._made]
 
 
 def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:

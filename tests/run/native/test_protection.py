@@ -221,6 +221,26 @@ open({str(workspace / ".npmrc")!r}, "w").close()
 
 
 @has_view
+@pytest.mark.covers("SEC-15")
+def test_a_workspace_that_is_moved_while_a_job_runs_is_cleaned_up_where_it_is(
+    runner: NativeRunner, workspace: Path
+) -> None:
+    moved = workspace.with_name("moved")
+    os.mkfifo(workspace / "pipe")
+    (workspace / "pipe").chmod(0o666)
+
+    def move(_: object) -> None:
+        workspace.rename(moved)
+        (moved / "pipe").write_text("go\n")  # which the job waits for
+
+    script = "echo ready; read go < pipe; mkdir s; echo evil > s/.envrc; echo evil > .npmrc"
+    outcome = runner.run_blocking(Job(argv=("bash", "-c", script), folder=str(workspace)), on_output=move)
+    assert outcome.is_success, outcome.stderr
+    assert what_is_left(moved) == {"pipe", "s"}
+    assert not workspace.exists()
+
+
+@has_view
 def test_an_empty_folder_of_the_user_is_closed_and_stays(sh: Run, workspace: Path) -> None:
     (workspace / ".claude").mkdir()
     sh("echo evil > .claude/settings.json; rmdir .claude; mv .claude c")
