@@ -32,6 +32,8 @@ class Place:
     """What `skill@NAME` selects it by: the source's name, with a number when a library has two of one name."""
     on_missing_description: OnMissingDescription = "derive"
     """For a skill without a description: derive one, derive one but hide the skill from models, or leave it out."""
+    client: str = ""
+    """The other client whose folder it is, where skills are written for that client's rules; empty for any other."""
     copies: frozenset[str] = frozenset()
     """Folders of skills in it that are copies of others: where nobody vouches for them, every other one is stronger."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.library.copied import copied_into
@@ -15,8 +17,18 @@ from metier.source import Finding, FolderSource, entry_point_sources
 from metier.source.path import source_of
 from metier.source.source import absolute
 
-SKILL_FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
-"""Where skills lie in a home folder and in a project."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SKILL_FOLDERS: Mapping[str, str] = MappingProxyType(
+    {
+        ".metier/skills": "",
+        # Shared by many clients, this one among them, so it is no other client's.
+        ".agents/skills": "",
+        ".claude/skills": "Claude Code",
+    }
+)
+"""Where skills lie in a home folder and in a project, each with the other client that the folder belongs to."""
 
 
 def default_places(start: Path | str | None = None) -> tuple[list[Place], list[Finding]]:
@@ -36,7 +48,8 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     for place in deployed:
         add(place)
     for personal in personal_folders():
-        add(Place(layer="personal", source=FolderSource(personal, name="personal", whole_root=False)))
+        source = FolderSource(personal, name="personal", whole_root=False)
+        add(Place(layer="personal", source=source, client=_client_of(personal)))
     trust = TrustStore()
     root, folders = project_folders(Path(absolute(start if start is not None else ".")))
     for path in folders:
@@ -48,6 +61,7 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
                 layer="project",
                 source=FolderSource(path, name="project", whole_root=False, contain=contain),
                 trusted=trusted,
+                client=_client_of(path),
                 on_missing_description="derive" if trusted else "hide",
                 copies=frozenset() if trusted else copied_into(path),
             )
@@ -98,6 +112,12 @@ def _problem_of(path: str) -> str | None:
     except MetierError as error:
         return error.message.rstrip(".")
     return None
+
+
+def _client_of(folder: str | Path) -> str:
+    """The other client that a default folder belongs to; empty for our own and for shared ones."""
+    path = Path(folder).as_posix()
+    return next((client for name, client in SKILL_FOLDERS.items() if path.endswith(f"/{name}")), "")
 
 
 def personal_folders() -> list[str]:
