@@ -71,6 +71,17 @@ def test_every_place_is_shown_with_its_state(
     assert any("`metier trust`" in step for step in shape["next"])
 
 
+@pytest.mark.covers("USE-8")
+def test_folders_of_other_clients_are_shown_where_they_exist(
+    metier: Call, write_skill: Write, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(own_home / ".cursor/skills/beta")
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = metier("doctor")
+    assert f"{own_home}/.cursor/skills" in out
+    assert ".windsurf" not in out and "Searched too, but not there: " in out
+
+
 def test_a_trusted_project_needs_no_word_on_trust(
     metier: Call, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,68 @@ def test_each_project_folder_is_read(write_skill: Write, repository: Path) -> No
     assert named(discover(repository), "project") == ["ours-0", "ours-1", "ours-2"]
 
 
+@pytest.mark.covers("USE-8")
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (".cursor/skills", "cursor"),
+        (".codex/skills", "codex"),
+        (".copilot/skills", "vscode"),
+        (".gemini/skills", "gemini"),
+        (".gemini/antigravity/skills", "antigravity"),
+        (".config/opencode/skills", "opencode"),
+        (".config/goose/skills", "goose"),
+        (".config/agents/skills", "amp"),
+        (".codeium/windsurf/skills", "windsurf"),
+    ],
+)
+def test_personal_skills_of_other_clients_are_found(
+    own_home: Path, write_skill: Write, repository: Path, monkeypatch: pytest.MonkeyPatch, folder: str, name: str
+) -> None:
+    from metier.library.clients import client_of
+
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    write_skill(own_home / folder / "mine")
+    assert named(discover(repository), "personal") == ["mine"]
+    client = client_of(str(own_home / folder))
+    assert client is not None and client.name == name
+
+
+@pytest.mark.covers("USE-8")
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *(".cursor/skills", ".codex/skills", ".github/skills", ".gemini/skills", ".agent/skills", ".opencode/skills"),
+        *(".goose/skills", ".windsurf/skills"),
+    ],
+)
+def test_project_skills_of_other_clients_are_found_and_untrusted(
+    write_skill: Write, repository: Path, folder: str
+) -> None:
+    write_skill(repository / "packages/one" / folder / "ours")
+    (entry,) = (entry for entry in discover(repository / "packages/one") if entry.layer == "project")
+    assert (entry.name, entry.trusted) == ("ours", False)
+
+
+@pytest.mark.covers("USE-8")
+def test_a_folder_that_a_variable_moves_is_found_unless_the_project_owns_it(
+    own_home: Path, write_skill: Write, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(tmp_path / "moved/skills/mine")
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "moved"))
+    assert named(discover(repository), "personal") == ["mine"]
+    write_skill(repository / "tools/skills/theirs")
+    write_skill(repository / ".codex/skills/theirs-too")
+    for inside in ("tools", ".codex"):
+        monkeypatch.setenv("CODEX_HOME", str(repository / inside))
+        assert named(discover(repository), "personal") == []
+    assert [(entry.name, entry.trusted) for entry in discover(repository) if entry.layer == "project"] == [
+        ("theirs-too", False)
+    ]
+    monkeypatch.setenv("CODEX_HOME", "relative")
+    assert named(discover(repository), "personal") == []
+
+
 @pytest.mark.covers("O-23")
 def test_places_that_do_not_exist_are_passed_over_in_silence(repository: Path) -> None:
     library = discover(repository)

@@ -19,6 +19,7 @@ from metier.cli.output import Style, plural, print_diagnostics, print_json, shor
 from metier.errors import MetierError
 from metier.library import Machine
 from metier.library.cache import default_cache_folder
+from metier.library.clients import client_of
 from metier.skill import KINDS
 from metier.source import FolderSource
 from metier.store.url import address_of
@@ -43,8 +44,13 @@ def run(options: argparse.Namespace) -> int:
     print(f"metier {__version__}, Python {platform.python_version()} on {platform.system()}")
     print(f"index cache: {Style.text(report['cache'])}")
     _print_governance(report)
-    rows = [(place["layer"], place["state"], f"{place['skills']:,}", place["path"]) for place in report["places"]]
+    # Nobody misses the folders of clients that are not in use.
+    shown = [one for one in report["places"] if one["state"] != "missing" or client_of(one["path"]) is None]
+    rows = [(place["layer"], place["state"], f"{place['skills']:,}", place["path"]) for place in shown]
     print(table(style, ("LAYER", "STATE", "SKILLS", "PLACE"), rows))
+    if len(shown) < len(report["places"]):
+        others = plural(len(report["places"]) - len(shown), "folder")
+        print(style.dim(f"Searched too, but not there: {others} of other clients (`metier doctor --json`)."))
     counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
     print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
     print(f"{plural(report['agents']['usable'], 'agent')} to ask, {len(report['agents']['failing']):,} with problems.")

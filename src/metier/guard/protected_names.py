@@ -44,6 +44,7 @@ _AGENTS = (
     "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".github/copilot-instructions.md", ".github/instructions",
     ".github/prompts", ".github/hooks", ".config/opencode", ".config/goose", ".config/metier",
     ".cache/metier", "AGENTS.override.md", "crush.json", ".crush.json", ".rules", ".trae", ".factory", ".augment",
+    ".agent", ".copilot", ".codeium", ".github/skills", ".github/mcp.json", ".config/agents",
 )  # fmt: skip
 _PACKAGE_MANAGERS = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pnpmfile.cjs", ".pnpmfile.mjs",

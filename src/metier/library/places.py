@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
+from metier.library import clients
 from metier.library.copied import copied_into
 from metier.library.layers import Place
 from metier.library.trust import TrustStore, home_folder
@@ -16,19 +16,6 @@ from metier.skill import Diagnostic
 from metier.source import Finding, FolderSource, entry_point_sources
 from metier.source.path import source_of
 from metier.source.source import absolute
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-SKILL_FOLDERS: Mapping[str, str] = MappingProxyType(
-    {
-        ".metier/skills": "",
-        # Shared by many clients, this one among them, so it is no other client's.
-        ".agents/skills": "",
-        ".claude/skills": "Claude Code",
-    }
-)
-"""Where skills lie in a home folder and in a project, each with the other client that the folder belongs to."""
 
 
 def default_places(start: Path | str | None = None) -> tuple[list[Place], list[Finding]]:
@@ -47,21 +34,21 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     deployed, findings = enterprise_places()
     for place in deployed:
         add(place)
-    for personal in personal_folders():
+    root, folders = project_folders(Path(absolute(start if start is not None else ".")))
+    for personal in personal_folders(project=root):
         source = FolderSource(personal, name="personal", whole_root=False)
         add(Place(layer="personal", source=source, client=_client_of(personal)))
-    trust = TrustStore()
-    root, folders = project_folders(Path(absolute(start if start is not None else ".")))
+    # What counts is the project it stands in, also when the folder itself is a link to somewhere else.
+    is_trusted = functools.cache(TrustStore().is_trusted)
     for path in folders:
-        # What counts is the project it stands in, also when the folder itself is a link to somewhere else.
-        trusted = trust.is_trusted(path.parent.parent)
+        trusted = is_trusted(path.parent.parent)
         contain = None if trusted else root
         add(
             Place(
                 layer="project",
                 source=FolderSource(path, name="project", whole_root=False, contain=contain),
                 trusted=trusted,
-                client=_client_of(path),
+                client=_client_of(str(path)),
                 on_missing_description="derive" if trusted else "hide",
                 copies=frozenset() if trusted else copied_into(path),
             )
@@ -114,16 +101,16 @@ def _problem_of(path: str) -> str | None:
     return None
 
 
-def _client_of(folder: str | Path) -> str:
-    """The other client that a default folder belongs to; empty for our own and for shared ones."""
-    path = Path(folder).as_posix()
-    return next((client for name, client in SKILL_FOLDERS.items() if path.endswith(f"/{name}")), "")
+def _client_of(folder: str) -> str:
+    """The title of the other client that a default folder belongs to; empty for our own and for shared ones."""
+    client = clients.client_of(folder)
+    return client.title if client is not None else ""
 
 
-def personal_folders() -> list[str]:
-    """Where the user's own skills are; nowhere for a user without a home."""
+def personal_folders(*, project: Path | None = None) -> list[str]:
+    """Where the user's own skills are, none of them a folder of `project`; nowhere for a user without a home."""
     home = home_folder()
-    return [os.path.join(home, folder) for folder in SKILL_FOLDERS] if home is not None else []
+    return clients.personal_folders(home, str(project or "")) if home is not None else []
 
 
 def project_root(start: Path) -> Path:
@@ -140,4 +127,4 @@ def project_folders(start: Path) -> tuple[Path, list[Path]]:
     start = start.resolve()
     root = project_root(start)
     steps = [start, *(parent for parent in start.parents if parent == root or root in parent.parents)]
-    return root, [step / folder for step in steps for folder in SKILL_FOLDERS]
+    return root, [step / folder for step in steps for folder in clients.PROJECT_FOLDERS]

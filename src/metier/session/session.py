@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard import Guard
-from metier.library.places import SKILL_FOLDERS
+from metier.library.clients import PROJECT_FOLDERS
 from metier.session.active import is_same_load
 from metier.session.events import Event
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
@@ -376,7 +376,7 @@ def _project_of(library: Library) -> str | None:
     for place in library.places:
         if place.layer == "project" and isinstance(place.source, FolderSource):
             root = os.fspath(place.source.root).replace(os.sep, "/")
-            found = next((name for name in SKILL_FOLDERS if root.endswith(f"/{name}")), None)
+            found = next((name for name in PROJECT_FOLDERS if root.endswith(f"/{name}")), None)
             if found is not None:
                 return root.removesuffix(f"/{found}")
     return None
