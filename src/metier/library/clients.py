@@ -240,7 +240,7 @@ PROJECT_FOLDERS = tuple(dict.fromkeys((*_FIRST, *(path for one in CLIENTS.values
 """Every folder of skills in a project, of two parts each, the strongest first."""
 _PERSONAL = tuple(dict.fromkeys((*_FIRST, *(path for one in CLIENTS.values() for path in one.personal))))
 
-_OWNERS = {path: client for client in reversed(CLIENTS.values()) for path in client.own_folders}
+_OWNERS = {path: client for client in reversed(list(CLIENTS.values())) for path in client.own_folders}
 _MOVABLE = {path: client for path, client in _OWNERS.items() if path.startswith("{")}
 
 
