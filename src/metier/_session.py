@@ -49,8 +49,8 @@ class Session(room.Session):
     ) -> Executor:
         """What calls tools under this session's rules: those of the dialect, an agent's own, and built-in ones.
 
-        `builtin` names those of Read, Write, Edit, Glob, Grep and Bash that the agent is to have; they work in the
-        session's workspace.
+        `builtin` names those of Read, Write, Edit, Glob, Grep, Bash and WebFetch that the agent is to have. They work
+        in the session's workspace; WebFetch reaches the hosts that policy grants.
         """
         from metier.tools import Executor, ToolRegistry
 
@@ -80,12 +80,13 @@ class Session(room.Session):
             decision = self.guard.decide(action, self.actor)
             if not decision.is_allowed:
                 raise refused(decision)
-        known = {tool.name: tool for tool in builtin_tools(workspace, runner, unsearched=self._unread_scripts)}
+        hosts = self.cage.reachable_hosts if "WebFetch" in names else None
+        made = builtin_tools(workspace, runner, unsearched=self._unread_scripts, hosts=hosts)
+        known = {tool.name: tool for tool in made}
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise InvalidArgument(
-                f"There is no built-in tool {unknown[0]!r}.", hint=f"They are {', '.join((*known, 'Bash'))}."
-            )
+            every = ", ".join(dict.fromkeys((*known, "Bash", "WebFetch")))
+            raise InvalidArgument(f"There is no built-in tool {unknown[0]!r}.", hint=f"They are {every}.")
         return [known[name] for name in names]
 
     def _unread_scripts(self) -> frozenset[str]:

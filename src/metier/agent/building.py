@@ -11,9 +11,9 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, FileRefused, InvalidArgument, SkillExists
-from metier.session.content import contained
 from metier.skill import MAX_SKILL_BYTES, FolderPackage, MemoryPackage, estimate_tokens, shown
 from metier.skill import write_skill as written
+from metier.skill.containment import contained
 from metier.skill.files import checked_path
 from metier.skill.lint import check
 from metier.tools import FunctionTool, ToolResult, Workspace

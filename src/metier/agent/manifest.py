@@ -37,7 +37,7 @@ MANIFEST_FILE = "agent.yaml"
 PROMPT_FILE = "prompt.jinja2"
 ALL_AGENTS = "agents"
 """In `uses_tools`: every agent with `integration_mode: tool`."""
-BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
+BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch")
 """The tools of Métier that an agent may name in `uses_tools`."""
 BUILDING = ("write_skill", "validate_skill", "propose_draft", "propose_skill", "propose_skill_update")
 """The tools by which an agent writes skills."""

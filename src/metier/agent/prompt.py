@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import AgentInvalid, PartMissing
-from metier.session.content import contained
 from metier.skill import shown
+from metier.skill.containment import contained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

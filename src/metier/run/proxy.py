@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from metier.run.hosts import Match
     from metier.run.proxy_request import ProxyRequest
 
 log = logger("metier.run")
@@ -107,16 +108,17 @@ def look_up(host: str, port: int) -> list[str]:
 class AllowListProxy:
     """Lets clients of a listening socket reach the hosts on a list, by CONNECT and by plain HTTP requests.
 
-    `hosts` are entries of `checked_hosts`. One without a port means 443, and 80 for plain requests. A name must lead to
-    an address that `permits_address`; an address that is itself on the list was named on purpose, and is reached even
-    if it is a private one. `on_decision` is told of every request before anything is done for it, one at a time and
-    from the proxy's threads; what it cannot take is not let through. The listening socket belongs to the proxy.
+    `hosts` are entries of `checked_hosts`, None for all that there are. One without a port means 443, and 80 for plain
+    requests. A name must lead to an address that `permits_address`; an address that is itself on the list was named on
+    purpose, and is reached even if it is a private one. `on_decision` is told of every request before anything is done
+    for it, one at a time and from the proxy's threads; what it cannot take is not let through. The listening socket
+    belongs to the proxy.
     """
 
     def __init__(
         self,
         listener: socket.socket,
-        hosts: Sequence[str],
+        hosts: Sequence[str] | None,
         *,
         on_decision: Callable[[ProxyDecision], None] | None = None,
         resolve: Callable[[str, int], Sequence[str]] = look_up,
@@ -124,7 +126,7 @@ class AllowListProxy:
         limits: ProxyLimits | None = None,
     ) -> None:
         self._listener = listener
-        self._hosts = HostList(hosts)
+        self._hosts = HostList(hosts) if hosts is not None else None
         self._on_decision, self._resolve, self._permits = on_decision, resolve, permits_address
         self._limits = limits or ProxyLimits()
         self._telling = threading.Lock()
@@ -246,15 +248,18 @@ class AllowListProxy:
     def _judge(self, request: ProxyRequest) -> tuple[Sequence[str], ProxyDecision, tuple[int, str]]:
         """The addresses to try, what is decided, and what a client is told that is refused."""
         host, port = request.host, request.port
-        match = self._hosts.match(host, port, _TUNNEL_PORTS if request.is_tunnel else _PLAIN_PORTS)
+        usual = _TUNNEL_PORTS if request.is_tunnel else _PLAIN_PORTS
+        match: Match = "listed" if port in usual else "port"
+        if self._hosts is not None:
+            match = self._hosts.match(host, port, usual)
         if match == "not-listed":
             return (), _no(host, port, match), (403, f"The host {host} is not on the list of this job.")
         if match == "port":
             return (), _no(host, port, match), (403, f"The host {host} may be reached, but not on port {port}.")
         addresses: Sequence[str] = (host,)
-        if not is_address(host):
+        if self._hosts is None or not is_address(host):
             try:
-                found = self._resolve(host, port)
+                found = addresses if is_address(host) else self._resolve(host, port)
             except (OSError, UnicodeError):
                 found = ()
             if not found:

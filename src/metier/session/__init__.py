@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # what type checkers take for true, without importing `ty
 if TYPE_CHECKING:
     from metier.session.active import ActiveSkill, Receipt, ReceiptItem
     from metier.session.binding import bound_instructions
-    from metier.session.content import MARKER, contained, contained_in
+    from metier.session.content import MARKER
     from metier.session.events import Event
     from metier.session.invocation import Invocation
     from metier.session.lineage import Lineage
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metier.session.settings import Autonomy
     from metier.session.state import Options
     from metier.session.vocabulary import RUNTIME, Vocabulary
+    from metier.skill.containment import contained, contained_in
 
 _NAMES = {
     "ActiveSkill": "metier.session.active",
@@ -44,8 +45,8 @@ _NAMES = {
     "Sessions": "metier.session.sessions",
     "Vocabulary": "metier.session.vocabulary",
     "bound_instructions": "metier.session.binding",
-    "contained": "metier.session.content",
-    "contained_in": "metier.session.content",
+    "contained": "metier.skill.containment",
+    "contained_in": "metier.skill.containment",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.session.content import contained
+from metier.skill.containment import contained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from metier.run import Capabilities, Job, Outcome, Runner
     from metier.run.job import OutputLine
     from metier.session.active import ActiveSkill
+    from metier.session.granting import Reach
     from metier.session.secrets import SecretProvider
     from metier.session.state import By, State
 
@@ -114,9 +115,7 @@ class Cage:
         if not isolated:
             # It sees all that there is, so that the copies had better be what they are said to be.
             return CagedJob(session, replace(job, network="host"), {}, self._verified(active)[1])
-        if not all(session.guard.may_reach(one.subject, session.actor) for one in active):
-            policy = replace(policy, network="none")
-        reach = reach_of(policy, [one.skill.execution for one in active])
+        reach = self._reach(active)
         with_scripts = (one for one in active if one.listing.scripts() and one.name not in agreed)
         barred = [one for one in with_scripts if not self._decided(one, job, isolated=isolated).is_allowed]
         hidden = {path for one in barred for path in folders_of(session, one)}
@@ -133,6 +132,31 @@ class Cage:
             places = (*workspace, *(Place(one.root) for one in verified))
         job = replace(job, places=places, grants=grants, network=reach.network, hosts=reach.hosts)
         return CagedJob(session, job, {}, tuple(notes))
+
+    def reachable_hosts(self) -> tuple[str, ...] | None:
+        """The hosts that belong to no skill in particular and may be reached now; None is every public one.
+
+        Raises `Refused` where none may.
+        """
+        reach = self._reach(self._session.live())
+        if reach.network == "none":
+            raise refused(
+                Decision(
+                    outcome="deny",
+                    reason="Policy lets no host be reached, or an active skill does not.",
+                    rule="run.network",
+                    code="host-not-granted",
+                    hint="Do without it, or tell the user: `run.network` and `run.hosts` of the policy grant hosts.",
+                )
+            )
+        return None if reach.network == "host" else reach.hosts
+
+    def _reach(self, active: Sequence[ActiveSkill]) -> Reach:
+        """The part of the network that policy grants and every active skill leaves."""
+        guard, policy = self._session.guard, self._session.guard.policy
+        if not all(guard.may_reach(one.subject, self._session.actor) for one in active):
+            policy = replace(policy, network="none")
+        return reach_of(policy, [one.skill.execution for one in active])
 
     def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
         """The skills that have a verified copy, and a sentence for each that has none."""

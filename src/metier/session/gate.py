@@ -83,10 +83,11 @@ class CallAdmission:
         if against is not None:
             agreed = "" if self._passage.agreed_to is None else f"{self._passage.decision.reason} "
             self._passage.decision = replace(against, reason=f"{agreed}{against.reason}")
-        exit_code, runner = result.data.get("exit_code"), result.data.get("runner")
+        exit_code, runner, contacts = (result.data.get(name) for name in ("exit_code", "runner", "contacts"))
         self._passage.close(
             success=result.success,
             code=result.code or "",
             exit_code=exit_code if isinstance(exit_code, int) else None,
             runner=runner if isinstance(runner, str) else "",
+            contacts=[one for one in contacts if isinstance(one, str)] if isinstance(contacts, list) else (),
         )

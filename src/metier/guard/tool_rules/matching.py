@@ -147,7 +147,7 @@ def _is_inside(pattern: str, tool: str, arguments: Mapping[str, Any], workspace:
             for path in paths
         )
     if tool == "webfetch":
-        url = _plain_url(arguments)
+        url = _url(arguments)
         return url is not None and _url_matches(pattern, *url)
     texts = list(_texts(list(arguments.values())))
     return len(texts) == 1 and glob_matches(pattern, texts[0])
@@ -164,7 +164,7 @@ def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace
             for path in paths
         )
     if tool == "webfetch":
-        url = _plain_url(arguments)
+        url = _url(arguments)
         return url is None or _url_matches(pattern, *url)
     return any(glob_matches(pattern, text) for text in _texts(list(arguments.values())))
 
@@ -201,14 +201,20 @@ def _stays_below(pattern: Any) -> bool:
     return isinstance(pattern, str) and not pattern.startswith(("/", "~", "\\")) and ".." not in pattern
 
 
-def _plain_url(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+def _url(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
     """The host and the whole of the URL of a call; None when there is no such URL, or an odd one."""
+    values = [arguments[name] for name in URL_ARGUMENTS if arguments.get(name) is not None]
+    return plain_url(values[0]) if len(values) == 1 and isinstance(values[0], str) else None
+
+
+def plain_url(text: str) -> tuple[str, str] | None:
+    """The host and the whole of a URL, with scheme and host in lower case; None for one that has two readings.
+
+    >>> plain_url("https://Example.com/a"), plain_url("https://example.com@evil.test/")
+    (('example.com', 'https://example.com/a'), None)
+    """
     from urllib.parse import urlsplit
 
-    values = [arguments[name] for name in URL_ARGUMENTS if arguments.get(name) is not None]
-    if len(values) != 1 or not isinstance(values[0], str):
-        return None
-    text = values[0]
     if not text.isascii() or not text.isprintable() or any(character in text for character in " \\"):
         return None
     try:

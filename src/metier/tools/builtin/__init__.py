@@ -1,11 +1,11 @@
-"""The tools that come with Métier: files in a workspace, and commands through a runner."""
+"""The tools that come with Métier: files in a workspace, commands through a runner, pages of the web."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from metier.run import Runner
     from metier.tools.tool import Tool
@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 
 def builtin_tools(
-    workspace: Workspace, runner: Runner | None = None, *, unsearched: Callable[[], Collection[str]] = tuple
+    workspace: Workspace,
+    runner: Runner | None = None,
+    *,
+    unsearched: Callable[[], Collection[str]] = tuple,
+    hosts: Callable[[], Sequence[str] | None] | None = None,
 ) -> list[Tool]:
     """Read, Write, Edit, Glob and Grep in a workspace; Bash too when there is a runner for it.
 
-    Grep passes over files that are `unsearched`, by their real paths.
+    Grep passes over files that are `unsearched`, by their real paths. With `hosts`, which gives those that a call may
+    reach (None is every public one), there is WebFetch.
 
     >>> import tempfile
     >>> from metier.tools import Workspace
@@ -33,4 +38,10 @@ def builtin_tools(
 
     tools: list[Tool] = [make(workspace) for make in (read_tool, write_tool, edit_tool, glob_tool)]
     tools.append(grep_tool(workspace, unsearched))
-    return tools if runner is None else [*tools, bash_tool(workspace, runner)]
+    if runner is not None:
+        tools.append(bash_tool(workspace, runner))
+    if hosts is not None:
+        from metier.tools.builtin.web_fetch import web_fetch_tool
+
+        tools.append(web_fetch_tool(hosts))
+    return tools

@@ -95,6 +95,7 @@ def _result(outcome: Outcome, command: str, folder: str, seconds: float) -> Tool
             "timed_out": outcome.timed_out,
             "killed_by": outcome.killed_by,
             "runner": outcome.runner,
+            "contacts": outcome.contacts,
             **({"notes": list(outcome.notes)} if outcome.notes else {}),
         },
     )
