@@ -164,12 +164,38 @@ def test_an_approval_and_a_content_are_shown_as_the_request_behind_them(metier: 
     assert shown(metier, "show", asked.id)["approvals"][0]["id"] == given["id"]
 
 
-def test_a_name_is_no_request_but_leads_to_it(metier: Call, scope: Scope) -> None:
+@pytest.mark.covers("USE-3")
+@pytest.mark.parametrize("name", ["pdf", "pdf@acme"])
+def test_the_name_of_a_skill_names_the_one_request_that_waits_for_it(metier: Call, scope: Scope, name: str) -> None:
     asked = ask(scope)
-    for words in (["show", "pdf"], ["show", "pdf@acme"]):
-        code, _, err = metier("approve", *words)
-        assert (code, asked.id in err) == (1, True)
-    assert metier("approve", "grant", "pdf")[0] == 1
+    assert shown(metier, "show", name)["request"]["id"] == asked.id
+    assert shown(metier, "grant", name)["request"]["id"] == asked.id
+    code, _, err = metier("approve", "grant", name)
+    assert (code, "There is no request" in err) == (1, True)
+
+
+@pytest.mark.covers("USE-3")
+@pytest.mark.parametrize("verb", ["show", "grant", "deny"])
+def test_a_name_for_which_several_requests_wait_is_an_error_that_lists_them(
+    metier: Call, scope: Scope, verb: str
+) -> None:
+    ids = [ask(scope).id, ask(scope, environment="production").id]
+    code, _, err = metier("approve", verb, "pdf", *(["--reason", "no"] if verb == "deny" else []))
+    assert code == 2
+    assert all(one in err for one in ids)
+    assert len(shown(metier, "list")["requests"]) == 2
+
+
+@pytest.mark.covers("USE-3")
+def test_a_name_decides_nothing_about_content_that_changed_while_a_request_waited(metier: Call, scope: Scope) -> None:
+    first = ask(scope)
+    metier("approve", "show", "pdf")
+    second = ask(scope, SECOND)
+    code, _, err = metier("approve", "grant", "pdf")
+    assert code == 2
+    assert first.id in err and second.id in err
+    assert shown(metier, "show", "pdf")["request"]["id"] == second.id
+    assert shown(metier, "grant", second.id)["request"]["status"] == "approved"
 
 
 def test_findings_are_shown_the_worst_first(metier: Call, scope: Scope) -> None:

@@ -57,9 +57,9 @@ def test_the_last_records_are_shown_the_newest_at_the_end(metier: Command, trail
     head, *rows = out.splitlines()
     assert head.split() == ["SEQ", "TIME", "TYPE", "SKILL", "WHO", "WHAT"]
     assert rows[0].split(maxsplit=5) == [
-        "11", "2026-01-11T10:00:00.000", "tool.denied", "pdf", "sam", "tool-10: Not \\x1b[2Jallowed.",
+        "11", "2026-01-11T10:00:00.000+00:00", "tool.denied", "pdf", "sam", "tool-10: Not \\x1b[2Jallowed.",
     ]  # fmt: skip
-    assert rows[1].split() == ["12", "2026-01-12T10:00:00.000", "script.run", "pdf@acme", "sam", "scripts/x.py"]
+    assert rows[1].split() == ["12", "2026-01-12T10:00:00.000+00:00", "script.run", "pdf@acme", "sam", "scripts/x.py"]
 
 
 def test_the_last_records_as_json(metier: Command, trail: int) -> None:

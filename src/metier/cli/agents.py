@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         return code
     style = Style(sys.stdout)
     rows = [(one.id, one.model or "", ", ".join(one.uses_skills), one.description) for one in agents]
-    print(table(style, ("ID", "MODEL", "SKILLS", "DESCRIPTION"), rows, paint={0: style.strong}))
+    print(table(style, ("ID", "MODEL", "SKILLS", "DESCRIPTION"), rows, paint={0: style.strong}, most_lines=3))
     print(f"{plural(len(agents), 'agent')}. `metier ask --agent ID TASK` asks one.")
     wrongs: list[AgentFailure | MetierError] = [*agents.failures.values(), *problems.values()]
     for wrong in wrongs:

@@ -10,7 +10,7 @@ from metier.cli.dossier import approval_shape, dossier_of, print_dossier, reques
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
 from metier.errors import InvalidArgument, RequestNotFound
-from metier.guard.approvals.approving import deny, grant, may_decide, revoke
+from metier.guard.approvals.approving import deny, grant, may_decide, revoke, waiting_for
 from metier.guard.approvals.lapsing import expire, supersede
 from metier.guard.approvals.roles import demand
 from metier.guard.approvals.standing import is_over, moment, standing
@@ -152,13 +152,12 @@ def _found(scope: Scope, wanted: str) -> Request:
     of_content = [one for one in scope.approvals.requests() if one.digest == wanted]
     if of_content:
         return next((one for one in of_content if one.status == "pending"), of_content[-1])
-    named = [
-        one.id for one in scope.approvals.requests("pending") if wanted in (one.skill, one.skill.partition("@")[0])
-    ]
-    raise RequestNotFound(
-        f"There is no request or approval {shown(wanted)!r}.",
-        hint=f"{', '.join(named)} is about a skill of that name." if named else "`metier approve list` shows them.",
-    )
+    named = waiting_for(scope, wanted)
+    if named is None:
+        raise RequestNotFound(
+            f"There is no request or approval {shown(wanted)!r}.", hint="`metier approve list` shows them."
+        )
+    return named
 
 
 def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
+from metier.guard.audit.exporting import object_of
 from metier.guard.policy.durations import seconds_of
 from metier.guard.stores import require_store
 from metier.store import Store
@@ -104,25 +105,23 @@ def _shown(records: list[dict[str, Any]], options: argparse.Namespace) -> int:
         print_json({"records": records})
     elif records:
         style = Style(sys.stdout)
-        print(table(style, _HEAD, [_row(record) for record in records]))
+        rows = [_row(record, style.when(str(record.get("timestamp", "")))) for record in records]
+        print(table(style, _HEAD, rows, paint={0: style.dim, 1: style.dim, 2: style.outcome, 3: style.strong}))
     else:
         print("No record fits.", file=sys.stderr)
     return 0
 
 
-def _row(record: Mapping[str, Any]) -> list[str]:
+def _row(record: Mapping[str, Any], moment: str) -> list[str]:
     who = record.get("user") or record.get("agent") or record.get("by") or ""
-    what = next((record[name] for name in ("tool", "path", "command") if record.get(name)), "")
-    is_plain = record.get("decision") == "allow" and not record.get("would")
-    is_news = not is_plain or not (what or record.get("rule") == "default")
-    reason = record.get("reason", "") if is_news else ""
-    cells = [record.get("seq"), str(record.get("timestamp", ""))[:23], record.get("type", ""), skill_ref(record), who]
-    return [*map(str, cells), ": ".join(str(part) for part in (what, reason) if part)]
+    what = ": ".join(part for part in object_of(record) if part)
+    return [*map(str, (record.get("seq"), moment, record.get("type", ""), skill_ref(record), who)), what]
 
 
 def _line(style: Style, record: Mapping[str, Any]) -> str:
-    seq, moment, kind, *rest = (Style.text(cell, 4_096) for cell in _row(record))
-    paint = style.bad if record.get("decision") == "deny" else style.warn if record.get("would") else str
+    cells = _row(record, str(record.get("timestamp", "")))
+    seq, moment, kind, *rest = (Style.text(cell, 4_096) for cell in cells)
+    paint = style.warn if record.get("would") else style.outcome
     return "  ".join([seq, style.dim(moment), paint(kind), *(cell for cell in rest if cell)])
 
 
@@ -251,7 +250,9 @@ def _written(lines: Iterable[str], options: argparse.Namespace) -> int:
     beside = f"{path}.{os.urandom(4).hex()}"
     try:
         # For its owner alone, and never a half of it under its name.
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        with open(
+            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline="\n"
+        ) as file:
             file.writelines(f"{line}\n" for line in lines)
         os.replace(beside, path)
     except BaseException:

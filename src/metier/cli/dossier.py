@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.output import Style, fit, plural
+from metier.cli.output import Style, plural, shortened
 from metier.cli.screen import harmless
 from metier.guard.scan.finding import rank
 from metier.hub.comparing import difference
@@ -238,7 +238,7 @@ class _Page:
     def _say(self, text: str, paint: Callable[[str], str] = str) -> None:
         """A line with words of strangers in it, which stays one line."""
         whole = harmless(text.replace("\n", "\\n"))
-        print(paint(whole if self._full else fit(whole[:_LONG], self._style.width)))
+        print(paint(whole if self._full else shortened(whole, _LONG)))
 
     def _more(self, count: int, noun: str, indent: str) -> None:
         if count > 0:

@@ -35,6 +35,15 @@ def exit_code_of(error: MetierError) -> int:
     return exit_code_for(error.code)
 
 
+def exit_code_of_outcome(outcome: str) -> int:
+    """The exit code of `--check` for a decision: whether it could happen, could not, or only with an approval.
+
+    >>> exit_code_of_outcome("allow"), exit_code_of_outcome("deny"), exit_code_of_outcome("ask")
+    (0, 1, 4)
+    """
+    return {"allow": FINE, "ask": APPROVAL}.get(outcome, PROBLEMS)
+
+
 def exit_code_for(code: str) -> int:
     """The exit code for what did not happen, by the code that says why."""
     return _BY_CODE.get(code, PROBLEMS)

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from metier.cli.exits import FINE, exit_code_of_outcome
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
 from metier.dialect import CONTROL_TOOLS
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule})
     else:
         _tell(decision, tool, arguments)
-    return 0
+    return exit_code_of_outcome(decision.outcome) if options.check else FINE
 
 
 def _call(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:

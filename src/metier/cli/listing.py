@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             (entry.name, _layer(entry), *((states.get(id(entry), ""),) if unready else ()), _one_line(entry))
             for entry in entries
         ]
-        print(table(style, head, table_rows, paint=paint))
+        print(table(style, head, table_rows, paint=paint, most_lines=3))
     shown = len(entries) + len(hidden)
     barred = 0 if options.all else len(denied)
     print(_summary(library, entries, style, options.all, len(unready), shown, barred, is_part=bool(options.text)))

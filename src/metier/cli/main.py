@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from metier.cli.exits import FINE, USAGE, exit_code_of
 from metier.cli.parser import make_parser
+from metier.cli.wrapping import wrapped_streams
 from metier.errors import MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_EXACT = frozenset({"completion", "mcp", "read", "run", "session", "shell"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.Namespace()
     try:
         try:
-            return _run(arguments, options)
+            with wrapped_streams():
+                _read(arguments, options)
+                if not _is_exact(options):
+                    return _run(options)
+            return _run(options)
         finally:
             if "metier.session.copies" in sys.modules:
                 # A program that calls the command may go on for long, and nothing is to be left of it.
@@ -45,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(arguments: Sequence[str] | None, options: argparse.Namespace) -> int:
-    """Carry a command out; what was asked for is in `options` from the moment it is known."""
+def _read(arguments: Sequence[str] | None, options: argparse.Namespace) -> None:
+    """Read a command line; what is asked for is in `options` from the moment it is known."""
     is_completing = "_ARGCOMPLETE" in os.environ
     parser = make_parser(lazily=not is_completing)
     if is_completing:
@@ -56,6 +63,17 @@ def _run(arguments: Sequence[str] | None, options: argparse.Namespace) -> int:
     parser.parse_args(arguments, options)
     if options.command is None:
         parser.print_help()
+
+
+def _is_exact(options: argparse.Namespace) -> bool:
+    """Whether what is written is the content of files, the words of a program, or for a program."""
+    is_export = (options.command, getattr(options, "verb", "")) == ("audit", "export")
+    asked = any(getattr(options, name, False) for name in ("json", "sarif"))
+    return options.command in _EXACT or is_export or asked
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command is None:
         return FINE
     module = importlib.import_module(f"metier.cli.{options.module}")
     code: int = module.run(options)
@@ -106,7 +124,8 @@ def _explain(error: MetierError, options: argparse.Namespace) -> None:
             _give_up_stdout()
     from metier.cli.output import Style
 
-    style = Style(sys.stderr)
-    print(f"{style.bad('error')} [{error.code}]: {style.text(str(error), limit=2_000)}", file=sys.stderr)
-    if error.hint:
-        print(f"{style.dim('hint')}: {style.text(error.hint, limit=2_000)}", file=sys.stderr)
+    with wrapped_streams():
+        style = Style(sys.stderr)
+        print(f"{style.bad('error')} [{error.code}]: {style.text(str(error), limit=2_000)}", file=sys.stderr)
+        if error.hint:
+            print(f"{style.dim('hint')}: {style.text(error.hint, limit=2_000)}", file=sys.stderr)

@@ -6,19 +6,29 @@ import json
 import os
 import sys
 import time
-import unicodedata
-from typing import TYPE_CHECKING, Any, TextIO
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
 
+from metier.cli.layout import columns_of, pad, row_lines, width_of
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from metier.skill import Diagnostic
 
 _WIDE = 10_000
-_LEAST = 10
-"""Columns that every cell may have."""
+_OUTCOMES = {
+    "good": "activated active added allow applied approved automatic called counts granted isolates listed made ok "
+    "pinned read ready released run trusted",
+    "warn": "ask asked expired hidden medium name-only open pending quarantined requested shadowed stale untrusted "
+    "user-only warning",
+    "bad": "broken critical denied deny error failed high missing refused rejected revoked",
+}
+"""The words of outcomes, by the colour that they have; of a type of event the part behind the dot."""
+_PAINT_OF = {word: paint for paint, words in _OUTCOMES.items() for word in words.split()}
+_UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+_LONG_AGO = 30 * 86_400
 
 
 class Style:
@@ -53,6 +63,29 @@ class Style:
         paint = {"error": self.bad, "warning": self.warn}.get(severity, self.dim)
         return paint(severity)
 
+    def outcome(self, text: str) -> str:
+        """A status or a decision in the colour of what it means for whoever reads it."""
+        word = text.strip().partition(" ")[0].rstrip(",").rpartition(".")[2]
+        return getattr(self, _PAINT_OF[word])(text) if word in _PAINT_OF else text
+
+    def when(self, moment: str) -> str:
+        """A moment: for a person how long ago it was, or how long it is until then; for a program as it is."""
+        if not self.is_terminal:
+            return moment
+        try:
+            then = datetime.fromisoformat(moment)
+            away = ((then if then.tzinfo else then.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+        except (ValueError, OverflowError):
+            return moment
+        if abs(away) >= _LONG_AGO:
+            return then.date().isoformat()
+        size, unit = next(((size, unit) for size, unit in _UNITS if abs(away) >= size), (1, "s"))
+        count = int(abs(away) / size)
+        if unit == "s" and away <= 0:
+            return "just now"
+        span = plural(count, unit) if unit == "day" else f"{count} {unit}"
+        return f"in {span}" if away > 0 else f"{span} ago"
+
     @staticmethod
     def text(text: str, limit: int = 500) -> str:
         """Words of a stranger, on one line, without anything that acts on a terminal."""
@@ -70,59 +103,42 @@ def _columns(stream: TextIO) -> int:
         return 100
 
 
-def width_of(text: str) -> int:
-    """How many columns a text takes in a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def fit(text: str, width: int) -> str:
-    """Text cut to a number of columns, with an ellipsis when something is missing."""
-    if 2 * len(text) <= width or width_of(text) <= width:
-        return text
-    kept, used = [], 0
-    for character in text:
-        used += width_of(character)
-        if used > width - 1:
-            break
-        kept.append(character)
-    return "".join(kept).rstrip() + "…"
-
-
 def table(
     style: Style,
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    paint: dict[int, Any] | None = None,
-    cut: bool = True,
+    paint: Mapping[int, Callable[[str], str]] | None = None,
+    most_lines: int | None = None,
 ) -> str:
-    """Rows in columns; the last column takes what is left of the terminal's width."""
-    count = len(head)
+    """Rows in columns: at a terminal as many lines as its width asks for, for a program one line of all there is.
+
+    `most_lines` bounds the last column at a terminal, for texts that another command shows as a whole.
+    """
     cells = [[Style.text(cell, limit=100_000) for cell in row] for row in rows]
-    widths = [max([width_of(head[i]), *(width_of(row[i]) for row in cells)]) for i in range(count - 1)]
     if style.is_terminal:
-        # No column may push the others off the screen; a program that reads gets all of each.
-        widths = [min(width, max(_LEAST, style.width // 2)) for width in widths]
-        last = max(_LEAST, width_of(head[-1]))
-        while sum(widths) + 2 * (count - 1) + last > style.width and max(widths, default=0) > _LEAST:
-            widths[widths.index(max(widths))] -= 1
-    widths.append(max(_LEAST, style.width - sum(widths) - 2 * (count - 1)) if cut else _WIDE)
-    titles = [*(_pad(title, widths[i]) for i, title in enumerate(head[:-1])), head[-1]]
-    lines = [style.dim("  ".join(titles))]
-    for row in cells:
-        parts = []
-        for i, cell in enumerate(row):
-            text = fit(cell, widths[i])
-            padded = text if i == count - 1 else _pad(text, widths[i])
-            parts.append(paint[i](padded) if paint and i in paint else padded)
-        lines.append("  ".join(parts).rstrip())
+        columns = columns_of([head, *cells], style.width)
+        lines = [style.dim(line) for line in row_lines(head, columns, style.width)]
+        for row in cells:
+            lines += row_lines(row, columns, style.width, paint=paint, most_lines=most_lines)
+        return "\n".join(lines)
+    widths = [max(map(width_of, column)) for column in zip(head, *cells, strict=True)]
+    lines = [style.dim(_joined(head, widths, {}))]
+    lines.extend(_joined(row, widths, paint or {}) for row in cells)
     return "\n".join(lines)
 
 
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - width_of(text))
+def _joined(row: Sequence[str], widths: Sequence[int], paints: Mapping[int, Callable[[str], str]]) -> str:
+    padded = [pad(cell, width) for cell, width in zip(row[:-1], widths, strict=False)] + [row[-1]]
+    return "  ".join(paints[i](cell) if i in paints else cell for i, cell in enumerate(padded)).rstrip()
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text that ends with a whole word and an ellipsis where it has more characters than that."""
+    if len(text) <= limit:
+        return text
+    start, space, _ = text[:limit].rpartition(" ")
+    return f"{start if space and start.strip() else text[:limit]} …"
 
 
 def short_path(path: str) -> str:

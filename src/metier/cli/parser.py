@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from metier._version import __version__
 from metier.cli import words_approve, words_audit, words_policy, words_propose, words_scan, words_store
 from metier.cli.later import Later
-from metier.cli.verbs import Formatter, explained
+from metier.cli.verbs import Formatter, add_check, explained
 from metier.skill.diagnostic import shown
 
 if TYPE_CHECKING:
@@ -295,6 +295,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument("--args", metavar="JSON", help="its arguments, a JSON object")
     added.add_argument("--command", metavar="TEXT", dest="shell", help="short for --tool Bash with this command")
     added.add_argument("--workspace", metavar="DIR", help="where relative paths start (default: here)")
+    add_check(added)
     _json(added)
 
     added = command(

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.exits import FINE, PROBLEMS
+from metier.cli.exits import FINE, PROBLEMS, exit_code_of_outcome
 from metier.cli.output import Style, plural, print_json, short_path, table
 from metier.errors import InvalidArgument
 from metier.guard.policy.file import read_policy, unreadable
@@ -178,7 +178,7 @@ def _explain(options: argparse.Namespace) -> int:
         print_json({"about": what, **explanation.as_dict()})
     else:
         _tell(what, explanation)
-    return FINE
+    return exit_code_of_outcome(explanation.outcome) if options.check else FINE
 
 
 def _arguments(text: str | None) -> dict[str, Any] | None:

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         for result in results
     ]
     paint = {0: style.strong, 1: style.dim, 2: style.dim, 3: style.good}
-    print(table(style, ("NAME", "SCORE", "LAYER", "WHY", "DESCRIPTION"), rows, paint=paint))
+    print(table(style, ("NAME", "SCORE", "LAYER", "WHY", "DESCRIPTION"), rows, paint=paint, most_lines=3))
     print(style.dim(f"`metier show {results[0].name}` shows more of the first."))
     return 0
 

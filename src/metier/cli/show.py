@@ -65,8 +65,7 @@ def run(options: argparse.Namespace) -> int:
         rows.append(("policy", f"{word.status}: {word.sentence}"))
     rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
-    # Never cut: who looks here wants to see all of a rule or a digest.
-    print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}, cut=False))
+    print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}))
     print()
     files = [(file.path, f"{file.size:,}", file.kind) for file in listing.files]
     print(table(style, ("FILE", "BYTES", "KIND"), files))
@@ -75,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if others:
         print()
         same = [(f"{one.name}@{one.source}", one.layer, digest_of(one) or "", one.location) for one in others]
-        print(table(style, ("OTHERS OF THE NAME", "LAYER", "DIGEST", "LOCATION"), same, cut=False))
+        print(table(style, ("OTHERS OF THE NAME", "LAYER", "DIGEST", "LOCATION"), same))
     diagnostics = [*entry.diagnostics, *about_tools(entry.skill)]
     if diagnostics:
         print()

@@ -35,6 +35,11 @@ def explained(help: str, example: str) -> dict[str, Any]:  # noqa: A002
     }
 
 
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the option by which a script learns a decision from the exit code."""
+    parser.add_argument("--check", action="store_true", help="exit with 1 where it is denied, with 4 where it is asked")
+
+
 def verbs(parser: argparse.ArgumentParser) -> Verb:
     """What adds the words that may follow a command, such as `check` and `show` behind `policy`."""
     words = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)

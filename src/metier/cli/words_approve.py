@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from metier.cli.parser import Command
 
-_WANTED = "the id of a request, or the digest of its content"
+_WANTED = "the id of a request, the digest of its content, or the name of a skill for which one request waits"
 
 
 def add(command: Command) -> None:
@@ -33,7 +33,11 @@ def _approve(command: Command) -> None:
         "show all that somebody who decides should see, new capabilities first",
         "metier approve show r-7f3k2m9q",
     )
-    show.add_argument("id", metavar="ID", help="the id of a request or an approval, or a digest")
+    show.add_argument(
+        "id",
+        metavar="ID",
+        help="the id of a request or an approval, a digest, or the name of a skill for which one request waits",
+    )
     show.add_argument("--full", action="store_true", help="all findings and all of the difference")
     _shared(show, json=True)
 

@@ -57,9 +57,10 @@ def add(command: Command) -> None:
     )
     export.add_argument(
         "--format",
-        choices=("jsonl", "cloudevents", "otlp", "text"),
+        choices=("jsonl", "cloudevents", "otlp", "csv", "text"),
         default="jsonl",
-        help="jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; text: to read",
+        help="jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; csv: for a "
+        "spreadsheet; text: to read",
     )
     target = export.add_mutually_exclusive_group()
     target.add_argument("-o", "--output", metavar="FILE", help="write to a file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.cli.verbs import verbs
+from metier.cli.verbs import add_check, verbs
 
 if TYPE_CHECKING:
     import argparse
@@ -56,6 +56,7 @@ def add(command: Command) -> None:
     explain.add_argument(
         "--by", choices=("model", "user", "host"), default="model", help="who asks for it (default: model)"
     )
+    add_check(explain)
     _library(explain)
     _json(explain)
 

@@ -270,9 +270,9 @@ def _require_whole_trail(scope: Scope) -> None:
 
 
 def _asked(scope: Scope, wanted: str) -> Request:
-    """The request that an id names, or the one that waits for a digest; a known content needs none."""
+    """The request of an id, or the one that waits for a skill's name or a digest; a known content needs none."""
     if not wanted.startswith("sha256:"):
-        found = scope.approvals.get_request(wanted)
+        found = scope.approvals.get_request(wanted) or _request_by_name(scope, wanted)
         if found is None:
             raise RequestNotFound(f"There is no request {shown(wanted)!r}.", hint=_WAITING)
         if found.status != "pending":
@@ -288,6 +288,39 @@ def _asked(scope: Scope, wanted: str) -> Request:
     if revision is None:
         raise RequestNotFound(f"Nothing is known of a content {shown(wanted)!r}.", hint=_WAITING)
     return Request(digest=wanted, skill=revision.skill, capabilities=tuple(revision.capabilities.get("names", ())))
+
+
+def waiting_for(scope: Scope, name: str) -> Request | None:
+    """The one request that waits for a skill of this name, or `name@source`; `InvalidArgument` where several do."""
+    waiting = [one for one in scope.approvals.requests("pending") if _is_for(one, name)]
+    if len(waiting) > 1:
+        ids = ", ".join(
+            f"{one.id} ({shown(one.skill)}, {shown(one.environment) or 'any environment'})" for one in waiting
+        )
+        raise InvalidArgument(
+            f"Several requests wait for skills of the name {shown(name)!r}: {ids}.", hint="Name one of them by its id."
+        )
+    return waiting[0] if waiting else None
+
+
+def _request_by_name(scope: Scope, name: str) -> Request | None:
+    """The same for a decision: what was looked at under the name must be what is decided about."""
+    found = waiting_for(scope, name)
+    if found is None:
+        return None
+    before = [one for one in scope.approvals.requests() if _is_for(one, name) and one.id != found.id]
+    decided = max((one.created_at for one in before if one.status in ("approved", "denied")), default="")
+    gone = next((one for one in before if one.status == "superseded" and one.created_at >= decided), None)
+    if gone is not None:
+        raise InvalidArgument(
+            f"The content of {shown(found.skill)!r} changed while {gone.id} waited; {found.id} is about other content.",
+            hint=f"Look at it with `metier approve show {found.id}`, and name the request by its id.",
+        )
+    return found
+
+
+def _is_for(asked: Request, name: str) -> bool:
+    return name in (asked.skill, asked.skill.partition("@")[0])
 
 
 def _of(about: Request | Approval) -> dict[str, Any]:

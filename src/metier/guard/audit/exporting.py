@@ -1,14 +1,18 @@
-"""The audit trail for other programs and for people: JSON lines, CloudEvents, OTLP, and plain text."""
+"""The audit trail for other programs and for people: JSON lines, CloudEvents, OTLP, CSV, and plain text."""
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
 import re
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._version import __version__
+from metier.guard.audit.records import POINTS, AuditRecord
 from metier.skill import shown
 from metier.store.link import skill_ref
 
@@ -18,11 +22,14 @@ if TYPE_CHECKING:
     from metier.guard.audit.checkpoints import Checkpoint
     from metier.store.link import Link
 
-Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "text"]
+Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "csv", "text"]
 
 _BATCH = 500
 """Log records in one request of OTLP."""
 _INFO, _WARN = (9, "INFO"), (13, "WARN")
+_CSV_COLUMNS = ("seq", *(field.name for field in fields(AuditRecord)), "prev_hash", "hash")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Characters with which a cell begins that a spreadsheet would calculate."""
 _TRACE = re.compile(r"[0-9a-f]{32}")
 
 
@@ -122,17 +129,36 @@ def told(record: Mapping[str, Any]) -> list[str]:
     said = {name: _said(value) for name, value in record.items()}
     if record.get("event") == "run" or said.get("type") == "script.run":
         return _told_run(record, said)
-    what = said.get("tool") or said.get("path") or said.get("command") or ""
+    what, reason = object_of(record)
     parts = [
         said.get("timestamp", ""),
         said.get("type", ""),
         _said(skill_ref(record)),
-        what,
+        _said(what),
         f"user={said['user']}" if "user" in said else "",
         f"agent={said['agent']}" if "agent" in said else "",
-        said.get("reason", "") if record.get("decision") != "allow" or "would" in said else "",
+        _said(reason),
     ]
     return ["[AUDIT] " + " ".join(part for part in parts if part)]
+
+
+def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """The object of a record beside its skill, and its reason as far as that is news.
+
+    >>> object_of({"type": "person.added", "event": "person", "decision": "allow", "reason": "ada (user): reviewer"})
+    ('', 'ada (user): reviewer')
+    >>> object_of({"event": "call", "decision": "allow", "tool": "Read", "reason": "Nothing is against it."})
+    ('Read', '')
+    """
+    # What people do has its object in the ids and the reason: whom they added, which request they decided.
+    is_done_by_people = record.get("event") not in POINTS
+    names = ("proposal", "request", "approval", "tool", "path") if is_done_by_people else ("tool", "path", "command")
+    found = [str(record[name]) for name in names if record.get(name)]
+    is_plain = record.get("decision") == "allow" and not record.get("would")
+    is_known = is_plain and not is_done_by_people and bool(found or skill_ref(record))
+    reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
+    tried = [str(note) for note in record.get("notes") or () if str(note).startswith("tried ")]
+    return " ".join(found if is_done_by_people else found[:1]), ", ".join(part for part in (reason, *tried) if part)
 
 
 def _told_run(record: Mapping[str, Any], said: Mapping[str, str]) -> list[str]:
@@ -146,6 +172,31 @@ def _told_run(record: Mapping[str, Any], said: Mapping[str, str]) -> list[str]:
         took += f", {said.get('reason', '')}"
     lines = [f"{head} time={said.get('timestamp', '-')}", f"command: {said.get('command') or '-'}", took]
     return [f"[AUDIT] {line}" for line in lines]
+
+
+def _csv(links: Iterable[Link]) -> Iterator[str]:
+    """RFC 4180, with the same columns in the same order whatever the records say."""
+    yield _csv_line(_CSV_COLUMNS)
+    for link in links:
+        record = {"reason": link.text, **_record(link), "prev_hash": link.previous, "hash": link.hash}
+        yield _csv_line([_csv_cell(record.get(name)) for name in _CSV_COLUMNS])
+
+
+def _csv_line(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r").writerow(cells)
+    # The caller ends the line, and a record's line ends with both characters.
+    return out.getvalue()
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = shown(text, len(text) + 1)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _record(link: Link) -> dict[str, Any]:
@@ -194,5 +245,6 @@ def _line(value: object) -> str:
 _FORMS: dict[str, Callable[[Iterable[Link]], Iterator[str]]] = {
     "cloudevents": _cloud_events,
     "otlp": _otlp,
+    "csv": _csv,
     "text": _text,
 }

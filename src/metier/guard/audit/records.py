@@ -30,6 +30,8 @@ _FAMILIES = {
     "inject": ("inject", "run"),
 }
 """What a decision point is about, and what it is called when it happened."""
+POINTS = frozenset(_FAMILIES)
+"""The events of a session; all others are what people do."""
 _REFUSING = (".denied", ".refused", ".rejected", ".failed")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
