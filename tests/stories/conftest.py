@@ -1,0 +1,7 @@
+"""Stories are played through the public surface: the command, the Python API, a server."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import command, metier, one_parser, plain_surroundings, process, terminal, typed
+
+__all__ = ["command", "metier", "one_parser", "plain_surroundings", "process", "terminal", "typed"]
