@@ -8,12 +8,21 @@ from typing import Any
 
 from metier.guard.decision import Action, Actor, Subject
 from metier.guard.policy.effective import Effective
+from metier.guard.policy.enforcement import enforcement_of
 from metier.guard.policy.program import Policy
 from metier.guard.policy.rules import CAPABILITY_NAMES, names_skill
 from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.scan.finding import SEVERITIES
 from metier.guard.tool_rules.matching import forbids, permits
+from metier.library.layers import LAYERS, Place
+from metier.source import MemorySource
 
+_PLACES = tuple(
+    Place(layer=layer, source=MemorySource({}, name=name), client=client)
+    for layer in LAYERS
+    for name in ("acme", "pdf", "x")
+    for client in ("", "Claude Code")
+)
 RANK = {"allow": 0, "ask": 1, "deny": 2}
 _MODES = ("off", "audit", "enforce")
 _ROLES = ("viewer", "author", "reviewer", "admin")
@@ -153,7 +162,7 @@ def _running(effective: Effective) -> dict[str, int]:
     found: dict[str, int] = {}
     bold = Policy(
         untrusted="allow", unsandboxed="allow", hooks="allow", injection="allow", script_reads="allow",
-        network="host", hosts=(), paths=("/data:rw",), secrets={"pdf": ["TOKEN"]}, advisory=("plugin",),
+        network="host", hosts=(), paths=("/data:rw",), secrets={"pdf": ["TOKEN"]}, allowed_tools={"plugin": "advisory"},
         limits={"seconds": 600, "memory_bytes": 2**40},
     )  # fmt: skip
     for name, given in (("program", bold), ("nothing", None)):
@@ -164,7 +173,8 @@ def _running(effective: Effective) -> dict[str, int]:
         found[f"{name} network"] = _NETWORKS.index(network)
         found[f"{name} paths"] = -sum(2 if path.endswith(":rw") else 1 for path in policy.paths)
         found[f"{name} secrets"] = -sum(map(len, policy.secrets.values()))
-        found[f"{name} advisory"] = -len(policy.advisory)
+        said = given.allowed_tools if given is not None else {}
+        found[f"{name} advisory"] = -sum(enforcement_of(place, effective, said).is_advisory for place in _PLACES)
         found[f"{name} requires"] = len(policy.require)
         found[f"{name} seconds"] = -int(policy.limits.get("seconds", 600))
         found[f"{name} memory"] = -int(policy.limits.get("memory_bytes", 2**29))

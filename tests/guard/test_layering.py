@@ -9,10 +9,13 @@ import pytest
 from tests.guard.policy_probes import SUBJECTS, answers, looser
 
 from metier.guard.policy.effective import DEFAULT, Effective
+from metier.guard.policy.enforcement import enforcement_of
 from metier.guard.policy.file import PolicyFile, parse_policy
 from metier.guard.policy.layering import merge
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS
+from metier.library.layers import Place
+from metier.source import MemorySource
 
 ENTERPRISE, PERSONAL, PROJECT = "/etc/metier/policy.yaml", "/home/ada/.metier/policy.yaml", "/repo/.metier/policy.yaml"
 A, B = "sha256:" + "0" * 64, "sha256:" + "b" * 64
@@ -80,7 +83,11 @@ CASES = {
     "run.secrets": ("{pdf: [TOKEN]}", "{pdf: [TOKEN, ROOT], deploy: [ROOT]}", "{pdf: []}"),
     "run.require": ("[files]", "[]", "[network]"),
     "run.limits": ("{seconds: 60}", "{seconds: 600, memory-bytes: 99999999999999}", "{seconds: 10}"),
-    "run.advisory": ("[plugin, project]", "[personal]", "[project]"),
+    "tools.allowed-tools": (
+        "{plugin: advisory, project: advisory, x: enforced}",
+        "{personal: advisory, x: advisory}",
+        "{project: enforced}",
+    ),
 }
 
 
@@ -160,7 +167,7 @@ TOLD = [
     "skill-policy.approval.self-approval", "skill-policy.approval.quorum", "skill-policy.approval.expires",
     "sources.allow", "sources.deny", "sources.require.digest", "sources.require.signature", "skills.allow",
     "skills.deny", "skills.visibility", "rules", "scan.rescan-after", "scan.suppressions", "audit.key",
-    "run.scripts", "run.network", "run.hosts", "run.paths", "run.secrets", "run.limits", "run.advisory",
+    "run.scripts", "run.network", "run.hosts", "run.paths", "run.secrets", "run.limits", "tools.allowed-tools",
 ]  # fmt: skip
 
 
@@ -286,8 +293,11 @@ def test_a_project_adds_no_command_that_would_be_run() -> None:
 
 
 def test_nobody_but_administrators_frees_the_skills_of_administrators_from_their_own_rules() -> None:
-    assert merge([file("run: {advisory: [enterprise, plugin]}", PERSONAL)]).narrow(None).advisory == ("plugin",)
-    assert merge([file("run: {advisory: [enterprise]}")]).narrow(None).advisory == ("enterprise",)
+    place = Place(layer="enterprise", source=MemorySource({}))
+    for pattern in ("enterprise", '"*"'):
+        text = f"tools: {{allowed-tools: {{{pattern}: advisory}}}}"
+        assert not enforcement_of(place, merge([file(text, PERSONAL)]), {"enterprise": "advisory"}).is_advisory
+        assert enforcement_of(place, merge([file(text)]), {}).is_advisory
 
 
 @pytest.mark.parametrize("path", [PERSONAL, PROJECT])

@@ -54,7 +54,6 @@ def test_without_files_a_policy_stays_as_it_is() -> None:
         ({"require": ["files"]}, "require: [network]", {"require": ("files", "network")}),
         ({"limits": {"seconds": 5}}, "limits: {seconds: 60, processes: 8}", {"limits": {"seconds": 5, "processes": 8}}),
         ({"limits": {"processes": 50}}, "limits: {processes: 8}", {"limits": {"processes": 8}}),
-        ({"advisory": ["plugin", "project"]}, "advisory: [project]", {"advisory": ("project",)}),
     ],
 )
 def test_a_file_narrows_what_a_program_allows(own: dict[str, Any], file: str, expected: dict[str, Any]) -> None:
@@ -76,7 +75,7 @@ def test_what_is_granted_is_narrowed_by_weaker_files() -> None:
 
 
 def test_a_project_grants_nothing() -> None:
-    text = "hooks: allow, network: host, paths: ['/data'], secrets: {a: [X]}, advisory: [plugin]"
+    text = "hooks: allow, network: host, paths: ['/data'], secrets: {a: [X]}"
     policy = narrow(None, ("project", text))
     assert policy == narrow(None)
 

@@ -47,6 +47,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "skills.enterprise-names": "allow", "machine.environment": "production",
         "tools.network": "[WebFetch]", "tools.write": "[Write]", "tools.allow": "[Read]", "tools.ask": "[Bash]",
         "tools.deny": '["Bash(* | sh)"]',
+        "tools.allowed-tools": "{plugin: advisory}",
         "rules": "[{id: R1, point: load, effect: deny}]",
         "scan.engines": '[core, {sarif: "cmd: other {dir}"}]', "scan.rescan-after": "7d",
         "scan.suppressions": "suppressions.yaml",
@@ -56,7 +57,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "run.unchecked": "deny",
         "run.injection": "deny", "run.script-reads": "allow", "run.network": "restricted",
         "run.hosts": "[api.example.com]", "run.paths": '["/data"]', "run.secrets": "{pdf: [TOKEN]}",
-        "run.require": "[files]", "run.limits": "{seconds: 1.5, memory-bytes: 100}", "run.advisory": "[plugin]",
+        "run.require": "[files]", "run.limits": "{seconds: 1.5, memory-bytes: 100}",
     }  # fmt: skip
     assert lines.keys() == KEYS.keys()
     text: list[str] = []

@@ -77,7 +77,6 @@ run:
   secrets: {pdf: [TOKEN]}
   require: [files]
   limits: {seconds: 60, memory-bytes: 1000000}
-  advisory: [plugin]
 """,
 )
 NOISE = "[]{}:,\"'#&*!|>-?% \n\tabR10\\\x00\x07é\u2028=@`"

@@ -297,7 +297,7 @@ def test_advisory_lists_restrict_nothing_but_what_is_disallowed_stays_so(
     session = begin(
         skill("a", more="allowed-tools: Read\ndisallowed-tools: Bash\n"),
         skills=["a"],
-        policy=Policy(advisory=["project"]),
+        policy=Policy(allowed_tools={"project": "advisory"}),
     )
     assert call(session, agent, "write").success
     assert not call(session, agent, "bash", command="ls").success

@@ -10,12 +10,14 @@ from metier.cli.output import Style
 from metier.errors import MetierError
 from metier.guard import Actor, Subject
 from metier.guard.governance import Governance
+from metier.guard.policy.enforcement import enforcement_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier import Library
-    from metier.library import Entry
+    from metier.guard.policy.enforcement import Enforcement
+    from metier.library import Entry, Place
 
 _MOST_SAID = 10
 
@@ -51,6 +53,10 @@ class Barred:
         has_reserved = library.snapshot.view(caller).has_reserved
         self._barring = self.governance.barring(actor, by="model", has_reserved=has_reserved)
         self._naming_only = self.governance.naming_only()
+
+    def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
+        """Whether the `allowed-tools` of the skills of a place, or of the one in a folder of it, restrict calls."""
+        return enforcement_of(place, self.governance.effective, {}, folder)
 
     def of(self, entry: Entry) -> Word | None:
         """What policy says to a skill; None where it says nothing."""

@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if len(shown) < len(report["places"]):
         others = plural(len(report["places"]) - len(shown), "folder")
         print(style.dim(f"Searched too, but not there: {others} of other clients (`metier doctor --json`)."))
+    _print_enforcement(report["places"])
     counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
     print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
     print(f"{plural(report['agents']['usable'], 'agent')} to ask, {len(report['agents']['failing']):,} with problems.")
@@ -122,7 +123,10 @@ def _report(library: Library) -> dict[str, Any]:
         "unready": unready,
         "denied": denied,
         "agents": agents,
-        "places": [_place(library, place) for place in library.places],
+        "places": [
+            _place(library, place) | {"allowed_tools": barred.enforcement_of(place).as_dict()}
+            for place in library.places
+        ],
         "findings": [{"where": finding.where, **finding.diagnostic.as_json()} for finding in findings],
         "broken_skills": [
             {"location": entry.location, "diagnostics": [found.as_json() for found in entry.diagnostics]}
@@ -158,6 +162,15 @@ def _print_governance(report: dict[str, Any]) -> None:
     print(f"policy: {holds}")
     made = ", not made yet" if store["exists"] is False else ""
     print(f"store: {Style.text(store['problem'] or store['url'], 4_096)}{made}\n")
+
+
+def _print_enforcement(places: list[dict[str, Any]]) -> None:
+    """The places whose `allowed-tools` restrict nothing, and why."""
+    advisory = [one for one in places if one["skills"] and one["allowed_tools"]["enforcement"] == "advisory"]
+    for one in advisory[:_MOST_SHOWN]:
+        where = Style.text(short_path(one["path"]), 4_096)
+        print(f"allowed-tools are advisory in {where}: {Style.text(one['allowed_tools']['because'], 1_000)}")
+    print(f"allowed-tools are enforced {'everywhere else' if advisory else 'everywhere'}")
 
 
 def _counts(library: Library) -> Counter[str]:

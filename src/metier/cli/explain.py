@@ -18,24 +18,29 @@ if TYPE_CHECKING:
     import argparse
 
     from metier.guard import Decision
+    from metier.guard.policy.enforcement import Enforcement
 
 
 def run(options: argparse.Namespace) -> int:
     tool, arguments = _call(options)
+    ceiling, enforcement = _ceiling(options)
     action = Action(
         point="call",
         tool=tool,
         arguments=arguments,
-        ceilings=(_ceiling(options),),
+        ceilings=(ceiling,),
         workspace=os.path.abspath(options.workspace or "."),
         is_control=tool in CONTROL_TOOLS,
     )
     # What would be decided; nothing happens, so nothing is recorded.
     decision = Guard(Policy(ask=options.ask or ()), audit=MemoryLog()).decide(action)
     if options.json:
-        print_json({"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule})
+        found = {"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule}
+        print_json(found | ({"allowed_tools": enforcement.as_dict()} if enforcement is not None else {}))
     else:
         _tell(decision, tool, arguments)
+        if enforcement is not None:
+            print(Style.text(f"allowed-tools are {enforcement}", 1_000))
     return exit_code_of_outcome(decision.outcome) if options.check else FINE
 
 
@@ -55,17 +60,20 @@ def _call(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     return options.tool, arguments
 
 
-def _ceiling(options: argparse.Namespace) -> Ceiling:
+def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
+    """The rules to explain, and for the list of a skill whether it restricts calls."""
     if options.name is None:
         if options.rules is None and options.deny is None and options.ask is None:
             raise InvalidArgument("No rules are given.", hint='Name a skill, or add --rules "Bash(git:*) Read".')
         allowed = None if options.rules is None else parse_rules(options.rules)
-        return Ceiling(owner="", allowed=allowed, disallowed=parse_rules(options.deny))
+        return Ceiling(owner="", allowed=allowed, disallowed=parse_rules(options.deny)), None
     if options.rules is not None or options.deny is not None:
         raise InvalidArgument("A skill has rules of its own.", hint="Give a skill or rules, not both.")
     with library_of(options).session(guard=Guard(audit=MemoryLog()), workspace=options.workspace) as session:
         session.load(options.name)
-        return session.one().ceiling
+        one = session.one()
+        has_list = one.ceiling.allowed is not None
+        return one.ceiling, session.guard.enforcement_of(one.entry.place, one.entry.folder) if has_list else None
 
 
 def _tell(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.guard import Action, Actor, Ceiling, Guard, MemoryLog, Subject, parse_rules
+from metier.guard import Action, Actor, Guard, MemoryLog, Subject
 from metier.guard.explaining import explain
 from metier.guard.policy.rules import ALIASES, POINTS
+from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.session.active import subject_of
 from metier.skill import shown
 from metier.skill.lookalikes import is_taken_for
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier import Library
+    from metier.guard import Ceiling
     from metier.guard.decision import Point
     from metier.guard.explaining import Explanation
     from metier.library import Entry
@@ -69,12 +71,16 @@ def ask(question: Question, library_of: Callable[[], Library]) -> tuple[str, Exp
         raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")
     guard = Guard(audit=MemoryLog())
     tool, arguments = _call(question) if point == "tool-call" else ("", {})
+    ceilings: tuple[Ceiling, ...] = ()
+    if entry is not None and subject is not None and point == "tool-call":
+        enforcement = guard.enforcement_of(entry.place, entry.folder)
+        ceilings = (declared_ceiling(entry.skill, entry, enforcement, digest=subject.digest),)
     action = Action(
         point=cast("Point", _INSIDE.get(point, point)),
         skill=subject,
         tool=tool,
         arguments=arguments,
-        ceilings=() if entry is None or point != "tool-call" else (_ceiling(guard, entry, subject),),
+        ceilings=ceilings,
         by=cast("Literal['model', 'user', 'host']", question.by),
         rivals=rivals,
         source=question.source,
@@ -115,18 +121,6 @@ def _entry(library: Library, question: Question, point: str) -> Entry | None:
         if point in _BRINGING:
             return None
         raise
-
-
-def _ceiling(guard: Guard, entry: Entry, subject: Subject | None) -> Ceiling:
-    skill = entry.skill
-    is_advisory = skill.allowed_tools is None or entry.layer in guard.policy.advisory
-    return Ceiling(
-        owner=entry.name,
-        digest=subject.digest if subject is not None else "",
-        layer=entry.layer,
-        allowed=None if is_advisory else parse_rules(skill.allowed_tools),
-        disallowed=parse_rules(skill.disallowed_tools),
-    )
 
 
 def _call(question: Question) -> tuple[str, dict[str, Any]]:

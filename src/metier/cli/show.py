@@ -34,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
     library = library_of(options)
     entry = library.get(options.name)
     listing = _listing(entry)
-    word = Barred(library).of(entry)
+    barred = Barred(library)
+    word, enforcement = barred.of(entry), barred.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
     if options.json:
         shape = entry_shape(entry, Machine(), word=word)
@@ -43,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
             for one in others
         ]
         shape["diagnostics"] += [found.as_json() for found in about_tools(entry.skill)]
+        shape["allowed_tools"] = enforcement.as_dict()
         shape["fields"] = _fields(entry.skill)
         shape["extra"] = _plain(entry.skill.extra)
         shape["body_lines"] = entry.skill.body_lines
@@ -64,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
     if word is not None:
         rows.append(("policy", f"{word.status}: {word.sentence}"))
     rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
+    if entry.skill.allowed_tools is not None:
+        rows.append(("allowed-tools are", str(enforcement)))
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
     print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}))
     print()

@@ -15,6 +15,7 @@ from metier.guard.audit.redaction import redact
 from metier.guard.closed_files import ClosedFiles, has_many_texts
 from metier.guard.decision import Actor, Decision
 from metier.guard.passage import Passage, failure_code
+from metier.guard.policy.enforcement import enforcement_of
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
 from metier.guard.tool_rules.calls import Calls
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from metier.guard.audit.records import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
     from metier.guard.governance import Governance
+    from metier.guard.policy.enforcement import Enforcement
     from metier.guard.question import Approve
+    from metier.library import Place
 
 log = logger("metier.guard")
 
@@ -163,6 +166,11 @@ class Guard:
     def may_reach(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
         """Whether what a skill runs may reach as much of the network as policy grants: where that takes an approval."""
         return self._governance.may_reach(subject, actor)
+
+    def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
+        """Whether the `allowed-tools` of the skills of a place, or of the one in a folder of it, restrict calls."""
+        program = self._policy.allowed_tools if self._policy is not None else {}
+        return enforcement_of(place, self._governance.effective, program, folder)
 
     def _is_blocked(self, subject: Subject) -> bool:
         blocked = self._blocked

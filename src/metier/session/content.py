@@ -74,9 +74,12 @@ def notes(active: ActiveSkill, root: str, *, run_tool: str | None, read_tool: st
         yield f'Run its scripts with {run_tool} (skill "{name}"); do not read them first.'
     if read_tool and any(file.kind not in ("skill", "script", "link") for file in active.listing.files):
         yield f'Read its other files with {read_tool} (skill "{name}") when its instructions point to them.'
-    if active.skill.allowed_tools is not None and active.ceiling.allowed is not None:
-        allowed = ", ".join(attribute(rule) for rule in active.skill.allowed_tools) or "none"
-        yield f"While it is active, only these tools are allowed: {allowed}."
+    if active.skill.allowed_tools is not None:
+        allowed = ", ".join(map(attribute, active.skill.allowed_tools)) or "none"
+        if active.ceiling.advisory:
+            yield f"It was written for these tools, and does not restrict others: {allowed}."
+        else:
+            yield f"While it is active, only these tools are allowed: {allowed}."
     if active.skill.disallowed_tools:
         forbidden = ", ".join(map(attribute, active.skill.disallowed_tools))
         yield f"While it is active, these are not allowed: {forbidden}."

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
-from metier.guard import Action, Ceiling, Decision, Passage, Subject, failure_code, parse_rules, refused
+from metier.guard import Action, Decision, Passage, Subject, failure_code, parse_rules, refused
+from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.guard.tool_rules.rules import unknown_tools
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
@@ -22,6 +23,7 @@ from metier.skill import FolderPackage, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from metier.guard import Ceiling
     from metier.library import Entry
     from metier.session.injection import Command
     from metier.session.state import By, State
@@ -378,17 +380,13 @@ _NOT_HERE = Decision(
 
 def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: Listing) -> Ceiling:
     """The ceiling that a skill declares for tool calls."""
-    is_advisory = entry.layer in session.guard.policy.advisory
     values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
-    allowed = None
-    if skill.allowed_tools is not None and not is_advisory:
-        allowed = parse_rules([_filled(rule, values) for rule in skill.allowed_tools])
-    return Ceiling(
-        owner=entry.name,
+    return declared_ceiling(
+        skill,
+        entry,
+        session.guard.enforcement_of(entry.place, entry.folder),
         digest=digest,
-        layer=entry.layer,
-        allowed=allowed,
-        disallowed=parse_rules([_filled(rule, values) for rule in skill.disallowed_tools]),
+        fill=lambda rule: _filled(rule, values),
         scripts=script_paths(entry, root, listing),
     )
 

@@ -321,9 +321,10 @@ class Use(State):
 
     @property
     def allowed_tools(self) -> frozenset[str] | None:
-        """The tools that every active skill with a list names; None when none has one."""
+        """The tools that every active skill with a list that is enforced names; None when none has one."""
         ceilings = (*self._above, *(one.ceiling for one in self.active))
-        lists = [frozenset(rule.tool for rule in one.allowed) for one in ceilings if one.allowed is not None]
+        allowed = [one.allowed for one in ceilings if one.allowed is not None and not one.advisory]
+        lists = [frozenset(rule.tool for rule in rules) for rules in allowed]
         return frozenset.intersection(*lists) if lists else None
 
 

@@ -91,7 +91,6 @@ class RunSettings:
     secrets: Mapping[str, tuple[str, ...]] | None = None
     require: tuple[str, ...] | None = None
     limits: Mapping[str, float] | None = None
-    advisory: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +146,8 @@ class Effective:
     enterprise_names: Literal["allow", "reserve"] = "reserve"
     """Whether other layers may have skills of the names that the enterprise layer has."""
     tool_layers: tuple[ToolLayer, ...] = ()
+    allowed_tools: Mapping[str, Located] = field(default_factory=lambda: _NOTHING)
+    """Layer, source or folder to whether the `allowed-tools` of its skills are `advisory` or `enforced`."""
     rules: tuple[PolicyRule, ...] = DEFAULT_RULES
     """Deny before ask before allow, and the rules of stronger layers before those of weaker ones."""
     run: RunSettings = field(default_factory=RunSettings)

@@ -153,33 +153,6 @@ def _number(text: str, *, is_whole: bool) -> float | None:
     return None
 
 
-class Layers(Kind["tuple[str, ...]"]):
-    """Layers whose `allowed-tools` are taken as suggestions; nobody frees a layer that is stronger than their own."""
-
-    example = "[plugin]"
-
-    def read(self, at: At, node: Node) -> tuple[str, ...] | None:
-        """All of the list that can be read and that this file may say."""
-        known = ("enterprise", "personal", "project", "plugin")
-        found = []
-        for one in texts_of(at, node, lambda text: "" if text in known else f"no layer {shown(text)!r}", self.example):
-            if one.text == "enterprise" and at.reading.layer != "enterprise":
-                line = one.origin.line if one.origin is not None else node.line
-                at.warning(line, "Only an enterprise file frees enterprise skills", "Take it out.")
-            else:
-                found.append(one.text)
-        return tuple(dict.fromkeys(found))
-
-    def tighten(self, base: tuple[str, ...], value: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-        """What both free."""
-        lost = next((one for one in value if one not in base), None)
-        return tuple(one for one in base if one in value), f"it cannot add {lost!r}" if lost is not None else ""
-
-    def shown(self, value: tuple[str, ...]) -> object:
-        """The layers."""
-        return list(value)
-
-
 class Approvers(Kind["tuple[str, ...]"]):
     """Who may decide about approvals."""
 

@@ -41,7 +41,7 @@ _MACHINE = ("machine.environment",)
 """What administrators say of the machine, and nobody else."""
 _ALWAYS = ("mode", "on-error")
 """What counts of a file that is broken as if it were not."""
-_GRANTS = ("run.network", "run.hosts", "run.paths", "run.secrets", "run.advisory")
+_GRANTS = ("run.network", "run.hosts", "run.paths", "run.secrets")
 _APPROVAL = "skill-policy.require-approval-for"
 
 
@@ -162,6 +162,7 @@ class _Merging:
             reserved=MappingProxyType({text: origin for origin, text in _items(values["skills.reserved"])}),
             enterprise_names=values["skills.enterprise-names"],
             tool_layers=tuple(layer for file in self._files if (layer := _tool_layer(file)) is not None),
+            allowed_tools=MappingProxyType(values["tools.allowed-tools"]),
             rules=tuple(sorted(values["rules"], key=lambda rule: -EFFECTS.index(rule.effect))),
             run=_run_settings({key: values[key] for key in RUN_KEYS}),
             granted=_run_settings({key: self._granted(key) for key in RUN_KEYS}),

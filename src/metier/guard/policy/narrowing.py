@@ -42,8 +42,6 @@ def narrowed(policy: Policy | None, most: RunSettings, granted: RunSettings) -> 
     if most.secrets is not None:
         own_secrets = {skill: tuple(names) for skill, names in base.secrets.items()}
         changes["secrets"] = _tightened("secrets", own_secrets, most.secrets)
-    if most.advisory is not None:
-        changes["advisory"] = _tightened("advisory", tuple(base.advisory), most.advisory)
     if most.require is not None:
         changes["require"] = tuple(dict.fromkeys((*base.require, *most.require)))
     if most.limits is not None:
@@ -52,7 +50,7 @@ def narrowed(policy: Policy | None, most: RunSettings, granted: RunSettings) -> 
 
 
 def _of_files(granted: RunSettings) -> Policy:
-    said = {name: getattr(granted, name) for name in (*_OUTCOMES, "paths", "secrets", "advisory", "require", "limits")}
+    said = {name: getattr(granted, name) for name in (*_OUTCOMES, "paths", "secrets", "require", "limits")}
     return closed(replace(Policy(), **{name: value for name, value in said.items() if value is not None}))
 
 

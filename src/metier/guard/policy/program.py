@@ -29,13 +29,13 @@ _CHOICES = {
     "unchecked": ("allow", "deny"),
     **dict.fromkeys(("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"), _OUTCOMES),
 }
-_LAYERS = ("enterprise", "personal", "project", "plugin")
 _NETWORKS = ("none", "restricted", "host")
 _NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
 _LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
 _HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
 _NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
+_NO_WORDS: Mapping[str, Literal["advisory", "enforced"]] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 
@@ -70,8 +70,10 @@ class Policy:
     """Running the commands that a skill's instructions inject their output from."""
     script_reads: Outcome = "deny"
     """Reading a script instead of running it: it costs context and gains nothing."""
-    advisory: Sequence[str] = ()
-    """Layers whose `allowed-tools` were written as suggestions and restrict nothing."""
+    allowed_tools: Mapping[str, Literal["advisory", "enforced"]] = field(default_factory=lambda: _NO_WORDS)
+    """Layer, source or folder, such as `"plugin"`, `"acme-*"` or `".claude/skills"`, to whether the `allowed-tools` of
+    its skills restrict calls. Of several that fit, and of what policy files say, the strictest holds; without any, they
+    are advisory in folders of other clients and enforced everywhere else."""
     network: Literal["none", "restricted", "host"] | None = None
     """The most that anything reaches: nothing, the `hosts`, or all that this machine reaches. None leaves it to the
     policy files, and where they say nothing, it is nothing."""
@@ -95,7 +97,7 @@ class Policy:
             value = getattr(self, name)
             if value not in known and not (value is None and name in LEFT_OPEN):
                 raise InvalidArgument(f"{name} is {value!r} in a policy.", hint=f"It is one of {', '.join(known)}.")
-        for name in ("blocked", "advisory", "hosts", "paths", "require"):
+        for name in ("blocked", "hosts", "paths", "require"):
             if isinstance(getattr(self, name), str) or not _is_texts(getattr(self, name)):
                 raise InvalidArgument(f"{name} is a list of texts in a policy.", hint=f'Write {name}=["..."].')
         for name in ("allow", "ask", "deny"):
@@ -111,9 +113,13 @@ class Policy:
                     f"{name} has the rule {shown(wrong[0])!r} in a policy, which cannot be read.",
                     hint="A rule is `Tool` or `Tool(pattern)`, with every parenthesis closed.",
                 )
-        for layer in self.advisory:
-            if layer not in _LAYERS:
-                raise InvalidArgument(f"There is no layer {layer!r}.", hint=f"Layers are {', '.join(_LAYERS)}.")
+        if not isinstance(self.allowed_tools, Mapping) or not all(
+            isinstance(one, str) and word in ("advisory", "enforced") for one, word in self.allowed_tools.items()
+        ):
+            raise InvalidArgument(
+                "allowed_tools is a map of layers, sources or folders in a policy.",
+                hint='Write allowed_tools={"plugin": "advisory", ".claude/skills": "enforced"}.',
+            )
         self._check_what_runs()
 
     def _check_what_runs(self) -> None:

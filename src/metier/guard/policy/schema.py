@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from metier.guard.policy.enforcement import Enforcements
 from metier.guard.policy.grants import (
     Approvers,
     AutoApprovals,
     Engine,
     Engines,
-    Layers,
     Limits,
     Secrets,
     Tools,
@@ -148,6 +148,13 @@ _ALL_KEYS = (
     Key("tools.allow", Tools(), (), "The only tool calls there may be."),
     Key("tools.ask", Tools(), (), "Tool calls that somebody must agree to first."),
     Key("tools.deny", Tools(), (), "Tool calls that never happen."),
+    Key(
+        "tools.allowed-tools",
+        Enforcements(),
+        {},
+        "Whether `allowed-tools` of skills are `enforced` or `advisory`, by layer, source or folder. Without it they "
+        "are advisory in folders of other clients and enforced everywhere else.",
+    ),
     Key("rules", Rules(), DEFAULT_RULES, "Rules: deny before ask before allow."),
     Key("scan.engines", Engines(), (Engine("core"),), "The scanners that look at skills."),
     Key("scan.rescan-after", Duration(), None, "How long what a scanner said counts."),
@@ -184,7 +191,6 @@ _ALL_KEYS = (
     Key("run.secrets", Secrets(), None, "The secrets that the scripts of a skill get if it asks for them."),
     Key("run.require", Denied("[files]", _one_of(*NEEDS)), None, "What a runner must enforce, or nothing runs."),
     Key("run.limits", Limits(*LIMITS), None, "How much anything that runs may use."),
-    Key("run.advisory", Layers(), None, "Layers whose `allowed-tools` restrict nothing."),
 )
 
 KEYS: Mapping[str, Key] = {key.name: key for key in _ALL_KEYS}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
 from metier.guard.for_people import for_people, has_code
+from metier.guard.policy.enforcement import SETTING
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.guard.tool_rules.names import canonical_tool, is_patch
@@ -28,6 +30,9 @@ _CONTROL = Decision(outcome="allow", reason="Skill-control tools are always ther
 _FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
 _READING = ("read", "grep")
 """Tools that show what is in a file."""
+OUTSIDE = "outside-allowed-tools"
+"""The code of a call that an advisory list does not name."""
+_ENFORCED = f"The skill's list is enforced here; the policy setting {SETTING} is for people to change."
 _KEPT = 256
 _MAX_KEPT_COMMAND = 1_000
 _NAMES_FILE = re.compile("[<>/]").search
@@ -93,7 +98,7 @@ class Calls:
         denied = self._denied(action)
         if denied is not None:
             return denied
-        granted, asking = _FREE, None
+        granted, asking, noted = _FREE, None, None
         for ceiling in action.ceilings:
             decision = self._inside(ceiling, action)
             if decision.outcome == "deny":
@@ -101,6 +106,8 @@ class Calls:
             if decision.outcome == "ask":
                 # Somebody may agree to it, which lifts nothing that another skill or the policy is against.
                 asking = asking or decision
+            elif decision.code == OUTSIDE:
+                noted = decision
             elif decision is not _FREE:
                 granted = decision
         if self._allow is not None:
@@ -109,7 +116,7 @@ class Calls:
                 reason = f"Policy does not allow this use of tool {action.tool!r}. {_outside(self._allow, match)}"
                 return _denied(reason, f"{self._whose}: allow")
             granted = _granted(f"{self._whose}: allow", match) if granted is _FREE else granted
-        return asking or self._to_ask(action) or granted
+        return asking or self._to_ask(action) or noted or granted
 
     def _denied(self, action: Action) -> Decision | None:
         found = _forbidden(_meant(self._deny, action), action)
@@ -141,9 +148,13 @@ class Calls:
         granted = _FREE
         if ceiling.allowed is not None:
             match = permits(ceiling.allowed, tool, action.arguments, workspace=action.workspace)
-            if not match.allowed:
-                return _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
-            granted = _granted(f"{prefix}allowed-tools", match)
+            if match.allowed:
+                granted = _granted(f"{prefix}allowed-tools", match)
+            elif ceiling.advisory:
+                granted = _noted(ceiling)
+            else:
+                refusal = _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
+                return replace(refusal, hint=f"{refusal.hint} {_ENFORCED}") if owner else refusal
         if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) in _READING:
             script = _script(action.arguments, action.workspace, ceiling.scripts)
             if script is not None:
@@ -209,6 +220,17 @@ def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ..
 
 def _granted(whose: str, match: Match) -> Decision:
     return Decision(outcome="allow", reason=match.reason or "A rule allows it.", rule=_rule(whose, match))
+
+
+def _noted(ceiling: Ceiling) -> Decision:
+    """The permission for a call outside of a list that is advisory, with a note for the record."""
+    which = f"the allowed-tools of skill {ceiling.owner!r}, which are advisory"
+    return Decision(
+        outcome="allow",
+        reason=f"It is outside of {which}: {ceiling.advisory}.",
+        rule=f"{ceiling.owner}: allowed-tools (advisory)",
+        code=OUTSIDE,
+    )
 
 
 def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:

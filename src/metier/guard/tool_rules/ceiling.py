@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier.guard.tool_rules.rules import parse_rules
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.guard.policy.enforcement import Enforcement
     from metier.guard.tool_rules.rules import Rule
+    from metier.library import Entry
+    from metier.skill import Skill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +33,32 @@ class Ceiling:
     """Who put the skill there."""
     allowed: tuple[Rule, ...] | None = None
     """None: the skill restricts nothing. Empty: it allows nothing."""
+    advisory: str = ""
+    """Why calls outside of `allowed` are recorded and not refused; empty where they are refused."""
     disallowed: tuple[Rule, ...] = ()
     scripts: tuple[str, ...] = ()
     """Absolute paths of its scripts, which are run and not read."""
     run_scripts_with: str = "skills_run"
     """The tool that runs them, for the message."""
+
+
+def declared_ceiling(
+    skill: Skill,
+    entry: Entry,
+    enforcement: Enforcement,
+    *,
+    digest: str = "",
+    fill: Callable[[str], str] = str,
+    scripts: tuple[str, ...] = (),
+) -> Ceiling:
+    """The ceiling that a skill declares; `fill` puts the folders into a rule that names them by variables."""
+    allowed = None if skill.allowed_tools is None else parse_rules([fill(rule) for rule in skill.allowed_tools])
+    return Ceiling(
+        owner=entry.name,
+        digest=digest,
+        layer=entry.layer,
+        allowed=allowed,
+        advisory=enforcement.because if enforcement.is_advisory else "",
+        disallowed=parse_rules([fill(rule) for rule in skill.disallowed_tools]),
+        scripts=scripts,
+    )
