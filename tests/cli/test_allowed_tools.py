@@ -96,7 +96,7 @@ def test_an_advisory_list_lifts_nothing_of_a_list_that_is_enforced(
             session.executor([FunctionTool(price_of)]).execute_blocking("price_of", {"item": "tea"}).code
             == "tool-not-allowed"
         )
-        assert session.allowed_tools == {"read"}
+        assert session.allowed_tools == frozenset({"read"})
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_show_doctor_and_explain_say_which_holds_and_why(
     write_skill(own_home / ".claude/skills/review", more=REVIEW)
     write_skill(own_home / ".metier/skills/mine", more="allowed-tools: Read\n")
     why = "its folder belongs to Claude Code"
-    assert f"advisory: {why}" in " ".join(metier("show", "review")[1].split())
+    assert f"enforcement advisory: {why}" in " ".join(metier("show", "review")[1].split())
     assert json.loads(metier("show", "review", "--json")[1])["allowed_tools"]["enforcement"] == "advisory"
     assert "enforced: tools.allowed-tools says nothing else" in " ".join(metier("show", "mine")[1].split())
     doctor = " ".join(metier("doctor")[1].split())

@@ -119,7 +119,7 @@ def test_where_nobody_can_be_asked_it_waits_and_nobody_is_said_to_have_been_aske
         start_new_session=True,
     )
     assert done.returncode == 4, done.stderr
-    assert "waits: load skill 'tables'" in done.stderr
+    assert "waits: The model wants to load skill 'tables'" in done.stderr
     assert "did not agree" not in done.stderr
     assert "`metier ask --resume " in done.stderr
     assert "Loaded tables" not in done.stderr

@@ -195,7 +195,7 @@ def test_files_are_named_as_one_would_type_them_from_here(
         (folder / ".metier").mkdir(exist_ok=True)
         (folder / ".metier/policy.yaml").write_text(f"version: 1\n{text}\n")
     _, out, _ = metier("policy", "show", "tools")
-    assert "tools.deny     ~/.metier/policy.yaml:2 (personal)  [WebFetch]" in out
+    assert "tools.deny           ~/.metier/policy.yaml:2 (personal)  [WebFetch]" in out
     assert "./.metier/policy.yaml:2 (project)" in out
     _, out, _ = metier("policy", "show", "tools", "--json")
     assert str(own_home) in out

@@ -112,7 +112,9 @@ def test_a_question_says_whose_skill_it_is() -> None:
         arguments={"args": ["--delete-everything"]},
     )
     text = Question.about(action, guard.decide(action)).text
-    assert text.startswith("run scripts/add.py of skill 'totals' (project, nobody vouches for it) with ")
+    assert text.startswith(
+        "The model wants to run scripts/add.py of skill 'totals' (project, nobody vouches for it) with "
+    )
     assert "--delete-everything" in text
 
 

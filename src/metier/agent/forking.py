@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from metier import Session
-from metier.agent.streaming import tell_of_child
 from metier.dialect.skills import BEGIN
 from metier.errors import ActivationFailed, AgentInvalid, AgentNotFound, MetierError, SkillNotFound
 from metier.guard import Action, Passage
@@ -81,9 +80,6 @@ def forks(turn: Turn) -> Spawn:
         from metier.agent.turn import Turn
 
         child = cast("AgentSession", session)
-        message = f"Runs {skill.name} in an agent of its own."
-        turn.session.emit(Event(kind="loaded", skill=skill.name, message=message, session=child.id))
-        tell_of_child(turn.session, child)
         named = child.agent if skill.skill.agent else None
         options: dict[str, Any] = {"model": turn.model, "is_itself": False} if named is None else {"model": named.model}
         answer = await Turn(named or turn.agent, child, under=turn, **options).answer(task or BEGIN)

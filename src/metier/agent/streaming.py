@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 MAX_WAITING = 64
 """How many events may wait for whoever iterates before the run waits too."""
 _MAX_LINE = 200
-_SKILL_EVENTS = frozenset(
-    {"loading", "loaded", "refused", "unloaded", "stale", "noted", "read", "ran", "action", "observation"}
-)
 
 
 class Telling:
@@ -96,16 +93,6 @@ class Telling:
         self._session.emit(event)
         if self._pace is not None:
             await self._pace()
-
-
-def tell_of_child(parent: Session, child: Session) -> None:
-    """From now on, whoever listens to a session is told what an agent does that it started, and not what it says."""
-
-    def tell(event: Event) -> None:
-        if event.kind in _SKILL_EVENTS:
-            parent.emit(event)
-
-    child.listen(tell)
 
 
 async def streamed(

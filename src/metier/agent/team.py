@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from metier.agent.streaming import tell_of_child
 from metier.errors import InvalidArgument
 from metier.session import contained
 from metier.session.lineage import Lineage
@@ -77,7 +76,6 @@ class AgentTool:
             raise InvalidArgument("Nothing was asked.", hint=f"Say in `task` what {self._manifest.name} is to do.")
         agent = self._turn.agent.other(self._manifest)
         async with agent.begun(under=self._turn) as turn:
-            tell_of_child(self._turn.session, turn.session)
             answer = await turn.answer(arguments["task"])
         # It may have read anything, and must not be taken for what stands around it.
         return contained(answer.text)

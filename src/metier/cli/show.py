@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         rows.append(("policy", f"{word.status}: {word.sentence}"))
     rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
     if entry.skill.allowed_tools is not None:
-        rows.append(("allowed-tools are", str(enforcement)))
+        rows.append(("enforcement", str(enforcement)))
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
     print(table(style, ("FIELD", "VALUE"), rows, paint={0: style.dim}))
     print()

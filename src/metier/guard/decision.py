@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -125,6 +129,22 @@ class Action:
     """Whether what runs is kept from this machine. A runner that isolates nothing does not, and a skill may ask to run
     without a sandbox, where policy lets it."""
 
+    def describe(self, decision: Decision | None = None, *, limit: int = 2_000) -> str:
+        """What would happen, in a sentence for a person who decides about it; with a `decision`, also why it is asked.
+
+        One line, with what strangers wrote escaped. What is longer than `limit` characters is cut, and that is said.
+
+        >>> bash = Action(point="call", tool="Bash", arguments={"command": "make\\nrm x"})
+        >>> bash.describe(Decision(outcome="ask", reason="Policy says to ask."))
+        'The model wants to call Bash with {"command": "make\\\\nrm x"}. Policy says to ask.'
+        """
+        sentence = sentence_of(self)
+        more = len(sentence) - limit
+        if more > 0:
+            sentence = f"{sentence[:limit]}… ({more:,} characters are not shown.)"
+        why = f" {shown(decision.reason, limit)}" if decision is not None and decision.reason else ""
+        return f"{shown(sentence, len(sentence))}{why}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -156,3 +176,47 @@ class Decision:
     def is_allowed(self) -> bool:
         """Whether it may happen now, without asking anybody."""
         return self.outcome == "allow"
+
+
+_WHO = {"model": "The model", "user": "The user", "host": "The program", "client": "A client's program"}
+_WANTS = {
+    "discover": "see",
+    "hook": "run the hook",
+    "inject": "run commands in the instructions",
+    "propose": "propose a change",
+    "apply": "apply a change",
+}
+_PLAIN_WORD = re.compile(r"[\w./@:+-]{1,300}").fullmatch
+
+
+def sentence_of(action: Action) -> str:
+    """Who wants what, with which skill, and with what; whole, and as strangers wrote it."""
+    subject = action.skill
+    about = action.tool or action.path or action.command
+    words = [_WHO.get(action.by, "A program"), "wants to", _WANTS.get(action.point, action.point), _quoted(about)]
+    if subject is not None:
+        whose = ", ".join(dict.fromkeys(word for word in (subject.layer, subject.source) if word))
+        notes = ", ".join(word for word in (whose, "" if subject.trusted else "nobody vouches for it") if word)
+        of = "of " if about or action.point in ("inject", "propose", "apply") else ""
+        words.append(f"{of}skill {subject.name!r}{f' ({notes})' if notes else ''}")
+    if action.source:
+        words.append(f"from {_quoted(action.source)}")
+    if action.arguments:
+        words.append(f"with {written(action.arguments)}")
+    active = ", ".join(dict.fromkeys(repr(one.owner) for one in action.ceilings if one.owner))
+    if active:
+        words.append(f"while {active} {'are' if ', ' in active else 'is'} active")
+    return " ".join(word for word in words if word) + "."
+
+
+def written(arguments: Mapping[str, Any]) -> str:
+    """Arguments as JSON, in one order, or as Python shows them where they are none."""
+    try:
+        return json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return repr(arguments)
+
+
+def _quoted(word: str) -> str:
+    """A name as it is, and anything that could be taken for the sentence around it in quotation marks."""
+    return word if not word or _PLAIN_WORD(word) else json.dumps(word, ensure_ascii=False)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
-from metier.guard.decision import Decision
+from metier.guard.decision import Decision, sentence_of, written
 from metier.guard.waiting import in_own_thread
 from metier.skill import shown
 
@@ -73,10 +73,10 @@ class Question:
         will come from, which says whether a yes would be kept.
         """
         subject = action.skill
-        about = [action.point, action.tool, action.path, action.command, decision.rule, _written(action.arguments)]
+        about = [action.point, action.tool, action.path, action.command, decision.rule, written(action.arguments)]
         about += [] if subject is None else [subject.name, subject.digest, subject.layer, subject.source]
         id_ = hashlib.sha256(json.dumps(about).encode()).hexdigest()
-        told = _told(action)
+        told = sentence_of(action)
         if len(told) > MAX_QUESTION:
             raise TooLong
         # Long enough for every character to be shown by its escape.
@@ -162,26 +162,6 @@ def asking_if(answers: Answers | None) -> contextlib.AbstractContextManager[None
 def asked_meanwhile() -> Approve | None:
     """Whoever `asking` named."""
     return _asking.get()
-
-
-def _told(action: Action) -> str:
-    """What would happen, to whose skill, and with what."""
-    subject = action.skill
-    words = [action.point, action.tool or action.path or action.command]
-    if subject is not None:
-        whose = ", ".join(dict.fromkeys(word for word in (subject.layer, subject.source) if word))
-        doubt = "" if subject.trusted else ", nobody vouches for it"
-        words.append(f"{'of ' if words[1] else ''}skill {subject.name!r} ({whose}{doubt})")
-    if action.arguments:
-        words.append(f"with {_written(action.arguments)}")
-    return " ".join(word for word in words if word) + "."
-
-
-def _written(arguments: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(dict(arguments), sort_keys=True, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        return repr(arguments)
 
 
 async def asked(approve: Approve, action: Action, decision: Decision) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
+from metier.errors import InvalidArgument
 from metier.guard.audit.redaction import redact_value
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +42,10 @@ View: TypeAlias = Literal["summary", "full"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _DETAILS = frozenset({"iteration", "thought", "observation"})
+SKILL_EVENTS = frozenset(
+    {"loading", "loaded", "refused", "unloaded", "stale", "noted", "read", "ran", "action", "observation"}
+)
+"""What is done with skills and tools, and what came of it; the rest is what a model says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +89,9 @@ class Listeners:
 
     def add(self, listener: Listener, view: View = "full") -> Callable[[], None]:
         """Listen from now on; the returned function stops it."""
+        if not callable(listener) or inspect.iscoroutinefunction(listener):
+            what = "async" if callable(listener) else shown(type(listener).__name__)
+            raise InvalidArgument(f"What listens is {what}.", hint="Give a plain function of one event.")
         pair = (listener, view)
         with self._changing:
             self._all = (*self._all, pair)

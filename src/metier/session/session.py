@@ -13,7 +13,7 @@ from metier.errors import InvalidArgument
 from metier.guard import Guard
 from metier.library.clients import PROJECT_FOLDERS
 from metier.session.active import is_same_load
-from metier.session.events import Event
+from metier.session.events import SKILL_EVENTS, Event
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
 from metier.session.loading import Loading, too_many
 from metier.session.stack import Stack
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from metier.guard import Policy
     from metier.run import Runner
     from metier.session.active import ActiveSkill, Receipt
+    from metier.session.events import Listener
     from metier.session.lineage import Lineage
     from metier.session.secrets import SecretProvider
     from metier.session.state import By
@@ -71,6 +72,7 @@ class Session(Use):
         user: str | None = None,
         correlation_id: str | None = None,
         lineage: Lineage | None = None,
+        on_event: Listener | None = None,
         **options: Any,
     ) -> None:
         """Begin a conversation with `skills` loaded; `options` are the fields of `Options`.
@@ -80,7 +82,8 @@ class Session(Use):
         What it may do is decided by `guard`, which several sessions can share, or by a guard of its own with `policy`.
         Scripts run by `runner`, by default in the strongest sandbox that this machine has; `secrets` is where those
         come from that policy grants them. `workspace` is the folder that they work in, by default the current one;
-        `user` and `correlation_id` go into every audit record.
+        `user` and `correlation_id` go into every audit record. `on_event` is told each event from the first on, as by
+        `listen`.
         """
         super().__init__(
             library,
@@ -94,6 +97,8 @@ class Session(Use):
             correlation_id=correlation_id,
             lineage=lineage,
         )
+        if on_event is not None:
+            self.listen(on_event)
         if isinstance(bound, str) or bound:
             self.bind(bound)
         if isinstance(skills, str) or skills:
@@ -312,6 +317,8 @@ class Session(Use):
         )
         child._above = (*self._above, *(one.ceiling for one in self.live()), *child._above)
         child._actor = replace(child._actor, parent=self.id, model=self._actor.model)
+        # Whoever listens here is told what the agent does that this conversation starts, and not what it says.
+        child.listen(lambda event: self._listeners.tell(event) if event.kind in SKILL_EVENTS else None)
         return child
 
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
