@@ -105,3 +105,36 @@ def test_findings_are_named_and_accepted_by_a_person_alone(metier: Call, write_s
     assert not (tmp_path / "out" / "evil").exists()
     assert metier(*to, "--accept-findings", "Our own host.")[0] == 0
     assert (tmp_path / "out" / "evil" / "SKILL.md").exists()
+
+
+@pytest.mark.covers("USE-2")
+def test_what_one_run_wrote_with_only_a_plain_run_does_not_remove(metier: Call) -> None:
+    assert metier("--skills", "skills", "sync", "--to", "copies")[0] == 0
+    assert metier("--skills", "copies", "sync", "--to", "out", "--only", "deploy")[0] == 0
+    code, out, err = metier("--skills", "copies", "sync", "--to", "out", "--json")
+    assert (code, err) == (0, "")
+    (folder,) = json.loads(out)["folders"]
+    assert {one["skill"]: one["done"] for one in folder["skills"]} == {"deploy": "unchanged", "review": "added"}
+    assert Path("out/deploy/SKILL.md").exists()
+
+
+@pytest.mark.covers("USE-2")
+def test_what_is_kept_is_said_with_the_reason(metier: Call, write_skill: Write, tmp_path: Path) -> None:
+    metier("--skills", "skills", "sync", "--to", "out")
+    write_skill(tmp_path / "others" / "plan")
+    code, out, err = metier("--skills", "others", "sync", "--to", "out")
+    assert code == 0
+    assert out.splitlines()[-1].endswith("3 skills, 2 kept, 1 added.")
+    assert f"kept: deploy: It comes from {tmp_path}/skills/deploy/SKILL.md, which is not among the skills" in err
+
+
+@pytest.mark.covers("USE-8")
+def test_a_client_is_named_instead_of_its_folder(metier: Call, tmp_path: Path, own_home: Path) -> None:
+    sync = ("--skills", "skills", "sync", "--only", "deploy")
+    assert metier(*sync, "--client", "cursor,codex", "--client", "zed")[0] == 0
+    assert metier(*sync, "--client", "windsurf", "--user")[0] == 0
+    for folder in (tmp_path / ".cursor/skills", tmp_path / ".agents/skills", own_home / ".codeium/windsurf/skills"):
+        assert (folder / "deploy/SKILL.md").exists()
+    for wrong in (("--client", "claude-desktop"), ("--client", "nobody"), ("--to", "out", "--user")):
+        code, _, err = metier(*sync, *wrong)
+        assert (code, "hint" in err or err.count("\n") >= 1) == (2, True)

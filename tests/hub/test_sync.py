@@ -588,3 +588,112 @@ def test_findings_that_policy_denies_are_nobodys_to_accept(
     done = sync_to(library(skills), tmp_path / "out", guard=Guard(audit=MemoryLog()), accept_findings="I say so.")
     assert became(done)["evil"] == "left out"
     assert not (tmp_path / "out" / "evil").exists()
+
+
+@pytest.mark.covers("USE-2")
+def test_copies_that_are_all_there_is_are_written_and_stay(skills: Path) -> None:
+    """`--only` reads copies as a plain run does: what one of them writes, the other does not take away."""
+    sync_to(library(skills), "copies")
+    copies = library(Path("copies"))
+    assert became(sync_to(copies, "out", only=["deploy"])) == {"deploy": "added"}
+    assert became(sync_to(copies, "out")) == {"deploy": "unchanged", "review": "added"}
+    assert became(sync_to(copies, "out", only=["review"])) == {"review": "unchanged"}
+    assert files(Path("out")) == files(skills)
+
+
+@pytest.mark.covers("USE-2")
+def test_a_copy_stays_while_its_skill_is_only_out_of_sight(skills: Path, here: Path, write_skill: Write) -> None:
+    write_skill(here / "others/plan")
+    sync_to(library(skills), "out")
+    steps = {step.skill: step for step in sync_to(library(here / "others"), "out").steps}
+    assert {name: step.done for name, step in steps.items()} == {"deploy": "kept", "plan": "added", "review": "kept"}
+    assert (
+        str(skills / "deploy/SKILL.md") in steps["deploy"].reason and str(here / "out/deploy") in steps["deploy"].hint
+    )
+    assert Path("out/deploy/SKILL.md").exists()
+
+
+@pytest.mark.covers("USE-2")
+@pytest.mark.parametrize("state", ["moved away", "an empty folder", "a file"])
+def test_a_folder_that_is_not_mounted_takes_no_copy_away(
+    skills: Path, here: Path, write_skill: Write, state: str
+) -> None:
+    write_skill(here / "others/plan")
+    both = [skills, here / "others"]
+    sync_to(Library.from_folder(*both, cache=False), "out")
+    found = Library.from_folder(*both, cache=False)
+    skills.rename(here / "away")
+    if state == "an empty folder":
+        skills.mkdir()
+    elif state == "a file":
+        skills.write_text("no folder")
+    found.refresh()
+    steps = {step.skill: step for step in sync_to(found, "out").steps}
+    assert {name: step.done for name, step in steps.items()} == {
+        "deploy": "kept",
+        "plan": "unchanged",
+        "review": "kept",
+    }
+    assert "not mounted" in steps["deploy"].reason
+    assert files(Path("out")) == files(here / "away") | {"plan/SKILL.md"}
+
+
+@pytest.mark.covers("USE-2")
+def test_a_skill_that_is_broken_now_is_left_out_with_the_reason_and_its_copy_stays(skills: Path) -> None:
+    sync_to(library(skills), "out")
+    (skills / "deploy/SKILL.md").write_bytes(b"")
+    for only in ((), ("deploy",)):
+        step = next(step for step in sync_to(library(skills), "out", only=only).steps if step.skill == "deploy")
+        assert (step.done, step.reason) == ("left out", "The file is empty.")
+        assert str(skills / "deploy") in step.hint
+    assert "Do it." in Path("out/deploy/SKILL.md").read_text()
+
+
+@pytest.mark.covers("USE-2")
+def test_a_copy_from_a_project_that_is_not_trusted_any_more_stays(here: Path, write_skill: Write) -> None:
+    from metier.library.trust import TrustStore
+
+    write_skill(here / ".agents/skills/ours")
+    TrustStore().trust(here)
+    assert became(sync_to(Library.discover(cache=False), "out"))["ours"] == "added"
+    TrustStore().untrust(here)
+    step = next(step for step in sync_to(Library.discover(cache=False), "out").steps if step.skill == "ours")
+    assert (step.done, "vouches" in step.reason) == ("left out", True)
+    assert Path("out/ours/SKILL.md").exists()
+
+
+@pytest.mark.covers("USE-2")
+def test_a_skill_that_was_renamed_takes_its_copy_with_it(skills: Path, write_skill: Write) -> None:
+    sync_to(library(skills), "out")
+    text = (skills / "review/SKILL.md").read_text()
+    (skills / "review/SKILL.md").write_text(text.replace("name: review", "name: inspect"))
+    assert became(sync_to(library(skills), "out")) == {"deploy": "unchanged", "inspect": "added", "review": "removed"}
+
+
+@pytest.mark.covers("USE-2")
+def test_copies_of_copies_go_when_the_skill_is_gone(skills: Path) -> None:
+    sync_to(library(skills), "first")
+    everything = [skills, Path("first"), Path("second")]
+    Path("second").mkdir()
+    sync_to(Library.from_folder(*everything, cache=False), "second")
+    rmtree(skills / "review")
+    for folder in ("second", "first"):
+        assert became(sync_to(Library.from_folder(*everything, cache=False), folder))["review"] == "removed"
+
+
+@pytest.mark.covers("USE-2")
+def test_skills_of_an_archive_are_gone_when_the_archive_says_so(skills: Path, here: Path) -> None:
+    import zipfile
+
+    def pack(*names: str) -> Library:
+        with zipfile.ZipFile(here / "skills.zip", "w") as file:
+            for name in names:
+                file.write(skills / name / "SKILL.md", f"{name}/SKILL.md")
+        return library(here / "skills.zip")
+
+    sync_to(pack("deploy", "review"), "out")
+    found = pack("deploy")
+    assert became(sync_to(found, "out")) == {"deploy": "unchanged", "review": "removed"}
+    (here / "skills.zip").write_bytes(b"torn")
+    found.refresh()
+    assert became(sync_to(found, "out")) == {"deploy": "kept"}

@@ -341,9 +341,15 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         "--to",
         metavar="DIR,...",
         action="append",
-        required=True,
         help="the folders to write to; what others put there is never changed (repeatable)",
     )
+    added.add_argument(
+        "--client",
+        metavar="CLIENT,...",
+        action="append",
+        help="write to the folder in which a client looks for the skills of a project, such as cursor (repeatable)",
+    )
+    added.add_argument("--user", action="store_true", help="with --client: to its folder for all your projects")
     only: Any = added.add_argument(
         "--only", metavar="NAME,...", action="append", help="just these skills; others stay as they are (repeatable)"
     )

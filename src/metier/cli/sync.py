@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
 from metier.errors import InvalidArgument
 from metier.hub import sync_to
+from metier.library.clients import CLIENTS, in_home
+from metier.library.places import project_root
+from metier.library.trust import home_folder
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from metier.hub import Step, Synced
 
@@ -21,9 +25,12 @@ _MARKS = {"added": "+", "updated": "~", "removed": "-", "refused": "!", "conflic
 
 
 def run(options: argparse.Namespace) -> int:
-    folders, only = several(options.to), several(options.only)
+    folders = list(dict.fromkeys([*several(options.to), *_folders_of_clients(options)]))
+    only = several(options.only)
     if not folders:
-        raise InvalidArgument("No folder was named.", hint="Write `--to .claude/skills,.agents/skills`.")
+        raise InvalidArgument(
+            "No folder was named.", hint="Write `--to .claude/skills,.agents/skills`, or `--client claude-code,codex`."
+        )
     if options.only is not None and not only:
         raise InvalidArgument("No skill was named.", hint="Write `--only NAME,...`, or leave it out for all.")
     accepted = options.accept_findings.strip()
@@ -41,6 +48,23 @@ def run(options: argparse.Namespace) -> int:
         for one in done:
             _tell(one, is_rehearsal=options.dry_run)
     return 0 if all(one.is_fine for one in done) else 1
+
+
+def _folders_of_clients(options: argparse.Namespace) -> Iterator[str]:
+    """The folders in which clients look for skills: those of this project, or with `--user` the user's own."""
+    names = several(options.client)
+    if options.user and not names:
+        raise InvalidArgument("--user goes with --client.", hint="Add --client NAME, or leave --user out.")
+    home = home_folder()
+    if options.user and home is None:
+        raise InvalidArgument("You have no home folder here.", hint="Leave out --user.")
+    for name in names:
+        client = CLIENTS.get(name)
+        folders = () if client is None else client.personal if options.user else client.project
+        if not folders:
+            known = ", ".join(one.name for one in CLIENTS.values() if one.project)
+            raise InvalidArgument(f"{name!r} is no client with a folder of skills.", hint=f"There are {known}.")
+        yield in_home(folders[0], home) if options.user and home else str(project_root(Path.cwd()) / folders[0])
 
 
 def several(texts: Sequence[str] | None) -> list[str]:
@@ -68,7 +92,7 @@ def _tell(done: Synced, *, is_rehearsal: bool) -> None:
             reason = f"  {style.dim(Style.text(step.reason, 1_000))}" if step.reason and not step.is_problem else ""
             print(f"{paint.get(step.done, style.warn)(mark)} {Style.text(step.skill)}{reason}")
     for step in done.steps:
-        if step.is_problem or step.done == "left out":
+        if step.is_problem or step.done in ("left out", "kept"):
             _explain(step)
     counts = {kind: sum(step.done == kind for step in done.steps) for kind in dict.fromkeys(s.done for s in done.steps)}
     said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "nothing to do"

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import SourceUnavailable
@@ -33,6 +33,10 @@ class Copy:
     """That of the skill it was made from."""
     written: tuple[str, ...]
     """Those of the folder as it was written, the last one last; several where a run was cut short in between."""
+    origin: str = ""
+    """The SKILL.md that it was made from; empty where that is no file."""
+    root: str = ""
+    """The folder of skills, or the archive, that the origin lies in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +81,9 @@ class Record:
 
     def expect(self, name: str, copy: Copy) -> None:
         """Say what may lie under a name from now on."""
-        for written in copy.written:
-            self._add({"name": name, "digest": copy.digest, "written": written})
-        self._learn(name, copy.digest, copy.written)
+        for item in _items(name, copy):
+            self._add(item)
+        self._learn(name, copy)
 
     def settle(self, name: str, copy: Copy | None) -> None:
         """Say what lies under a name now, for certain."""
@@ -92,7 +96,7 @@ class Record:
         """Write down how things stand, and nothing of how they came to be so."""
         lines = [_line({"folder": self._folder})]
         for name, copy in sorted(self.copies.items()):
-            lines += [_line({"name": name, "digest": copy.digest, "written": one}) for one in copy.written]
+            lines += [_line(item) for item in _items(name, copy)]
         lines += [
             _line({"change": change.name, "staged": change.staged, "aside": change.aside})
             for change in self.changes.values()
@@ -138,12 +142,14 @@ class Record:
                 change = Change(name=str(item["change"]), staged=str(item["staged"]), aside=str(item["aside"]))
                 self.changes[change.aside] = change
             elif "name" in item:
-                self._learn(str(item["name"]), str(item["digest"]), (str(item["written"]),))
+                origin, root = str(item.get("origin", "")), str(item.get("root", ""))
+                copy = Copy(digest=str(item["digest"]), written=(str(item["written"]),), origin=origin, root=root)
+                self._learn(str(item["name"]), copy)
 
-    def _learn(self, name: str, digest: str, written: tuple[str, ...]) -> None:
+    def _learn(self, name: str, copy: Copy) -> None:
         known = self.copies[name].written if name in self.copies else ()
-        kept = tuple(one for one in known if one not in written)
-        self.copies[name] = Copy(digest=digest, written=(*kept, *written))
+        kept = tuple(one for one in known if one not in copy.written)
+        self.copies[name] = replace(copy, written=(*kept, *copy.written))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -164,6 +170,11 @@ class Record:
 def beside() -> str:
     """A name for what lies beside the skills for a moment."""
     return f".metier-sync-{secrets.token_hex(8)}"
+
+
+def _items(name: str, copy: Copy) -> Iterator[dict[str, Any]]:
+    for written in copy.written:
+        yield {"name": name, "digest": copy.digest, "written": written, "origin": copy.origin, "root": copy.root}
 
 
 def _line(item: dict[str, Any]) -> bytes:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Passage, Subject, current_user
 from metier.hub.findings import against, is_bad
+from metier.hub.origins import Origins, origin_of
 from metier.hub.record import Copy
 from metier.hub.target import File, Target, is_folder_name, stranded
-from metier.library.copied import copied_into
 from metier.session.active import is_same, subject_of
 from metier.skill import shown
 from metier.skill.contents import digest_of_files, files_of
@@ -24,13 +24,15 @@ from metier.skill.lookalikes import is_taken_for, readings
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from metier.find.library import Library
     from metier.guard import Decision
     from metier.library import Entry
 
-Done: TypeAlias = Literal["added", "updated", "removed", "unchanged", "left out", "refused", "conflict", "failed"]
+Done: TypeAlias = Literal[
+    "added", "updated", "removed", "unchanged", "kept", "left out", "refused", "conflict", "failed"
+]
 
 _MAX_LINKS = 16
 _LOADERS: tuple[Literal["model", "user"], ...] = ("model", "user")
@@ -82,11 +84,13 @@ def sync_to(
     """Write the skills of a library into a folder, each as a folder of its own, and keep them as the library has them.
 
     Only what sync itself wrote is changed or removed, and only while nobody changed it since; that is on record in the
-    user's configuration folder. Where the copies are, nothing of ours decides any more: what `guard` would not let
-    models and people load is not written, nor are skills that nobody vouches for, or of which policy tells models the
-    name alone. What is written anew is scanned first, and findings of severity high keep it out unless
-    `accept_findings` says why they do not matter. With `only`, other skills stay as they are. Raises `InvalidArgument`
-    for a folder that is part of a skill.
+    user's configuration folder. A copy is removed where its origin is gone or must not be used any more. Where that
+    cannot be told, as the origin's folder is not mounted, not readable or no part of this library, the copy is kept.
+
+    Where the copies are, nothing of ours decides any more: what `guard` would not let models and people load is not
+    written, nor are skills that nobody vouches for, or of which policy tells models the name alone. What is written
+    anew is scanned first, and findings of severity high keep it out unless `accept_findings` says why they do not
+    matter. With `only`, other skills stay as they are. Raises `InvalidArgument` for a folder that is part of a skill.
 
     >>> import tempfile
     >>> from metier import Library
@@ -99,8 +103,7 @@ def sync_to(
     target.check()
     _require_outside(library, target)
     with contextlib.nullcontext() if dry_run else target.locked():
-        wanted = _wanted(library, target, only)
-        run = _Run(library, target, guard or Guard(), wanted, bool(only), dry_run, accept_findings)
+        run = _Run(library, target, guard or Guard(), only, dry_run, accept_findings)
         return Synced(folder=target.path, steps=run.steps())
 
 
@@ -118,47 +121,6 @@ def _require_outside(library: Library, target: Target) -> None:
             )
 
 
-def _wanted(library: Library, target: Target, only: Sequence[str]) -> dict[str, Entry | None]:
-    """The skills to be there, by name; None for one that was asked for and is gone."""
-    found = dict(_originals(library))
-    if not only:
-        return dict(found)
-    wanted: dict[str, Entry | None] = {}
-    for name in only:
-        if name in found:
-            wanted[name] = found[name]
-        elif name in target.record.copies:
-            wanted[name] = None
-        else:
-            entry = library.get(name)
-            wanted[entry.name] = entry
-    return wanted
-
-
-def _originals(library: Library) -> Iterator[tuple[str, Entry]]:
-    """The skills as they would answer to their names if nothing had ever been synced.
-
-    A copy lies where the library looks for skills too, and may well outrank what it was made from.
-    """
-    seen: set[str] = set()
-    for entry in _uncopied(library.entries(all=True)):
-        if entry.name in seen or entry.is_broken or entry.is_skipped:
-            continue
-        seen.add(entry.name)
-        yield entry.name, entry
-
-
-def _uncopied(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The skills that are no copies written by sync."""
-    written: dict[str, frozenset[str]] = {}
-    for entry in entries:
-        folder, name = os.path.split(os.path.dirname(entry.location))
-        if os.path.isabs(folder) and folder not in written:
-            written[folder] = copied_into(folder)
-        if name not in written.get(folder, ()):
-            yield entry
-
-
 class _Run:
     """One look at everything that is to be in a folder, and at everything that is."""
 
@@ -167,21 +129,28 @@ class _Run:
         library: Library,
         target: Target,
         guard: Guard,
-        wanted: Mapping[str, Entry | None],
-        is_partial: bool,
+        only: Sequence[str],
         dry_run: bool,
         accepted: str,
     ) -> None:
-        self._library, self._target, self._guard, self._wanted = library, target, guard, wanted
-        self._is_partial, self._dry_run, self._accepted = is_partial, dry_run, accepted.strip()
+        self._library, self._target, self._guard, self._only = library, target, guard, only
+        self._dry_run, self._accepted = dry_run, accepted.strip()
+        self._origins = Origins(library)
+        found, self._broken = self._origins.found(target)
         self._copies: Mapping[str, Copy] = target.record.copies
+        self._wanted = found
+        if only:
+            known = {*self._broken, *self._copies}
+            chosen = [found.get(name) or library.get(name) for name in only if name in found or name not in known]
+            self._wanted = {entry.name: entry for entry in chosen}
         caller = library.caller
         self._actor = Actor(
             agent=caller.agent, tenant=caller.tenant, environment=caller.environment, user=current_user()
         )
 
     def steps(self) -> tuple[Step, ...]:
-        names = {*self._wanted} if self._is_partial else {*self._wanted, *self._copies}
+        everything = {*self._wanted, *self._broken, *self._copies}
+        names = {*self._wanted, *(everything & {*self._only})} if self._only else everything
         return tuple(self._step(name) for name in sorted({*names, *self._target.stranded}))
 
     def _step(self, name: str) -> Step:
@@ -199,7 +168,7 @@ class _Run:
         if name in self._target.stranded:
             raise stranded(name, os.path.join(self._target.path, self._target.stranded[name]))
         if entry is None:
-            return self._removed(name, Step(skill=name, done="removed", reason="It is gone from the library."))
+            return self._absent(name)
         home = os.path.realpath(os.path.dirname(entry.location))
         if is_inside(home, self._target.path) and _is_read_from(entry, home, self._target.path):
             return Step(skill=name, done="unchanged", reason="It lies there itself.")
@@ -211,16 +180,39 @@ class _Run:
             return Step(skill=name, done="left out", reason="Its file cannot be read now.", hint="`metier doctor`")
         digest = self._library.digest(entry)
         subject = subject_of(entry, digest)
-        against = self._against(name, entry, subject)
-        return self._removed(name, against) if against is not None else self._written(name, entry, subject)
-
-    def _against(self, name: str, entry: Entry, subject: Subject) -> Step | None:
         decision = self._guard.decide(Action(point="install", skill=subject, by="user"), self._actor)
-        if not decision.is_allowed:
-            return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
-        if not subject.trusted and self._guard.policy.untrusted != "allow":
+        if decision.is_allowed and not subject.trusted and self._guard.policy.untrusted != "allow":
+            # The place may be trusted again: a copy that was written before stays, unlike one that policy denies.
             reason = "It comes from a place that nobody vouches for."
             return Step(skill=name, done="left out", reason=reason, hint=_TRUST)
+        against = self._against(name, entry, subject, decision)
+        return self._removed(name, against) if against is not None else self._written(name, entry, subject)
+
+    def _absent(self, name: str) -> Step:
+        """The step for a name that no skill of the library can be written for."""
+        if name in self._broken:
+            entry = self._broken[name]
+            errors = [one.message for one in entry.diagnostics if one.severity == "error"]
+            reason = errors[0] if errors else "It has no description."
+            return Step(skill=name, done="left out", reason=reason, hint=f"Mend {entry.location}.")
+        copy = self._copies[name]
+        if self._origins.is_hidden(name, copy):
+            return self._removed(
+                name, Step(skill=name, done="left out", reason="Its scope leaves out who this is for.")
+            )
+        reason = self._origins.against_removal(name, copy)
+        if reason:
+            if self._target.digest(name) is None:
+                if not self._dry_run:
+                    self._target.record.settle(name, None)
+                return Step(skill=name, done="left out", reason=reason)
+            path = os.path.join(self._target.path, name)
+            return Step(skill=name, done="kept", reason=reason, hint=f"Remove {path} if it is not needed.")
+        return self._removed(name, Step(skill=name, done="removed", reason="It is gone from the library."))
+
+    def _against(self, name: str, entry: Entry, subject: Subject, decision: Decision) -> Step | None:
+        if not decision.is_allowed:
+            return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
         naming_only = self._guard.governance.naming_only()
         if naming_only is not None and naming_only(subject.name, subject.source):
             return Step(skill=name, done="left out", reason=_NAMED, hint="Ask an administrator.")
@@ -256,7 +248,9 @@ class _Run:
     def _named(self) -> dict[str, list[Entry]]:
         """The skills by all that their names may be read as."""
         found: dict[str, list[Entry]] = {}
-        for entry in _uncopied(self._library.snapshot.entries):
+        for entry in self._library.snapshot.entries:
+            if self._origins.is_copy(entry):
+                continue
             for reading in {reading.casefold() for reading in readings(entry.name)}:
                 found.setdefault(reading, []).append(entry)
         return found
@@ -279,14 +273,18 @@ class _Run:
 
     def _written(self, name: str, entry: Entry, subject: Subject) -> Step:
         copy, there = self._copies.get(name), self._target.digest(name)
+        origin, root = origin_of(entry)
         if copy is not None and there == copy.written[-1] and copy.digest == subject.digest:
+            if not self._dry_run:
+                self._target.record.settle(name, replace(copy, origin=origin, root=root))
             return Step(skill=name, done="unchanged")
         if there is not None and (copy is None or there not in copy.written):
             # What is byte for byte what would be written may as well have been, on another machine perhaps.
             if there != _written_digest(_files_of(entry, subject.digest)):
                 return Step(skill=name, done="conflict", reason=_THEIRS if copy is None else _CHANGED, hint=_MOVE)
             if not self._dry_run:
-                self._target.record.settle(name, Copy(digest=subject.digest, written=(there,)))
+                own = Copy(digest=subject.digest, written=(there,), origin=origin, root=root)
+                self._target.record.settle(name, own)
             return Step(skill=name, done="unchanged")
         report = self._guard.governance.case(self._action("install", subject), self._actor).report
         decision = against(report, self._accepted)
@@ -296,7 +294,7 @@ class _Run:
         if not self._dry_run:
             with self._passing("install", subject, f"Findings accepted: {self._accepted}" if is_bad(report) else ""):
                 files = _files_of(entry, subject.digest)
-                self._target.put(name, files, over=there, digest=subject.digest)
+                self._target.put(name, files, over=there, digest=subject.digest, origin=origin, root=root)
         return Step(skill=name, done="added" if there is None else "updated")
 
     def _record(self, subject: Subject, decision: Decision) -> None:

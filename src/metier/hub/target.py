@@ -151,20 +151,31 @@ class Target:
         except MetierError:
             return SOMETHING
 
-    def put(self, name: str, files: Mapping[str, File], *, over: str | None = None, digest: str = "") -> str:
+    def put(
+        self,
+        name: str,
+        files: Mapping[str, File],
+        *,
+        over: str | None = None,
+        digest: str = "",
+        origin: str = "",
+        root: str = "",
+    ) -> str:
         """Write a skill, in place of the one whose digest is `over`, and return the digest of what was written.
 
-        `digest` is that of the skill that it is a copy of. Raises `SkillChanged` when something else lies there by now.
+        `digest`, `origin` and `root` are those of the skill that it is a copy of. Raises `SkillChanged` when something
+        else lies there by now.
         """
         change = self.record.begin(name)
         try:
             for path, file in files.items():
                 self._write((change.staged, *checked_path(path)), file)
             written = FolderPackage(os.path.join(self.path, change.staged), contain=self.path).digest()
-            self.record.expect(name, Copy(digest=digest, written=(written,)))
+            copy = Copy(digest=digest, written=(written,), origin=origin, root=root)
+            self.record.expect(name, copy)
             with self._aside(change, over) as spot:
                 os.rename(spot.at(change.staged), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
-            self.record.settle(name, Copy(digest=digest, written=(written,)))
+            self.record.settle(name, copy)
             return written
         finally:
             remove_tree(os.path.join(self.path, change.staged))
