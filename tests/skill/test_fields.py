@@ -387,6 +387,7 @@ def test_execution_is_read_with_a_word_for_what_is_not_understood() -> None:
     skill = read("execution:\n  network: lan\n  sandbox: perhaps")
     assert skill.execution == Execution(network="none"), "whoever says something of the network means to restrict it"
     assert codes(skill) == ["field-value", "field-value"]
+    assert codes(read("execution:\n  allow-host: [api.example.com]")) == ["item-dropped"]
 
 
 @pytest.mark.each(
@@ -401,6 +402,7 @@ def test_execution_is_read_with_a_word_for_what_is_not_understood() -> None:
         ("allow-hosts: [api.example.com]", Execution(hosts=("api.example.com",))),
         ("allowHosts: api.example.com, pypi.org", Execution(hosts=("api.example.com", "pypi.org"))),
         ("allowed-hosts: []", Execution(hosts=())),
+        ("hosts: [api.example.com]", Execution(hosts=("api.example.com",))),
         ("allowedPaths: [/data:ro, out]", Execution(allowed_paths=("/data:ro", "out"))),
         ("sandbox: false", Execution(sandbox=False)),
     ],

@@ -74,7 +74,11 @@ SCOPE_KEYS = {
     "environment": "environments", "environments": "environments", "env": "environments",
 }  # fmt: skip
 NETWORKS: tuple[Literal["none"], Literal["restricted"], Literal["host"]] = ("none", "restricted", "host")
-EXECUTION_KEYS = {"allowed-hosts": "allow-hosts", "allow-paths": "allowed-paths"}
+EXECUTION_KEYS = {
+    "allow-hosts": "allow-hosts", "allowed-hosts": "allow-hosts", "hosts": "allow-hosts",
+    "allowed-paths": "allowed-paths", "allow-paths": "allowed-paths", "paths": "allowed-paths",
+    "network": "network", "sandbox": "sandbox",
+}  # fmt: skip
 
 
 def canonical_field(key: str) -> str | None:
@@ -299,6 +303,10 @@ class Fields:
         from metier.skill.restrictions import execution_values
 
         inner._values = execution_values(value.items())
+        for key in inner._values:
+            if key not in EXECUTION_KEYS.values():
+                reason = f"`{key}` is not sandbox, allowed-paths, network or allow-hosts"
+                self.note("item-dropped", self.line("execution"), "execution", reason)
         inner._lines = dict.fromkeys(inner._values, self.line("execution") or 1)
         execution = Execution(
             sandbox=inner.flag("sandbox", None),
