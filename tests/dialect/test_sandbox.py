@@ -28,13 +28,13 @@ def test_without_skills_the_description_says_so() -> None:
     assert "No skills are currently available." in description(Library.from_files().session())
 
 
-@pytest.mark.covers("S-07", "S2-02")
-def test_the_description_lists_skills_with_their_locations(session: Session, skills: Path) -> None:
+@pytest.mark.covers("S-07", "S2-02", "ACC-2")
+def test_the_description_lists_skills_with_their_locations(session: Session, shell: None) -> None:
     text = description(session)
     block = ElementTree.fromstring(text[text.index("<available_skills>") :])
     assert [{child.tag: child.text for child in skill} for skill in block] == [
-        {"name": "forms", "description": "Fills forms.", "location": str(skills / "forms")},
-        {"name": "letters", "description": "Writes letters.", "location": str(skills / "letters")},
+        {"name": "forms", "description": "Fills forms.", "location": "/.sandbox/skills/forms"},
+        {"name": "letters", "description": "Writes letters.", "location": "/.sandbox/skills/letters"},
     ]
 
 
@@ -88,9 +88,17 @@ def test_a_command_that_fails_answers_in_the_same_shape(call: Call) -> None:
         "success": False,
         "message": "The command ended with exit code 3.",
         "output": "before\n",
+        "error": "The command ended with exit code 3.",
         "exit_code": 3,
     }
     assert result.data["exit_code"] == 3
+
+
+@pytest.mark.covers("S2-04", "ACC-8")
+def test_an_answer_has_the_error_of_a_command_that_failed_apart_from_its_output(call: Call) -> None:
+    failed = call("sandbox_execute", command="echo before; cat /missing").result
+    assert (failed["output"], "No such file" in failed["error"]) == ("before\n", True)
+    assert call("sandbox_execute", command="echo out; echo note >&2").result["error"] is None
 
 
 @pytest.mark.covers("S2-04")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.errors import SkillChanged, SkillNotFound, SkillUnreadable
+from metier.errors import InvalidArgument, SkillChanged, SkillNotFound, SkillUnreadable, SourceUnavailable
 from metier.library import Place
 from metier.source import MemorySource
 
@@ -199,6 +199,31 @@ def test_a_name_given_with_the_files_is_the_documents_name() -> None:
     document = library.document("given")
     assert (document.skill.name, document.body) == ("given", "Body.")
     assert "own" not in library
+
+
+@pytest.mark.covers("S-04", "ACC-8")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_name_given_with_a_folder_or_an_archive_is_the_skills_name(
+    tmp_path: Path, write_skill: Write, packed: bool
+) -> None:
+    write_skill(tmp_path / "own", body="Body.")
+    where = shutil.make_archive(str(tmp_path / "own"), "zip", tmp_path / "own") if packed else tmp_path / "own"
+    cache = tmp_path / "cache"
+    assert [entry.name for entry in Library.from_folder(where, cache=cache)] == ["own"]
+    given = Library.from_folder(where, skill_name="given", cache=cache)
+    assert [(entry.name, given.document(entry.name).skill.name) for entry in given] == [("given", "given")]
+    assert [entry.name for entry in Library.from_folder(where, skill_name="given", cache=cache)] == ["given"]
+
+
+@pytest.mark.covers("S-04", "ACC-8")
+def test_one_name_is_for_one_skill(tmp_path: Path, write_skill: Write) -> None:
+    for name in ("one", "two"):
+        write_skill(tmp_path / name)
+    with pytest.raises(SourceUnavailable, match="has 2 skills"):
+        Library.from_folder(tmp_path, skill_name="given")
+    for wrong in ("../x", "A b", ""):
+        with pytest.raises(InvalidArgument, match="not a valid skill name"):
+            Library.from_folder(tmp_path / "one", skill_name=wrong)
 
 
 @pytest.mark.covers("O-31", "G-18")

@@ -160,3 +160,12 @@ def test_an_entry_point_that_names_nothing_is_a_finding_and_hides_no_other(
     sources, findings = entry_point_sources()
     assert "metier" in [source.name for source in sources]
     assert [finding.diagnostic.code for finding in findings] == ["entry-point-unusable"]
+
+
+@pytest.mark.covers("S-04", "ACC-8")
+def test_a_skill_of_a_package_can_have_another_name(package: str) -> None:
+    source = package_source(PACKAGE, "skills/hello", skill_name="custom-name")
+    library = Library([Place(layer="plugin", source=source)], cache=False)
+    assert [(entry.name, library.document(entry.name).body) for entry in library] == [("custom-name", "Do hello.")]
+    with pytest.raises(SourceUnavailable, match="has 2 skills"):
+        package_source(PACKAGE, "skills", skill_name="custom-name").scan()

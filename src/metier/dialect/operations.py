@@ -30,12 +30,8 @@ T = TypeVar("T")
 class Operations:
     """One session as a model uses it. All decisions are the session's and the guard's."""
 
-    def __init__(
-        self, session: Session, words: Vocabulary, spawn: Spawn | None = None, *, mounted: bool = False
-    ) -> None:
-        """`mounted` says that a model finds the files of skills where `execute` has them."""
+    def __init__(self, session: Session, words: Vocabulary, spawn: Spawn | None = None) -> None:
         self.session = session
-        self._mounted = mounted
         self.words = words
         self._spawn = spawn
 
@@ -60,9 +56,7 @@ class Operations:
             hint = f"Find one that fits with {self.words.search}." if self.words.search else error.hint
             raise SkillNotFound(error.message, hint=hint, **error.context) from None
         texts = {
-            name: await self._in_thread_if(
-                self._mounted, session.content, name, words=self.words, mounted=self._mounted
-            )
+            name: await self._in_thread_if(self.words.execute is not None, session.content, name, words=self.words)
             for name in receipt.changed
         }
         return Loaded(receipt, texts, session)
@@ -89,7 +83,8 @@ class Operations:
 
     async def execute(self, command: str, **options: Any) -> Outcome:
         """Run a shell command where the skills' files are: in the virtual shell, or where there is none in bash."""
-        return await self.session.execute(command, by="model", virtual=self.session.has_shell, **options)
+        session = self.session
+        return await session.execute(command, by="model", virtual=session.has_shell, words=self.words, **options)
 
     def search(self, query: str, k: int = 10) -> list[Result]:
         """The skills that fit."""

@@ -50,7 +50,7 @@ class SandboxDialect:
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The two tools."""
-        do = _Calls(Operations(session, self.words, spawn, mounted=True))
+        do = _Calls(Operations(session, self.words, spawn))
         about = "Run a command in a shell that has the files of the skills, and get what it prints."
         return [
             SkillTool("get_skill", lambda: self.description(session), GET, do.get_skill, timeout=None),
@@ -62,7 +62,9 @@ class SandboxDialect:
 
     def description(self, session: Session) -> str:
         """What `get_skill` does, with the catalog in it."""
-        catalog = session.catalog(words=self.words, locations=True, with_active=True)
+        # Without the virtual shell, the files of a skill are nowhere before it is loaded.
+        mount = session.options.mount if session.has_shell else ""
+        catalog = session.catalog(words=self.words, mount=mount, with_active=True)
         listed = catalog or "No skills are currently available."
         return f"{_ABOUT}\n\n{listed}"
 
@@ -101,13 +103,16 @@ class _Calls:
 
 
 def _response(outcome: Outcome) -> dict[str, Any]:
-    output = outcome.stdout + outcome.stderr
+    """The response: what a command that failed wrote to stderr is its `error`; else that is output like any other."""
+    how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
+    message = " ".join((f"The command {how}.", *outcome.notes))
+    output = outcome.stdout + (outcome.stderr if outcome.is_success else "")
     if outcome.is_truncated:
         output += "\n[Output truncated]"
-    how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
     return {
         "success": outcome.is_success,
-        "message": " ".join((f"The command {how}.", *outcome.notes)),
+        "message": message,
         "output": output,
+        "error": None if outcome.is_success else outcome.stderr.strip() or message,
         "exit_code": outcome.exit_code,
     }

@@ -6,7 +6,6 @@ the prompt, with what else there is by group, and the tool that finds it.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -82,14 +81,14 @@ class Writer:
         budget: int,
         tool: str | None,
         *,
-        locations: bool = False,
+        mount: str = "",
     ) -> None:
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise InvalidArgument(f"A budget of {budget!r} bytes cannot be.", hint="Give a number of bytes.")
         self._renderer: Renderer = renderer(format)
         self.budget = budget
         self.tool = one_line(tool or "")
-        self._locations = locations
+        self._mount = mount
         self._bare = len(self._renderer.record("", "").encode())
 
     def whole(self, lines: Iterable[str]) -> str:
@@ -118,7 +117,8 @@ class Writer:
             if card.short and size(card.description) > most:
                 brief = shortened(card.short, most, size)
                 description = brief if size(card.short) <= most or not description else description
-        return self._renderer.record(card.name, description, card.location if self._locations else "")
+        # Never the place of its files on this machine: whoever reads the catalog may be kept from that.
+        return self._renderer.record(card.name, description, f"{self._mount}/{card.name}" if self._mount else "")
 
     def rest(self, total: int, groups: Groups, most: int) -> str:
         """The line on what else there is, with as many groups as fit into so many bytes."""
@@ -147,14 +147,12 @@ class Card:
     short: str = ""
     is_cut: bool = False
     """Whether the description is longer than any catalog shows."""
-    location: str = ""
-    """The folder that its files are in."""
 
     @classmethod
     def of(cls, entry: Entry, listed: Listed) -> Card:
         """The card of a skill."""
         if entry.name in listed.bare:
-            return cls(entry.name, "", location=one_line(os.path.dirname(entry.location)))
+            return cls(entry.name, "")
         skill = entry.skill
         text = one_line(entry.description)
         if skill.when_to_use and skill.when_to_use not in entry.description:
@@ -167,7 +165,6 @@ class Card:
             shortened(text, MAX_DESCRIPTION, len),
             one_line(short),
             is_cut=len(text) > MAX_DESCRIPTION,
-            location=one_line(os.path.dirname(entry.location)),
         )
 
 

@@ -76,7 +76,7 @@ class Library(room.Library):
         format: Format = "xml",  # noqa: A002
         search_tool: str | None = "skills_search",
         machine: Machine | None = None,
-        locations: bool = False,
+        mount: str = "",
         bare: Collection[str] = (),
     ) -> Catalog:
         """What a model is shown of the library, in at most `budget` bytes.
@@ -84,8 +84,8 @@ class Library(room.Library):
         All skills in full if they fit, else with shortened descriptions; else `pins`, a digest of what there is with
         the tool that finds it, and the skills most relevant to `query`, which is usually the user's prompt. The same
         input gives the same text, and what depends on the query comes last. `names` restricts it to an agent's own;
-        `search_tool=None` mentions no tool; with `locations` each skill's folder is shown too; those in `bare` are
-        shown by their name alone.
+        `search_tool=None` mentions no tool; with `mount`, the folder of that reader's skills, each has its place
+        in it; those in `bare` are shown by their name alone.
         """
         from metier.find.listed import require_several
         from metier.find.offer import offer
@@ -103,7 +103,7 @@ class Library(room.Library):
             format=format,
             search_tool=search_tool,
             machine=machine,
-            locations=locations,
+            mount=mount,
             bare=bare,
         )
 

@@ -33,12 +33,12 @@ def offer(
     format: Format,  # noqa: A002
     search_tool: str | None,
     machine: Machine | None,
-    locations: bool = False,
+    mount: str = "",
     bare: Collection[str] = (),
 ) -> Catalog:
     """The catalog of a library for a caller."""
     view = snapshot.view(caller)
-    writer = Writer(format, budget, search_tool, locations=locations)
+    writer = Writer(format, budget, search_tool, mount=mount)
     listed = Listed(machine, names, bare)
     allowed = None if names is None else frozenset(names)
     entries = (entry for name, entry in view.active.items() if allowed is None or name in allowed)

@@ -88,8 +88,11 @@ class Library:
         layer: Layer = "project",
         cache: bool | Path | str = True,
         on_missing_description: OnMissingDescription = "derive",
+        skill_name: str | None = None,
     ) -> Self:
         """A library of just these folders (or archives), in the order of their strength.
+
+        For a folder that is one skill, `skill_name` replaces the name in its frontmatter.
 
         A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
         not, see `discover`.
@@ -99,7 +102,11 @@ class Library:
         # One folder under two names is still one folder.
         once = {os.path.realpath(absolute(expanded(folder))): folder for folder in reversed(folders)}
         places = [
-            Place(layer=layer, source=source_of(folder), on_missing_description=on_missing_description)
+            Place(
+                layer=layer,
+                source=source_of(folder, skill_name=skill_name),
+                on_missing_description=on_missing_description,
+            )
             for folder in reversed(once.values())
         ]
         library = cls(places, cache=cache)
@@ -289,8 +296,8 @@ class Library:
         for place in self._state.places:
             if isinstance(place.source, FolderSource) and not os.path.isdir(place.source.root):
                 raise _no_folder(place.source.root)
-            if not isinstance(place.source, FolderSource):
-                place.source.scan()  # an archive that is refused is refused here, not taken for an empty one
+            if not isinstance(place.source, FolderSource) or place.source.forced_name("") is not None:
+                place.source.scan()  # what is refused is refused here, and not taken for empty
 
 
 class _State:

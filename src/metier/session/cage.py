@@ -207,11 +207,13 @@ class Cage:
         found = [(one, self._decided(one, job, isolated=isolated, by=by)) for one in self._concerned(job)]
         return max(found, key=lambda pair: STRICTNESS[pair[1].outcome])[0] if found else None
 
-    def require_scripts(self, job: Job, *, isolated: bool, by: By = "host", agreed: Collection[str] = ()) -> None:
+    def require_scripts(
+        self, job: Job, *, isolated: bool, by: By = "host", agreed: Collection[str] = (), is_virtual: bool = False
+    ) -> None:
         """Raise `Refused`, with a record, where a command runs something of a skill whose scripts may not run.
 
         That is so too for what lies in the folder that a skill was loaded from, instead of in its verified copy: nobody
-        has approved it.
+        has approved it. In the virtual shell there is no such folder.
         """
         session, named = self._session, Named(job.argv, job.folder)
         against: list[tuple[ActiveSkill, Decision]] = []
@@ -222,7 +224,8 @@ class Cage:
             if decision.outcome == "ask":
                 decision = replace(decision, hint=f"Run the script as a script of skill {one.name!r}: that asks.")
             against.append((one, decision))
-        against += [(one, _unverified(one)) for one in named.loaded_from(session) if not self._covers(one, isolated)]
+        loaded_from = () if is_virtual else named.loaded_from(session)
+        against += [(one, _unverified(one)) for one in loaded_from if not self._covers(one, isolated)]
         for one, decision in against[:1]:
             Passage(session.guard.keep, _run_of(one, job, isolated=isolated, by=by), session.actor, decision).close()
             raise refused(decision)

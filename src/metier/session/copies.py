@@ -92,6 +92,19 @@ class Copies:
         finally:
             _shared.release(copy)
 
+    @contextlib.contextmanager
+    def passing(self, entry: Entry, digest: str) -> Iterator[str]:
+        """The root of a verified copy of a skill that is not loaded, for as long as it is looked at.
+
+        Raises `SkillChanged` when its files are no longer those of the digest.
+        """
+        copy = _shared.acquire(entry.name, digest)
+        try:
+            copy.require(entry, digest, entry.package.listing())
+            yield copy.root
+        finally:
+            _shared.release(copy)
+
     def verified(self, actives: Iterable[ActiveSkill]) -> Iterator[tuple[ActiveSkill, MetierError | None]]:
         """Each skill, after a look at its copy, with what is wrong if there is none: then nothing is at its root."""
         for one in actives:

@@ -76,12 +76,12 @@ def active_block(
     records = [
         skill_content(one, run_tool=words.run, read_tool=words.read, root=root_of(one) if root_of else "")
         if with_bodies and one.name not in bound
-        else _by_name(one)
+        else _by_name(one, root_of(one) if root_of else one.root)
         for one in active
     ]
     return "\n".join(("<active_skills>", *records, "</active_skills>"))
 
 
-def _by_name(active: ActiveSkill) -> str:
+def _by_name(active: ActiveSkill, root: str) -> str:
     stale = ' stale="true"' if active.is_stale else ""
-    return f'<skill name="{attribute(active.name)}" root="{attribute(active.root)}"{stale}/>'
+    return f'<skill name="{attribute(active.name)}" root="{attribute(root)}"{stale}/>'

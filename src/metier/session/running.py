@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metier.session.cage import CagedJob
     from metier.session.shell import SessionShell
     from metier.session.state import By, State
+    from metier.session.vocabulary import Vocabulary
 
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_STDIN_BYTES = 16 * 1024 * 1024
@@ -140,7 +141,14 @@ class CommandLine:
     """A line for bash that was asked for, and the job that runs it."""
 
     def __init__(
-        self, session: State, command: object, *, seconds: float | None, by: By, shell: SessionShell | None = None
+        self,
+        session: State,
+        command: object,
+        *,
+        seconds: float | None,
+        by: By,
+        shell: SessionShell | None = None,
+        words: Vocabulary | None = None,
     ) -> None:
         if not isinstance(command, str) or not command.strip():
             raise InvalidArgument("The command cannot be empty.", hint="Write a command for bash.")
@@ -157,6 +165,7 @@ class CommandLine:
         )
         self._session = session
         self._shell = shell
+        self._words = words
         isolated = session.cage.isolates() if shell is None else True
         owner = session.cage.strictest(self._job, isolated=isolated, by=by)
         subject = owner.subject if owner is not None else None
@@ -174,10 +183,13 @@ class CommandLine:
     def _caged(self) -> CagedJob:
         cage, isolated = self._session.cage, self.action.isolated
         # The guard was asked about one skill; a command may run something of several.
-        cage.require_scripts(self._job, isolated=isolated, by=self.action.by, agreed=self._agreed)
+        is_virtual = self._shell is not None
+        cage.require_scripts(
+            self._job, isolated=isolated, by=self.action.by, agreed=self._agreed, is_virtual=is_virtual
+        )
         if self._shell is None:
             return cage.for_command(self._job, isolated=isolated, agreed=self._agreed)
-        return cage.for_shell(self._job, ShellRunner(self._shell.get(), self._job.argv[-1]))
+        return cage.for_shell(self._job, ShellRunner(self._shell.get(self._words), self._job.argv[-1]))
 
 
 def _checked_folder(workspace: str, folder: object) -> str:

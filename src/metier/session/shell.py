@@ -1,4 +1,4 @@
-"""The virtual shell of a session: files in memory, a bash interpreter over them, and the active skills among them."""
+"""The virtual shell of a session: files in memory, a bash interpreter over them, and the skills among them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from metier.errors import MetierError, ShellRefused, SkillChanged
+from metier.errors import MetierError, ShellRefused
 from metier.run import Outcome
 from metier.run.waiting import run_in_thread
+from metier.session.skill_mounts import SkillMounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from metier.run import Capabilities, Job, Runner
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
-    from metier.session.active import ActiveSkill
     from metier.session.state import State
+    from metier.session.vocabulary import Vocabulary
 
 
 _CANNOT_EXECUTE = 126
@@ -33,26 +34,30 @@ def is_installed() -> bool:
 class SessionShell:
     """One session's shell: made when it is first used, and kept with all that is in it until the session ends.
 
-    Skills are mounted from the copies of what was loaded. Programs that are no part of the shell, such as `python3`,
+    Programs that are no part of the shell, such as `python3`,
     are handed to the session's runner, if policy lets them run there.
     """
 
     def __init__(self, session: State) -> None:
         self._session = session
         self._shell: VirtualShell | None = None
-        self._mounted: dict[str, tuple[str, contextlib.ExitStack]] = {}
+        self._mounts: SkillMounts | None = None
         self._lock = threading.RLock()
 
-    def get(self) -> VirtualShell:
-        """The shell, with the active skills in it; raises `ShellUnavailable` where there can be none."""
+    def get(self, words: Vocabulary | None = None) -> VirtualShell:
+        """The shell, with the skills in it; raises `ShellUnavailable` where there can be none.
+
+        `words` are those of the model that it is for.
+        """
         self._session.require_open()
         with self._lock:
-            if self._shell is None:
+            if self._shell is None or self._mounts is None:
                 from metier.run.virtual import VirtualShell
 
                 native = _Handover(self._session.cage.runner_for_commands(have_places=True))
-                self._shell = VirtualShell(mount=self._session.options.mount, native=native)
-            self._mount(self._shell)
+                self._shell = VirtualShell(mount=self._session.options.mount, native=native, before=self._open)
+                self._mounts = SkillMounts(self._session, self._shell)
+            self._mounts.follow(words)
             return self._shell
 
     def follow(self) -> None:
@@ -61,40 +66,23 @@ class SessionShell:
         One in which a command runs is left alone: whoever uses it next has it as it should be.
         """
         with self._lock, contextlib.suppress(ShellRefused):
-            if self._shell is not None:
-                self._mount(self._shell)
-
-    def path_of(self, active: ActiveSkill) -> str:
-        """Where the files of a skill are in it."""
-        return f"{self._session.options.mount}/{active.name}"
+            if self._mounts is not None:
+                self._mounts.follow()
 
     def close(self) -> None:
         """End it; what is in it is gone."""
         with self._lock:
             shell, self._shell = self._shell, None
-            mounted, self._mounted = self._mounted, {}
+            mounts, self._mounts = self._mounts, None
         if shell is not None:
             shell.close()
-        for _, copy in mounted.values():
-            copy.close()
+        if mounts is not None:
+            mounts.close()
 
-    def _mount(self, shell: VirtualShell) -> None:
-        wanted = {one.name: one for one in self._session.live()}
-        for name, (digest, copy) in tuple(self._mounted.items()):
-            if name not in wanted or wanted[name].digest != digest:
-                shell.unmount(name)
-                del self._mounted[name]
-                copy.close()
-        for name in wanted.keys() - self._mounted.keys():
-            with contextlib.ExitStack() as copy:
-                try:
-                    root = copy.enter_context(self._session.copies.of(wanted[name]))
-                except SkillChanged:
-                    # What was loaded is gone; the other skills can still be used.
-                    self._session.is_stale(wanted[name])
-                    continue
-                shell.mount(name, root)
-                self._mounted[name] = (wanted[name].digest, copy.pop_all())
+    def _open(self, command: str) -> None:
+        with self._lock:
+            if self._mounts is not None and not self._session.is_closed:
+                self._mounts.open(command)
 
 
 class _Handover:

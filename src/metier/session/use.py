@@ -129,15 +129,19 @@ class Use(State):
         seconds: float | None = None,
         by: By = "host",
         virtual: bool = False,
+        words: Vocabulary | None = None,
         on_output: Callable[[OutputLine], None] | None = None,
     ) -> Outcome:
-        """Run a command of bash in the workspace, or in the virtual shell, where policy allows it."""
+        """Run a command of bash in the workspace, or in the virtual shell, where policy allows it.
+
+        `words` are those of the model that it is for: skills that are not loaded say how to load them.
+        """
         self.require_open()
         from anyio.to_thread import run_sync
 
         shell = self._shell if virtual else None
         # Finding out what this machine can do takes a moment, the first time.
-        line = await run_sync(lambda: CommandLine(self, command, seconds=seconds, by=by, shell=shell))
+        line = await run_sync(lambda: CommandLine(self, command, seconds=seconds, by=by, shell=shell, words=words))
         with self.passing(line.action, await self.entered(line.action)) as passage:
             outcome = await line.run(passage, on_output)
             close_with(passage, outcome)
@@ -147,7 +151,7 @@ class Use(State):
 
     @property
     def shell(self) -> VirtualShell:
-        """Its virtual shell, with the active skills mounted; it lasts as long as the session.
+        """Its virtual shell, with the skills mounted; it lasts as long as the session.
 
         Raises `ShellUnavailable` where what it needs is not installed.
         """
@@ -160,7 +164,7 @@ class Use(State):
 
     def mount_path(self, active: ActiveSkill) -> str:
         """Where commands find the files of a skill: in the virtual shell, or else in a copy of what was loaded."""
-        return self._shell.path_of(active) if self.has_shell else active.root
+        return f"{self.options.mount}/{active.name}" if self.has_shell else active.root
 
     def _ran(self, running: Running, outcome: Outcome) -> Outcome:
         self.is_stale(running.active)
@@ -177,10 +181,10 @@ class Use(State):
 
     # --- what a model is told -----------------------------------------------------------------------------------
 
-    def content(self, name: str | None = None, *, words: Vocabulary = RUNTIME, mounted: bool = False) -> str:
+    def content(self, name: str | None = None, *, words: Vocabulary = RUNTIME) -> str:
         """What a model is given of an active skill, once: the second time it is told where it has it already.
 
-        With `mounted`, its files are where `execute` has them for the model, and not where they are on disk.
+        For a model that has a shell, its files are where the shell has them, and not where they are on disk.
         """
         one = self.one(name)
         if self.options.delivery == "instructions":
@@ -191,7 +195,7 @@ class Use(State):
             self._delivered.add(key)
         if was_delivered:
             return f"Skill {one.name!r} is active; its instructions stand unchanged earlier in this conversation."
-        root = self.mount_path(one) if mounted else ""
+        root = self.mount_path(one) if words.execute else ""
         return skill_content(one, run_tool=words.run, read_tool=words.read, root=root)
 
     @staticmethod

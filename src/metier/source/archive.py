@@ -12,7 +12,7 @@ from metier.skill import MAX_SKILL_BYTES, Identity, MemoryFile, MemoryPackage
 from metier.skill.files import EXCLUDED
 from metier.source._unpack import ArchiveLimits, unpack
 from metier.source.memory import content_identity
-from metier.source.source import ARCHIVE_SUFFIXES, Scan, absolute
+from metier.source.source import ARCHIVE_SUFFIXES, Scan, absolute, checked_skill_name, require_one
 
 if TYPE_CHECKING:
     from metier.skill import IdentityRow
@@ -20,13 +20,24 @@ if TYPE_CHECKING:
 
 
 class ArchiveSource:
-    """The skills of an archive; the whole archive is refused when any part of it is hostile."""
+    """The skills of an archive; the whole archive is refused when any part of it is hostile.
 
-    def __init__(self, path: Path | str, *, name: str | None = None, limits: ArchiveLimits | None = None) -> None:
+    `skill_name` replaces the name in the frontmatter of its one skill.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        name: str | None = None,
+        limits: ArchiveLimits | None = None,
+        skill_name: str | None = None,
+    ) -> None:
         self.path = absolute(path)
         self._stem = _stem(self.path)
         self._name = name or self._stem
         self._limits = limits or ArchiveLimits()
+        self._skill_name = checked_skill_name(skill_name)
         self._lock = threading.Lock()
         self._read_under: Identity | None = None
         self._packages: dict[str, MemoryPackage] = {}
@@ -53,6 +64,7 @@ class ArchiveSource:
     def scan(self) -> Scan:
         """Unpack in memory when the file is new, and find the skills."""
         packages = self._current()
+        require_one(self.path, packages, self._skill_name)
         return Scan({key: content_identity(key, package) for key, package in packages.items()})
 
     def identity(self, key: str) -> IdentityRow | None:
@@ -82,8 +94,8 @@ class ArchiveSource:
         return f"{self.path}!/{key}"
 
     def forced_name(self, key: str) -> str | None:
-        """Archives have no names but their own."""
-        return None
+        """The name given with the archive."""
+        return self._skill_name
 
     def cache_key(self) -> None:
         """Not kept: the archive is read as a whole anyway."""

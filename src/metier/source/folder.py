@@ -9,7 +9,7 @@ from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
 from metier.skill.files import STAGING
 from metier.skill.folder import is_inside
-from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute
+from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute, checked_skill_name, require_one
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,16 +29,24 @@ class FolderSource:
 
     The search stops at a skill (what lies below is its own), follows links to folders once, and says where a limit
     cut it short. With `whole_root` the folder may itself be a skill. With `contain`, links to folders outside that
-    path are refused, as they must be in a place nobody has trusted yet.
+    path are refused, as they must be in a place nobody has trusted yet. `skill_name` replaces the name in the
+    frontmatter of its one skill.
     """
 
     def __init__(
-        self, root: Path | str, *, name: str | None = None, whole_root: bool = True, contain: Path | str | None = None
+        self,
+        root: Path | str,
+        *,
+        name: str | None = None,
+        whole_root: bool = True,
+        contain: Path | str | None = None,
+        skill_name: str | None = None,
     ) -> None:
         self.root = absolute(root)
         self._name = name or os.path.basename(self.root) or "root"
         self._whole_root = whole_root
         self._contain = os.path.realpath(contain) if contain is not None else None
+        self._skill_name = checked_skill_name(skill_name)
 
     @property
     def name(self) -> str:
@@ -67,6 +75,7 @@ class FolderSource:
         if own is not None:
             identity = self.identity(own)
             return Scan({own: identity} if identity is not None else {})
+        require_one(self.root, search.found, self._skill_name)
         return Scan(search.found, tuple(search.findings), tuple(search.folders))
 
     def identity(self, key: str) -> IdentityRow | None:
@@ -97,12 +106,12 @@ class FolderSource:
         return f"{self.root}{path}" if self.root.endswith(os.sep) else f"{self.root}{os.sep}{path}"
 
     def forced_name(self, key: str) -> str | None:
-        """Folders have no names but their own."""
-        return None
+        """The name given with the folder."""
+        return self._skill_name
 
     def cache_key(self) -> str:
         """The path, and what changes the meaning of a scan."""
-        return f"folder:{self.root}:{self._whole_root}:{self._contain or ''}"
+        return f"folder:{self.root}:{self._whole_root}:{self._contain or ''}:{self._skill_name or ''}"
 
 
 class _Search:

@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillUnreadable
-from metier.skill import MAX_SKILL_BYTES, Identity, MemoryPackage, is_valid_name
-from metier.source.source import Scan
+from metier.skill import MAX_SKILL_BYTES, Identity, MemoryPackage
+from metier.source.source import Scan, checked_skill_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,14 +23,18 @@ class MemorySource:
     ['renamed/SKILL.md']
     """
 
-    def __init__(self, packages: Mapping[str, MemoryPackage], *, name: str = "memory") -> None:
+    def __init__(
+        self, packages: Mapping[str, MemoryPackage], *, name: str = "memory", skill_name: str | None = None
+    ) -> None:
         self._name = name
         self._packages: dict[str, MemoryPackage] = {}
         self._forced: dict[str, str] = {}
         self._folders: set[str] = set()
         self._numbers = itertools.count(1)
         for folder, package in packages.items():
-            self._put(folder, package)
+            key = self._put(folder, package)
+            if skill_name is not None:
+                self._forced[key] = skill_name
 
     @classmethod
     def of(
@@ -43,10 +47,7 @@ class MemorySource:
 
     def add(self, files: Mapping[str, MemoryFile | bytes | str], *, skill_name: str | None = None) -> MemorySource:
         """Add a skill; returns the source, so that calls can be chained."""
-        if skill_name is not None and not is_valid_name(skill_name):
-            raise InvalidArgument(
-                f"{skill_name!r} is not a valid skill name.", hint="Use a-z, 0-9 and single hyphens, at most 64."
-            )
+        skill_name = checked_skill_name(skill_name)
         free = (name for name in (f"skill-{number}" for number in self._numbers) if name not in self._folders)
         key = self._put(skill_name or next(free), MemoryPackage(files))
         if skill_name is not None:

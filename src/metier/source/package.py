@@ -22,7 +22,7 @@ from metier.source._unpack import unpack
 from metier.source.archive import packages_of
 from metier.source.folder import FolderSource
 from metier.source.memory import MemorySource
-from metier.source.source import Finding
+from metier.source.source import Finding, require_one
 
 if TYPE_CHECKING:
     from metier.source.source import Source
@@ -32,8 +32,10 @@ ENTRY_POINT_GROUP = "metier.skills"
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
-def package_source(package: str, folder: str = "skills", *, name: str | None = None) -> Source:
-    """The skills in a folder of an installed Python package.
+def package_source(
+    package: str, folder: str = "skills", *, name: str | None = None, skill_name: str | None = None
+) -> Source:
+    """The skills in a folder of an installed Python package; `skill_name` replaces the name of the one in it.
 
     >>> package_source("metier", "bundled").name
     'metier'
@@ -46,8 +48,9 @@ def package_source(package: str, folder: str = "skills", *, name: str | None = N
     for root in _locations(package):
         path = os.path.join(root, *folder.split("/"))
         if os.path.isdir(path):
-            return FolderSource(path, name=label, whole_root=False)
-        zipped = _zipped_source(path, label)
+            # A folder that is one skill can be named as such; what an entry point names is a folder of skills.
+            return FolderSource(path, name=label, whole_root=skill_name is not None, skill_name=skill_name)
+        zipped = _zipped_source(path, label, skill_name)
         if zipped is not None:
             return zipped
     raise SourceUnavailable(
@@ -104,7 +107,7 @@ def _locations(package: str) -> list[str]:
     return [os.path.join(location, *below) for location in spec.submodule_search_locations]
 
 
-def _zipped_source(path: str, name: str) -> MemorySource | None:
+def _zipped_source(path: str, name: str, skill_name: str | None) -> MemorySource | None:
     """Skills of a package that is imported from a zip file."""
     archive = path
     while archive and not os.path.isfile(archive):
@@ -119,4 +122,6 @@ def _zipped_source(path: str, name: str) -> MemorySource | None:
         packages = packages_of(below, name)
     except ArchiveRefused:
         return None
-    return MemorySource({key.rpartition("/")[0] or name: package for key, package in packages.items()}, name=name)
+    require_one(path, packages, skill_name)
+    by_folder = {key.rpartition("/")[0] or name: package for key, package in packages.items()}
+    return MemorySource(by_folder, name=name, skill_name=skill_name)

@@ -21,11 +21,16 @@ def expanded(path: Path | str) -> str:
     return text if os.path.lexists(text) else os.path.expanduser(text)
 
 
-def source_of(path: Path | str, *, name: str | None = None, whole_root: bool = True) -> Source:
-    """The source for a path: an archive by its suffix, else a folder, there or not."""
+def source_of(
+    path: Path | str, *, name: str | None = None, whole_root: bool = True, skill_name: str | None = None
+) -> Source:
+    """The source for a path: an archive by its suffix, else a folder, there or not.
+
+    `skill_name` replaces the name of the one skill in it.
+    """
     text = expanded(path)
     if text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(text):
         from metier.source.archive import ArchiveSource
 
-        return ArchiveSource(text, name=name)
-    return FolderSource(text, name=name, whole_root=whole_root)
+        return ArchiveSource(text, name=name, skill_name=skill_name)
+    return FolderSource(text, name=name, whole_root=whole_root, skill_name=skill_name)

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from metier.errors import InvalidArgument, SourceUnavailable
+from metier.skill import is_valid_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from metier.skill import Diagnostic, Identity, IdentityRow, Package
@@ -29,6 +30,25 @@ def absolute(path: Path | str) -> str:
         raise InvalidArgument(f"{path!r} cannot be a path.", hint="Check the path.") from None
     except OSError:
         raise SourceUnavailable("The working folder was removed.", hint="Change into a folder that exists.") from None
+
+
+def checked_skill_name(name: str | None) -> str | None:
+    """A name that is given to a skill instead of its own, if any; raises for what is no name."""
+    if name is not None and not (isinstance(name, str) and is_valid_name(name)):
+        raise InvalidArgument(
+            f"{name!r:.80} is not a valid skill name.", hint="Use a-z, 0-9 and single hyphens, at most 64."
+        )
+    return name
+
+
+def require_one(where: str, found: Collection[str], skill_name: str | None) -> None:
+    """Raise where one name was given and there are several skills."""
+    if skill_name is not None and len(found) > 1:
+        raise SourceUnavailable(
+            f"{where} has {len(found)} skills, so they cannot be called {skill_name!r}.",
+            hint="Name the folder of one skill.",
+            path=where,
+        )
 
 
 class Finding(NamedTuple):

@@ -78,6 +78,15 @@ def test_help_lists_the_commands(shell: VirtualShell) -> None:
     assert {"grep", "cat", "cd", "jq", "tar", "sort"} <= set(listed.replace("\n", " ").split())
 
 
+@pytest.mark.covers("S-09", "ACC-8")
+def test_help_says_how_scripts_are_run(shell: VirtualShell) -> None:
+    listed = [line.split()[0] for line in said(shell, "help | grep '^  '").splitlines()]
+    assert {"sh", "bash", "python3", "node", "cd", "grep"} <= set(listed)
+    assert said(shell, "help sh").startswith("sh: sh FILE [ARGUMENT]...\n")
+    assert said(shell, "help cd").startswith("cd: ")
+    assert shell.execute("help nonsense").exit_code == 1
+
+
 @pytest.mark.covers("S-09")
 @pytest.mark.parametrize(
     "name",
@@ -140,7 +149,24 @@ def test_stopping_on_an_error_holds_for_scripts_that_scripts_start_by_sh(shell: 
 def test_bash_itself_goes_on_after_an_error(shell: VirtualShell) -> None:
     shell.write("/workspace/x.sh", "false\necho after\n")
     assert said(shell, "bash x.sh") == "after\n"
-    assert said(shell, "chmod +x x.sh; ./x.sh") == "after\n", "a script of nobody's skill"
+
+
+@pytest.mark.covers("S-10", "ACC-8")
+@pytest.mark.parametrize("start", ["", "#!/bin/sh\n", "#!/usr/bin/env bash\n"])
+@pytest.mark.parametrize("call", ["./x.sh", "/workspace/x.sh", "chmod +x x.sh; ./x.sh", "chmod -x x.sh; ./x.sh"])
+def test_a_script_of_nobodys_skill_needs_no_permission_and_stops_on_an_error(
+    shell: VirtualShell, call: str, start: str
+) -> None:
+    shell.write("/workspace/x.sh", f"{start}echo before\ncat /missing\necho after\n")
+    outcome = shell.execute(call)
+    assert (outcome.stdout, outcome.exit_code) == ("before\n", 1)
+
+
+@pytest.mark.covers("S-10", "ACC-8")
+def test_a_file_whose_name_says_nothing_needs_permission(shell: VirtualShell) -> None:
+    shell.write("/workspace/x", "#!/bin/sh\necho ran\n")
+    assert shell.execute("./x").exit_code == 126
+    assert said(shell, "chmod +x x; ./x") == "ran\n"
 
 
 @pytest.mark.covers("S-10")

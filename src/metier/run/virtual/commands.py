@@ -11,6 +11,17 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _RUN, _KIND = "__script", "script-kind"
+_OURS = {
+    "sh": ("sh FILE [ARGUMENT]...", "Run a script; it stops on the first error"),
+    "bash": ("bash FILE [ARGUMENT]...", "Run a script; it goes on after an error"),
+    "python3": ("python3 FILE [ARGUMENT]...", "Run a Python program, if there is a sandbox for it"),
+    "node": ("node FILE [ARGUMENT]...", "Run a JavaScript program, if there is a sandbox for it"),
+}
+"""Commands that run programs, which the interpreter's own `help` does not know."""
+_LIST = "\\n".join(f"  {name:<12} {about}" for name, (_, about) in _OURS.items())
+_TOPICS = "\n".join(
+    f"    {name}) echo '{name}: {usage}'; echo '    {about}.' ;;" for name, (usage, about) in _OURS.items()
+)
 PRELUDE = f"""shopt -s expand_aliases
 alias sh='sh -e'
 {_RUN}() {{
@@ -21,10 +32,20 @@ alias sh='sh -e'
     *) "$@" ;;
   esac
 }}
+help() {{
+  case "$1" in
+{_TOPICS}
+    '') command help --list
+      printf '{_LIST}\\n\\nPrograms:\\n'
+      ls /usr/bin | tr '\\n' ' ' | fold -s -w 100
+      echo ;;
+    *) command help "$@" ;;
+  esac
+}}
 """
 """What a shell begins with. Scripts that `sh` runs stop on the first error, at any depth, because an alias is the one
-thing that scripts inherit. A file that is named by its path is run by what its first line or its ending says, and one
-of a skill stops on an error too."""
+thing that scripts inherit. A file that is named by its path is run by what its first line or its ending says, and stops
+on an error too."""
 
 _OWN = ("/bin/", "/usr/bin/")
 _USAGE = {
@@ -75,8 +96,6 @@ def prepared(command: str, *, has_input: bool = False) -> str:
         if name in _HELPFUL:
             return f"{name} --help"
     alone = command.strip()
-    if alone == "help":
-        return "help --list; echo; echo 'Programs:'; ls /usr/bin | tr '\\n' ' ' | fold -s -w 100; echo"
     if alone == "sh" and not has_input:
         return f"printf %s {shlex.quote(_MISSING)} >&2; (exit 2)"
     if _OPEN_END(command) and _parser().parse(command.encode()).root_node.has_error:

@@ -18,7 +18,7 @@ NATIVE = {"python3": "python3", "python": "python3", "node": "node"}
 """Programs that are handed over, and what they are called there."""
 KIND = "script-kind"
 """The command by which a command line asks what a file is run by."""
-_EXTENSIONS = {".py": "python3", ".js": "node", ".mjs": "node"}
+_EXTENSIONS = {".py": "python3", ".js": "node", ".mjs": "node", ".sh": "sh", ".bash": "sh"}
 _SYSTEM = ("/bin", "/usr", "/proc", "/dev", "/etc")
 """What a program outside has of its own."""
 
@@ -29,7 +29,7 @@ def extras(
     """The commands by their names. `cancel` ends the command line that one of them is in."""
     found: dict[str, Callable[[BuiltinContext], BuiltinResult]] = {
         "chmod": _Chmod(),
-        KIND: _Kind(settings["skills_below"]),
+        KIND: _kind,
     }
     for name, program in NATIVE.items():
         hand_over = _HandOver(program, settings["is_native"], channel, mounts, cancel)
@@ -47,32 +47,25 @@ def _absolute(path: str, folder: str) -> str:
     return "/" + "/".join(parts)
 
 
-class _Kind:
-    """Says how a file is run that a command line names by its path: by another program, or stopping on an error."""
+def _kind(context: BuiltinContext) -> BuiltinResult:
+    """Says how a file is run that a command line names by its path: by another program, or stopping on an error.
 
-    def __init__(self, skills: str) -> None:
-        self._skills = skills
-
-    def __call__(self, context: BuiltinContext) -> BuiltinResult:
-        path, files = _absolute(context.argv[0], context.cwd), context.fs
-        try:
-            about = files.stat(path)
-            if about["file_type"] != "file" or not about["mode"] & 0o111:
-                return BuiltinResult()
-            start = files.read_file(path)[:200]
-        except RuntimeError:
+    One whose name says what it is needs no permission: whoever writes files here by tools cannot give it any.
+    """
+    path, files = _absolute(context.argv[0], context.cwd), context.fs
+    by_name = next((value for end, value in _EXTENSIONS.items() if path.endswith(end)), "")
+    try:
+        about = files.stat(path)
+        if about["file_type"] != "file" or not (by_name or about["mode"] & 0o111):
             return BuiltinResult()
-        first = start.partition(b"\n")[0].decode("utf-8", "replace") if start.startswith(b"#!") else ""
-        program = first.rpartition("/")[2].split()
-        named = next((word for word in reversed(program) if not word.startswith("-")), "")
-        if named.startswith("python"):
-            return BuiltinResult(stdout="python3")
-        if named.startswith("node"):
-            return BuiltinResult(stdout="node")
-        by_name = next((value for end, value in _EXTENSIONS.items() if path.endswith(end)), "")
-        if not named and by_name:
-            return BuiltinResult(stdout=by_name)
-        return BuiltinResult(stdout="sh" if self._skills and path.startswith(self._skills + "/") else "")
+        start = files.read_file(path)[:200]
+    except RuntimeError:
+        return BuiltinResult()
+    first = start.partition(b"\n")[0].decode("utf-8", "replace") if start.startswith(b"#!") else ""
+    program = first.rpartition("/")[2].split()
+    named = next((word for word in reversed(program) if not word.startswith("-")), "")
+    by_first_line = next((value for value in ("python3", "node") if named.startswith(value.rstrip("3"))), "sh")
+    return BuiltinResult(stdout=by_first_line if named else by_name or "sh")
 
 
 class _HandOver:

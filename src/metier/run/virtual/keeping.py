@@ -10,7 +10,7 @@ from metier.run.virtual.commands import PRELUDE
 from metier.run.virtual.connection import Connection, Refused, WorkerLost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from metier.run.virtual.channel import Head
     from metier.run.virtual.handover import SkillFiles
@@ -31,13 +31,13 @@ class Keeper:
 
     def __init__(self, *, folder: str, mount: str, limits: ShellLimits, is_native: bool) -> None:
         self.skills: dict[str, SkillFiles] = {}
+        self._outlines: Mapping[str, bytes] = {}
         self.connection: Connection | None = None
         self._limits = limits
         self._settings = {
             "folder": folder,
             "env": _ENVIRONMENT,
             "mount": mount,
-            "skills_below": mount,
             "prelude": PRELUDE,
             "is_native": is_native,
             "seconds": limits.seconds,
@@ -73,6 +73,8 @@ class Keeper:
         """Another worker, which stands where the last checkpoint was taken."""
         connection = Connection()
         try:
+            if self._outlines:
+                self._send_outlines(connection)
             for name in tuple(self.skills):
                 self._send_skill(connection, name)
             self._open(connection)
@@ -89,6 +91,12 @@ class Keeper:
         if self.connection is not None and self.connection.is_alive:
             self._send_skill(self.connection, name)
         return was_there
+
+    def put_outlines(self, outlines: Mapping[str, bytes]) -> None:
+        """Have these outlines for the skills that are not there."""
+        self._outlines = dict(outlines)
+        if self.connection is not None and self.connection.is_alive:
+            self._send_outlines(self.connection)
 
     def go_back(self) -> None:
         """Stand where the last checkpoint was taken."""
@@ -146,6 +154,10 @@ class Keeper:
     def _open(self, connection: Connection) -> None:
         head: Head = {"op": "open", "settings": self._settings, "commit": self._commit, "objects": list(self._objects)}
         connection.ask(head, list(self._objects.values()))
+
+    def _send_outlines(self, connection: Connection) -> None:
+        # All at once: there may be thousands.
+        connection.ask({"op": "outlines", "names": list(self._outlines)}, list(self._outlines.values()))
 
     def _send_skill(self, connection: Connection, name: str) -> None:
         skill = self.skills.get(name)

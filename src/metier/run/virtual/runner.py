@@ -197,7 +197,6 @@ class VirtualRunner:
                 "seconds": limits.seconds,
                 "commands": limits.commands,
                 "loop_turns": limits.loop_turns,
-                "skills_below": "",
                 "is_native": self._native is not None,
             },
         }

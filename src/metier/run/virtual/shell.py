@@ -65,8 +65,11 @@ class VirtualShell:
         folder: str = "/",
         mount: str = "/.sandbox/skills",
         native: Runner | None = None,
+        before: Callable[[str], None] | None = None,
     ) -> None:
+        """`before` is told each command line before it is run, to mount the skills that it needs."""
         worker_folders()
+        self._before = before
         self._limits = limits or ShellLimits()
         self._mount = normal(mount)
         if self._mount == "/":
@@ -110,18 +113,31 @@ class VirtualShell:
 
         What is in `scripts/` can be executed. A skill of the same name is replaced.
         """
-        if not isinstance(name, str) or not _SKILL(name) or name in (".", ".."):
-            raise InvalidArgument(f"{name!r:.80} is no name of a skill.", hint="Give a name without slashes.")
-        at = normal(f"{self._mount}/{name}")
+        at = self._path_of(name)
         skill = _skill_files(source, self._limits)
         with self._entered(), self._told():
             self._keeper.put_skill(name, skill)
         return at
 
     def unmount(self, name: str) -> bool:
-        """Have a skill no more; whether it was there."""
+        """Have a skill no more, but for its outline if there is one; whether it was there."""
         with self._entered(), self._told():
             return self._keeper.put_skill(name, None)
+
+    def outline(self, skills: Mapping[str, str]) -> None:
+        """Have a folder with this text as its SKILL.md, if any, for each skill that is not mounted, and no other.
+
+        Programs that are handed over do not see them.
+        """
+        for name in skills:
+            self._path_of(name)
+        with self._entered(), self._told():
+            self._keeper.put_outlines({name: text.encode("utf-8", "replace") for name, text in skills.items()})
+
+    def _path_of(self, name: str) -> str:
+        if not isinstance(name, str) or not _SKILL(name) or name in (".", ".."):
+            raise InvalidArgument(f"{name!r:.80} is no name of a skill.", hint="Give a name without slashes.")
+        return normal(f"{self._mount}/{name}")
 
     def execute(
         self,
@@ -140,6 +156,8 @@ class VirtualShell:
         leaves nothing behind. While one runs, another is refused with `shell-busy`, but an isolated one runs beside it.
         """
         self._check(command, seconds, stdin, env)
+        if self._before is not None:
+            self._before(command)
         wanted = self._limits.seconds if seconds is None else seconds
         head: Head = {
             "op": "run",

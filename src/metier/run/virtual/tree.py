@@ -31,6 +31,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self._skills: FileSystem | None = None
+        self._mounted: set[str] = set()
+        self._outlines: dict[str, bytes] = {}
         self._kept: dict[str, FileSystem] = {}
 
     def skills(self) -> FileSystem:
@@ -41,11 +43,32 @@ class Shelf:
 
     def put_skill(self, name: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
         """Have a skill, or none of that name if it is given no files."""
+        self._remove(name)
+        self._mounted.discard(name)
+        if records:
+            self._mounted.add(name)
+            put(self.skills(), [(f"/{name}{path}".rstrip("/"), kind, mode) for path, kind, mode in records], blobs)
+        elif name in self._outlines:
+            self._put_outline(name)
+
+    def put_outlines(self, outlines: dict[str, bytes]) -> None:
+        """Have these outlines, and no other, for the skills that are not there."""
+        before, self._outlines = self._outlines, outlines
+        for name in before.keys() - outlines.keys() - self._mounted:
+            self._remove(name)
+        for name in outlines.keys() - self._mounted:
+            if before.get(name) != outlines[name]:
+                self._put_outline(name)
+
+    def _put_outline(self, name: str) -> None:
+        self.skills().mkdir(f"/{name}", recursive=True)
+        if self._outlines[name]:
+            self.skills().write_file(f"/{name}/SKILL.md", self._outlines[name])
+
+    def _remove(self, name: str) -> None:
         skills = self.skills()
         if skills.exists(f"/{name}"):
             skills.remove(f"/{name}", recursive=True)
-        if records:
-            put(skills, [(f"/{name}{path}".rstrip("/"), kind, mode) for path, kind, mode in records], blobs)
 
     def keep(self, key: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
         """Have a folder for the jobs to come."""

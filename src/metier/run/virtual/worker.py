@@ -72,6 +72,7 @@ class Desk:
             "keep": self._keep,
             "forget": self._forget,
             "skill": self._skill,
+            "outlines": self._outlines,
             "analyze": self._analyze,
             **dict.fromkeys(_ON_FILES, self._on_files),
         }
@@ -102,6 +103,10 @@ class Desk:
 
     def _skill(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
         self._shelf.put_skill(head["name"], head["records"], blobs)
+        return {}, []
+
+    def _outlines(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
+        self._shelf.put_outlines(dict(zip(head["names"], blobs, strict=True)))
         return {}, []
 
     def _keep(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
