@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
 from metier.errors import PartMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def optional(what: str, package: str, *, extra: str) -> Iterator[None]:
+    """Surrounds imports of an optional package: where one fails, `PartMissing` names the extra to install.
+
+    >>> with optional("Skills for it", "no-such-framework", extra="agent"):
+    ...     import no_such_framework
+    Traceback (most recent call last):
+    metier.errors.PartMissing: Skills for it need no-such-framework, which is not installed.
+    hint: pip install 'metier[agent]'
+    """
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, PartMissing) or (error.name or "").partition(".")[0] == "metier":
+            raise
+        raise part_missing(what, package, error, extra=extra) from None
 
 
 def part_missing(what: str, package: str, error: ImportError, *, extra: str = "", needs: str = "") -> PartMissing:
@@ -40,7 +64,7 @@ def _asked_for(package: str, extra: str) -> str:
         lines = metadata.requires("metier") or []
     except metadata.PackageNotFoundError:
         return ""
-    found = re.compile(rf"{re.escape(package)}\s*([<>=!~][^;]*?)\s*;.*extra\s*==\s*['\"]{re.escape(extra)}['\"]")
+    found = re.compile(rf"{re.escape(package)}(?:\[[^]]*\])?\s*([<>=!~][^;]*?)\s*;.*extra\s*==\s*['\"]{re.escape(extra)}['\"]")
     matches = (found.fullmatch(line.strip()) for line in lines)
     # The lower bound first, as people write it.
     return next((",".join(sorted(match[1].split(","), reverse=True)) for match in matches if match), "")

@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._parts import part_missing
+from metier._parts import optional
 
-try:
+with optional("Scripted models", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import DeltaToolCall, FunctionModel
-except ImportError as error:
-    raise part_missing("Scripted models", "pydantic-ai-slim", error, extra="agent") from None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -244,7 +244,7 @@ class ModelMissing(MetierError):
     code = "model-missing"
 
 
-class PartMissing(MetierError):
+class PartMissing(MetierError, ImportError):
     """An optional part is not installed; the hint has the command that installs it."""
 
     code = "part-missing"

@@ -7,17 +7,15 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._parts import part_missing
+from metier._parts import optional
 from metier.errors import ModelMissing
 from metier.session import MARKER
 from metier.skill import shown
 
-try:
+with optional("Agents", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
     from pydantic_ai.models import Model, infer_model
     from pydantic_ai.models.function import DeltaToolCall, FunctionModel
-except ImportError as error:
-    raise part_missing("Agents", "pydantic-ai-slim", error, extra="agent") from None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -30,6 +28,9 @@ VARIABLE = "METIER_MODEL"
 """The variable that names the model of agents that declare none."""
 TEST = "test"
 """The name of the model that answers without one."""
+
+PROVIDERS = ("anthropic", "google", "openai")
+"""Providers of models that an extra of ours, such as `metier[agent-openai]`, brings together with agents."""
 
 _WAYS = (
     "Say which: `--model openai:gpt-5`, or METIER_MODEL=openai:gpt-5, or `model: openai:gpt-5` in agent.yaml. "
@@ -62,14 +63,20 @@ def model_of(name: Model | str) -> Model:
     try:
         return infer_model(name)
     except ImportError as error:
-        found = re.search(r"pydantic-ai-slim\[[a-z0-9-]+\]", str(error))
-        hint = f"Install it: pip install '{found[0]}'." if found else "Install what the message names."
-        raise _missing(name, error, hint) from None
+        raise _missing(name, error, _installing(str(error))) from None
     except Exception as error:
         # Providers raise errors of their own where credentials are missing.
         found = re.search(r"`([A-Z][A-Z0-9_]+)`", str(error))
         hint = f"Set {found[1]}, or choose another model." if found else _WAYS
         raise _missing(name, error, hint) from None
+
+
+def _installing(message: str) -> str:
+    """What to install where the library of a model's provider is missing: our own extra, where there is one."""
+    found = re.search(r"pydantic-ai-slim\[([a-z0-9-]+)\]", message)
+    if found is None:
+        return "Install what the message names."
+    return f"Install it: pip install '{f'metier[agent-{found[1]}]' if found[1] in PROVIDERS else found[0]}'."
 
 
 def _missing(name: str, error: Exception, hint: str) -> ModelMissing:

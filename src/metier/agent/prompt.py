@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import AgentInvalid, PartMissing
+from metier._parts import optional
+from metier.errors import AgentInvalid
 from metier.skill import shown
 from metier.skill.containment import contained
 
@@ -62,12 +63,8 @@ def render_prompt(template: str, variables: Mapping[str, Any], *, file: str = "p
     ...               {"user": "Ada", "skills": ["pdf"]})
     'You work for Ada. Use pdf.'
     """
-    try:
+    with optional("Files prompt.jinja2", "jinja2", extra="agent"):
         import jinja2
-    except ImportError:
-        raise PartMissing(
-            "A prompt.jinja2 needs jinja2, which is not installed.", hint="pip install 'metier[agent]'"
-        ) from None
 
     def refused(line: int | None, what: str, hint: str) -> AgentInvalid:
         where = f"{shown(file, 300)}, line {line}" if line else shown(file, 300)

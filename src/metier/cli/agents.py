@@ -106,14 +106,12 @@ def _shape(error: MetierError | None) -> dict[str, str] | None:
 
 def require_engine() -> None:
     """Raise `PartMissing` where what runs agents is not installed, or too old."""
-    from metier._parts import part_missing
+    from metier._parts import optional
 
-    try:
+    with optional("Agents", "pydantic-ai-slim", extra="agent"):
         import pydantic_ai
 
         import metier.agent.agent  # noqa: F401
-    except ImportError as error:
-        raise part_missing("Agents", "pydantic-ai-slim", error, extra="agent") from None
     # What a person sees here is what the agent says: pydantic-ai tells nothing of itself.
     pydantic_ai.BANNER_ENABLED = False
 

@@ -231,7 +231,7 @@ def _served(style: Style) -> None:
         import mcp
 
         from metier.serve.mcp import SkillServer
-    except (ImportError, PartMissing):
+    except ImportError:
         print("This needs the server's part: pip install 'metier[mcp]'")
         return
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
-from agent_framework import Agent, ChatMiddleware, ChatResponse, ContextProvider, FunctionMiddleware, FunctionTool
+
+from metier._parts import optional
+
+with optional("Skills for Microsoft Agent Framework", "agent-framework-core", extra="agent-framework"):
+    from agent_framework import Agent, ChatMiddleware, ChatResponse, ContextProvider, FunctionMiddleware, FunctionTool
 
 from metier.dialect import skills as seam
 from metier.dialect.models import Switch

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
-from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain.agents.middleware.types import ExtendedModelResponse, PrivateStateAttr
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.channels import UntrackedValue
-from langgraph.constants import TAG_NOSTREAM
-from langgraph.errors import GraphInterrupt
-from langgraph.types import Command, interrupt
+
+from metier._parts import optional
+
+with optional("Skills for LangChain", "langchain", extra="langchain"):
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import AgentMiddleware, AgentState
+    from langchain.agents.middleware.types import ExtendedModelResponse, PrivateStateAttr
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+    from langgraph.channels import UntrackedValue
+    from langgraph.constants import TAG_NOSTREAM
+    from langgraph.errors import GraphInterrupt
+    from langgraph.types import Command, interrupt
 
 from metier.dialect import skills as seam
 from metier.dialect.langchain_models import Models, Switch

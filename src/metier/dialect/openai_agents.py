@@ -11,7 +11,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import anyio.to_thread
-from agents import Agent, FunctionTool, Model, Runner
+
+from metier._parts import optional
+
+with optional("Skills for the OpenAI Agents SDK", "openai-agents", extra="openai-agents"):
+    from agents import Agent, FunctionTool, Model, Runner
 
 from metier.dialect import skills as seam
 from metier.dialect.models import Switch

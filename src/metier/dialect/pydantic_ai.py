@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, SkipToolValidation, ToolFailed, UserError
-from pydantic_ai.messages import NativeToolCallPart, ToolCallPart
-from pydantic_ai.models import Model
-from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, ToolsetTool
-from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
+
+from metier._parts import optional
+
+with optional("Skills for pydantic-ai", "pydantic-ai-slim", extra="agent"):
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, SkipToolValidation, ToolFailed, UserError
+    from pydantic_ai.messages import NativeToolCallPart, ToolCallPart
+    from pydantic_ai.models import Model
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, ToolsetTool
+    from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from metier.dialect import skills as seam
 from metier.dialect.providers import as_text

@@ -6,19 +6,16 @@ import functools
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import PartMissing, StoreUnavailable
+from metier._parts import optional
+from metier.errors import StoreUnavailable
 from metier.store.driver import WAIT_SECONDS, busy
 from metier.store.migrations import foreign, migrate, missing, newer, newest, older, unversioned
 from metier.store.url import hidden
 
-try:
+with optional("Stores in PostgreSQL", "psycopg", extra="postgres"):
     import psycopg
     from psycopg import errors
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
-except ImportError:  # pragma: no cover  # the tests have it
-    raise PartMissing(
-        "PostgreSQL needs a part that is not installed.", hint="Install it: pip install 'metier[postgres]'"
-    ) from None
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

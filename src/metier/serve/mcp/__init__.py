@@ -15,14 +15,8 @@ __all__ = ["SkillServer"]
 def __getattr__(name: str) -> object:
     if name != "SkillServer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from metier.serve.mcp.server import SkillServer
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "metier":
-            raise
-        from metier.errors import PartMissing
+    from metier._parts import optional
 
-        raise PartMissing(
-            f"A server needs {error.name}, which is not installed here.", hint="pip install 'metier[mcp]'"
-        ) from None
+    with optional("Servers over MCP", "mcp", extra="mcp"):
+        from metier.serve.mcp.server import SkillServer
     return SkillServer

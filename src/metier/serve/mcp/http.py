@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 
-from metier.errors import InvalidArgument, PartMissing, SourceUnavailable
+from metier._parts import optional
+from metier.errors import InvalidArgument, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
 from metier.serve.mcp.entrance import ANY_HOST, Entrance
 from metier.serve.mcp.http_sessions import MAX_BODY as MAX_BODY
@@ -93,12 +94,10 @@ async def serve(
     limits: Limits | None,
 ) -> None:
     """Listen until cancelled, or until a signal says to stop."""
-    try:
+    with optional("Servers over HTTP", "uvicorn", extra="mcp"):
         import uvicorn
 
         from metier.serve.mcp.connections import BoundedProtocol, Limits, most_connections
-    except ModuleNotFoundError:
-        raise PartMissing("Serving HTTP needs uvicorn.", hint="pip install 'metier[mcp]'") from None
 
     if not is_loopback(host) and token is None:
         raise InvalidArgument(

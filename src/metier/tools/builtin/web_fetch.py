@@ -121,13 +121,11 @@ class _Answer:
 
 
 def _require_parts() -> None:
-    try:
+    from metier._parts import optional
+
+    with optional("Pages of the web", "html-to-markdown", extra="web"):
         import html_to_markdown  # noqa: F401
         import httpx2  # noqa: F401
-    except ImportError as error:
-        from metier._parts import part_missing
-
-        raise part_missing("Pages of the web", "html-to-markdown", error, extra="web") from None
 
 
 def _address(url: str) -> str:

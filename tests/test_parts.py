@@ -1,0 +1,97 @@
+"""Optional parts: whatever is missing, the error names the extra that brings it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import metier
+from metier.errors import MetierError, ModelMissing
+
+pytestmark = pytest.mark.covers("USE-10")
+
+PYPROJECT = Path(metier.__file__).parents[2] / "pyproject.toml"
+PARTS = [
+    ("agents", "metier.dialect.openai_agents", "Skills", "openai-agents"),
+    ("langchain", "metier.dialect.langchain", "Skills", "langchain"),
+    ("langgraph", "metier.dialect.langchain", "Skills", "langchain"),
+    ("agent_framework", "metier.dialect.agent_framework", "Skills", "agent-framework"),
+    ("pydantic_ai", "metier.dialect.pydantic_ai", "Skills", "agent"),
+    ("pydantic_ai", "metier.agent", "Agent", "agent"),
+    ("pydantic_ai", "metier.agent", "Conversation", "agent"),
+    ("pydantic_ai", "metier.testing", "ScriptedModel", "agent"),
+    ("mcp", "metier.serve.mcp", "SkillServer", "mcp"),
+    ("mcp_types", "metier.serve.mcp", "SkillServer", "mcp"),
+    ("psycopg", "metier.store.postgresql", "", "postgres"),
+]
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Takes a package away, with all that was imported of it and of ours."""
+
+    def take(package: str) -> None:
+        for name in list(sys.modules):
+            if name.partition(".")[0] == "metier" or name.partition(".")[0] == package:
+                monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
+
+    return take
+
+
+@pytest.mark.parametrize(("package", "module", "name", "extra"), PARTS)
+def test_a_missing_package_is_an_import_error_that_names_the_extra(
+    without: object, package: str, module: str, name: str, extra: str
+) -> None:
+    assert callable(without)
+    without(package)
+    with pytest.raises(ImportError) as caught:
+        getattr(importlib.import_module(module), name)
+    assert getattr(caught.value, "code", "") == "part-missing"
+    assert getattr(caught.value, "hint", "") == f"pip install 'metier[{extra}]'"
+    assert "Traceback" not in str(caught.value)
+
+
+def test_a_missing_package_is_an_error_of_ours() -> None:
+    from metier.errors import PartMissing
+
+    error = PartMissing("It is not here.", hint="pip install it", package="x")
+    assert isinstance(error, MetierError) and isinstance(error, ImportError)
+    assert (str(error), error.context) == ("It is not here.", {"package": "x"})
+
+
+def test_every_extra_that_an_error_names_is_there() -> None:
+    from metier.agent.models import PROVIDERS
+
+    extras = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {extra for *_, extra in PARTS} <= extras.keys()
+    for provider in PROVIDERS:
+        named = extras[f"agent-{provider}"]
+        assert "metier[agent]" in named and any(f"pydantic-ai-slim[{provider}]" in one for one in named)
+
+
+@pytest.mark.parametrize(
+    ("model", "package", "install"),
+    [
+        ("openai:gpt-5", "openai", "metier[agent-openai]"),
+        ("anthropic:claude-sonnet-5", "anthropic", "metier[agent-anthropic]"),
+        ("google:gemini-3-pro", "google.genai", "metier[agent-google]"),
+        ("groq:llama-4", "groq", "pydantic-ai-slim[groq]"),
+    ],
+)
+def test_a_model_whose_provider_is_missing_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, model: str, package: str, install: str
+) -> None:
+    from metier.agent.models import model_of
+
+    for name in list(sys.modules):
+        if name == package or name.startswith((f"{package}.", "pydantic_ai.models.", "pydantic_ai.providers.")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModelMissing) as caught:
+        model_of(model)
+    assert f"pip install '{install}'" in caught.value.hint
