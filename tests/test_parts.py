@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import metier
-from metier.errors import MetierError, ModelMissing
+from metier.errors import MetierError
 
 pytestmark = pytest.mark.covers("USE-10")
 
@@ -31,24 +32,27 @@ PARTS = [
 
 
 @pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> object:
-    """Takes a package away, with all that was imported of it and of ours."""
+def without() -> Iterator[Callable[..., None]]:
+    """Takes a package away, with all that was imported of it and of others; everything is as it was afterwards."""
+    before = dict(sys.modules)
 
-    def take(package: str) -> None:
-        for name in list(sys.modules):
-            if name.partition(".")[0] == "metier" or name.partition(".")[0] == package:
-                monkeypatch.delitem(sys.modules, name)
-        monkeypatch.setitem(sys.modules, package, None)
+    def take(package: str, *others: str) -> None:
+        for name in before:
+            if any(name == one or name.startswith(f"{one}.") for one in (package, *others)):
+                del sys.modules[name]
+        sys.modules[package] = None  # type: ignore[assignment]
 
-    return take
+    yield take
+    for name in sys.modules.keys() - before.keys():
+        del sys.modules[name]
+    sys.modules.update(before)
 
 
 @pytest.mark.parametrize(("package", "module", "name", "extra"), PARTS)
 def test_a_missing_package_is_an_import_error_that_names_the_extra(
-    without: object, package: str, module: str, name: str, extra: str
+    without: Callable[..., None], package: str, module: str, name: str, extra: str
 ) -> None:
-    assert callable(without)
-    without(package)
+    without(package, "metier")
     with pytest.raises(ImportError) as caught:
         getattr(importlib.import_module(module), name)
     assert getattr(caught.value, "code", "") == "part-missing"
@@ -84,14 +88,12 @@ def test_every_extra_that_an_error_names_is_there() -> None:
     ],
 )
 def test_a_model_whose_provider_is_missing_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, model: str, package: str, install: str
+    without: Callable[..., None], model: str, package: str, install: str
 ) -> None:
+    without(package, "pydantic_ai", "metier")
     from metier.agent.models import model_of
+    from metier.errors import ModelMissing
 
-    for name in list(sys.modules):
-        if name == package or name.startswith((f"{package}.", "pydantic_ai.models.", "pydantic_ai.providers.")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModelMissing) as caught:
         model_of(model)
     assert f"pip install '{install}'" in caught.value.hint

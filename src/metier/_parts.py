@@ -64,7 +64,8 @@ def _asked_for(package: str, extra: str) -> str:
         lines = metadata.requires("metier") or []
     except metadata.PackageNotFoundError:
         return ""
-    found = re.compile(rf"{re.escape(package)}(?:\[[^]]*\])?\s*([<>=!~][^;]*?)\s*;.*extra\s*==\s*['\"]{re.escape(extra)}['\"]")
+    name, of = re.escape(package), re.escape(extra)
+    found = re.compile(rf"{name}(?:\[[^]]*\])?\s*([<>=!~][^;]*?)\s*;.*extra\s*==\s*['\"]{of}['\"]")
     matches = (found.fullmatch(line.strip()) for line in lines)
     # The lower bound first, as people write it.
     return next((",".join(sorted(match[1].split(","), reverse=True)) for match in matches if match), "")
