@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from metier.cli.identity import system_user
 from metier.guard import AuditRecord
 from metier.guard.audit.chain import ChainLog
 from metier.store import Person, Store, data_folder
@@ -411,3 +415,14 @@ def test_an_export_of_which_nothing_is_signed_is_told(metier: Command, trail: in
     code, out, _ = metier("audit", "verify", "--file", tmp_path / "export.jsonl")
     assert code == 0
     assert "Nothing in it is signed" in out
+
+
+@pytest.mark.covers("USE-9")
+def test_who_was_added_is_in_the_text_and_in_the_spreadsheet(metier: Command, tmp_path: Path) -> None:
+    assert metier("user", "add", system_user(), "--role", "admin")[0] == 0
+    _, out, _ = metier("audit", "export", "--format", "text")
+    assert re.search(rf"person\.added user=.* user {re.escape(system_user())}: admin", out)
+    target = tmp_path / "audit.csv"
+    assert metier("audit", "export", "--format", "csv", "-o", target)[0] == 0
+    (row,) = csv.DictReader(io.StringIO(target.read_bytes().decode(), newline=""))
+    assert row["type"] == "person.added" and system_user() in row["reason"]

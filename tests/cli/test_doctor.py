@@ -276,3 +276,14 @@ def test_agents_that_cannot_work_are_counted_and_where_to_look_is_said(
 def test_the_skills_that_come_with_it_are_clean(metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert report(metier)[1]["diagnostics"] == {}
+
+
+@pytest.mark.covers("USE-6")
+def test_a_warning_names_the_skills_that_it_is_about(metier: Call, write_skill: Write, tmp_path: Path) -> None:
+    for name in ("alpha", "beta", "gamma", "delta", "epsilon"):
+        write_skill(tmp_path / name, name=f"{name}-x")
+    write_skill(tmp_path / "fine")
+    _, out, _ = metier("--skills", tmp_path, "doctor")
+    (line,) = (line for line in out.splitlines() if "alpha-x" in line)
+    assert "alpha-x, beta-x, delta-x and 2 more" in line
+    assert "fine" not in line

@@ -122,3 +122,16 @@ def test_a_skill_that_is_not_there_is_a_problem(metier: Call, tmp_path: Path) ->
 def test_explaining_leaves_no_record(explain: Callable[..., dict[str, Any]], own_home: Path) -> None:
     explain("--rules", "Read", "--command", "ls")
     assert not list(own_home.rglob("audit.jsonl"))
+
+
+@pytest.mark.covers("USE-4")
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("command", "code"), [("git status", 0), ("curl x", 1), ("git push", 4), ("git status && curl x", 1)]
+)
+def test_a_script_learns_the_decision_from_the_exit_code(
+    metier: Call, command: str, code: int, json_too: list[str]
+) -> None:
+    words = ["explain", "--rules", "Bash(git:*)", "--ask", "Bash(git push:*)", "--command", command, *json_too]
+    assert metier(*words)[0] == 0
+    assert metier(*words, "--check")[0] == code

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from metier import __version__
 from metier.cli import main
+from metier.cli.suggesting import _OTHER_WORDS
 
 Call = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -72,7 +73,6 @@ def test_the_version_is_printed(metier: Call) -> None:
         ["show"],
         ["read"],
         ["read", "a", "b", "c"],
-        ["validate"],
         ["new"],
         ["completion"],
         ["--skills"],
@@ -88,6 +88,51 @@ def test_wrong_usage_is_two_and_shows_the_right_one(metier: Call, arguments: lis
     assert (code, out) == (2, "")
     assert err.startswith("usage: metier")
     assert "error: " in err
+
+
+@pytest.mark.covers("USE-6")
+@pytest.mark.parametrize(
+    ("arguments", "usage", "said"),
+    [
+        (["list", "--jsno"], "usage: metier list ", "unrecognized arguments: --jsno (did you mean --json?)"),
+        (["audit", "tail", "--nonsense"], "usage: metier audit tail ", "unrecognized arguments: --nonsense"),
+        (["audit", "tial"], "usage: metier audit ", "did you mean `metier audit tail`?"),
+        (["lsit"], "usage: metier ", "did you mean `metier list`?"),
+        (["Valdate"], "usage: metier ", "did you mean `metier validate`?"),
+        (["init"], "usage: metier ", "did you mean `metier new`?"),
+        (["ls"], "usage: metier ", "did you mean `metier list`?"),
+        (["lint"], "usage: metier ", "did you mean `metier validate`?"),
+        (["check"], "usage: metier ", "did you mean `metier validate`?"),
+        (["logs"], "usage: metier ", "did you mean `metier audit tail`?"),
+        (["install", "x"], "usage: metier ", "copying it installs it"),
+        (["add"], "usage: metier ", "copying it installs it"),
+        (["run", "builder"], "usage: metier run ", "required: SCRIPT (`metier show NAME` lists those of a skill)\n"),
+        (["zzzzzz"], "usage: metier ", "`metier help` lists them"),
+    ],
+)
+def test_wrong_usage_is_told_with_what_was_meant(metier: Call, arguments: list[str], usage: str, said: str) -> None:
+    code, out, err = metier(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(usage)
+    assert said in err
+
+
+@pytest.mark.covers("USE-6")
+@pytest.mark.parametrize("words", [[], ["list"], ["policy", "check"]])
+def test_help_is_a_command_too(metier: Call, words: list[str]) -> None:
+    assert metier("help", *words) == metier(*words, "--help")
+
+
+def test_help_for_a_command_that_is_not_there_says_what_was_meant(metier: Call) -> None:
+    code, out, err = metier("help", "polici")
+    assert (code, out) == (2, "")
+    assert "did you mean `metier policy`?" in err
+
+
+def test_every_word_of_another_tool_leads_to_a_command_that_is_there(metier: Call) -> None:
+    for name, words in _OTHER_WORDS.items():
+        assert metier(*name.split(), "--help")[0] == 0, name
+        assert not {*words.split()} & {*COMMANDS}
 
 
 @pytest.mark.parametrize(
@@ -409,7 +454,7 @@ def _columns(line: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in plain)
 
 
-@pytest.mark.parametrize("columns", [40, 80, 81, 200])
+@pytest.mark.parametrize("columns", [60, 80, 81, 200])
 def test_a_description_takes_three_lines_of_a_terminal_at_most(
     terminal: Terminal, write_skill: Write, tmp_path: Path, columns: int
 ) -> None:

@@ -343,3 +343,15 @@ def test_a_file_of_cases_that_cannot_be_read_is_told(metier: Call, cases: Path, 
         code, _, err = metier("policy", "test", path)
         assert code == 1
         assert "cannot be read" in err
+
+
+@pytest.mark.covers("USE-4")
+@pytest.mark.parametrize(("command", "code"), [("git status", 0), ("rm x", 1), ("git push", 4)])
+def test_the_exit_code_says_the_decision_where_that_is_asked_for(
+    metier: Call, ours: Path, command: str, code: int
+) -> None:
+    ours.write_text("version: 1\ntools:\n  deny: ['Bash(rm:*)']\n  ask: ['Bash(git push:*)']\n")
+    words = ["policy", "explain", "--command", command]
+    assert metier(*words)[0] == 0
+    assert metier(*words, "--check")[0] == code
+    assert metier(*words, "--check", "--json")[0] == code

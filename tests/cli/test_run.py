@@ -148,6 +148,20 @@ def test_what_is_written_comes_as_it_is_written(command: list[str], skills: Path
     assert time.monotonic() - started < 15, "the script was ended, and not waited for"
 
 
+@pytest.mark.covers("USE-6")
+@pytest.mark.usefixtures("caged")
+def test_the_limits_of_a_policy_are_told_as_those_of_the_policy(
+    run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\nrun:\n  limits: {seconds: 0.5}\n")
+    monkeypatch.setenv("METIER_POLICY", str(policy))
+    code, _, err = run("slow.sh", "--timeout", "20", runner=None)
+    assert code == 124
+    assert "ended: It took longer than 0.5 seconds" in err
+    assert "`run.limits.seconds`" in err and "--timeout S" not in err
+
+
 @pytest.mark.covers("O-70", "G-36")
 @pytest.mark.usefixtures("caged")
 def test_a_script_that_takes_too_long_ends_with_124(run: Call) -> None:

@@ -515,3 +515,34 @@ def test_a_body_of_five_hundred_lines_is_fine_and_one_more_is_not(
     notes = report["skills"][0]["diagnostics"]
     assert {found["code"] for found in notes} == expected
     assert all("501 lines" in found["message"] and "500 lines" in found["message"] for found in notes)
+
+
+@pytest.mark.covers("USE-6")
+@pytest.mark.parametrize(
+    ("folder", "here"),
+    [
+        ("mine", "mine"),
+        ("skills/mine", "skills"),
+        (".claude/skills/mine", "."),
+        (".metier/skills/mine", "."),
+        (".agents/skills/mine", "."),
+    ],
+)
+def test_without_a_path_the_skills_that_are_here_are_validated(
+    metier: Call, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, here: str
+) -> None:
+    write_skill(tmp_path / folder)
+    monkeypatch.chdir(tmp_path / here)
+    code, out, _ = metier("validate", "--json")
+    assert code == 0
+    assert [one["name"] for one in json.loads(out)["skills"]] == ["mine"]
+
+
+@pytest.mark.covers("USE-6")
+def test_without_a_path_and_without_skills_here_it_says_what_to_name(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = metier("validate")
+    assert (code, out) == (2, "")
+    assert "There is no skill here." in err

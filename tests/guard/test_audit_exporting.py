@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from typing import Any
@@ -150,3 +152,66 @@ def test_anything_else_is_told_in_one_line() -> None:
             }
         )[0],
     )
+
+
+@pytest.mark.covers("USE-9")
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (
+            {"event": "person", "type": "person.added", "reason": "ada (user): reviewer"},
+            "user=root ada (user): reviewer",
+        ),
+        ({"event": "person", "type": "person.removed", "reason": "ada (user)"}, "user=root ada (user)"),
+        ({"event": "token", "type": "token.made", "reason": "t-3k9w6p2x of ada"}, "user=root t-3k9w6p2x of ada"),
+        (
+            {"event": "approval", "type": "approval.granted", "skill": "pdf", "request": "r-1", "approval": "a-1"},
+            "approval.granted pdf r-1 a-1 user=root",
+        ),
+        (
+            {"event": "proposal", "type": "proposal.created", "skill": "pdf", "proposal": "p-1", "reason": "Two."},
+            "proposal.created pdf p-1 user=root Two.",
+        ),
+        (
+            {"event": "store", "type": "store.restored", "path": "backup.zip", "reason": "It was brought back."},
+            "store.restored backup.zip user=root It was brought back.",
+        ),
+        (
+            {"event": "person", "type": "person.refused", "decision": "deny", "notes": ["tried person.added"]},
+            "person.refused user=root tried person.added",
+        ),
+    ],
+)
+def test_the_object_of_what_people_do_is_named_in_the_text(record: dict[str, Any], said: str) -> None:
+    (line,) = lines("text", link({"timestamp": "2026-01-01", "decision": "allow", "user": "root", **record}))
+    assert line.endswith(said)
+
+
+@pytest.mark.covers("USE-9")
+def test_a_spreadsheet_gets_the_same_columns_whatever_the_records_say() -> None:
+    found = lines("csv", link(CALL), link(ODD), link({"unheard": 1}))
+    rows = list(csv.DictReader(io.StringIO("".join(f"{line}\n" for line in found), newline="")))
+    assert [len(row) for row in rows] == [len(rows[0])] * 3
+    assert (rows[0]["seq"], rows[0]["type"], rows[0]["active"]) == ("1", "tool.denied", '["notes", "pdf"]')
+    assert (rows[0]["success"], rows[0]["exit_code"], rows[0]["hash"]) == ("false", "3", "a" * 64)
+    assert all(line.endswith("\r") and line.count("\r") == 1 and "\n" not in line for line in found)
+    assert found[0].startswith("seq,timestamp,event,decision,reason,type,")
+
+
+@pytest.mark.covers("USE-9")
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", '=HYPERLINK("http://x.test")']
+)
+def test_no_cell_of_a_spreadsheet_is_a_formula(text: str) -> None:
+    _, line = lines("csv", link({**CALL, "reason": text, "user": text}))
+    row = next(csv.reader([line.rstrip("\r")]))
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d")) for cell in row)
+
+
+@pytest.mark.covers("USE-9")
+def test_text_of_a_stranger_neither_ends_a_row_of_a_spreadsheet_nor_acts_on_a_terminal() -> None:
+    hostile = 'a,b;"c"\r\nforged,row\x1b[2J\u202e'
+    _, line = lines("csv", link({**CALL, "reason": hostile}))
+    assert "\x1b" not in line and "\u202e" not in line
+    (row,) = csv.reader(io.StringIO(line + "\n", newline=""))
+    assert row[4] == 'a,b;"c"\\r\\nforged,row\\x1b[2J\\u202e'

@@ -50,18 +50,16 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: 
     if requests:
         known = {one.skill for one in given if one.decision == "approved"}
         rows = [_request_row(scope, one, effective, now, is_known=one.skill in known) for one in requests]
-        print(table(style, ("REQUEST", "SKILL", "CONTENT", "WHERE", "STATUS", "BY", "ASKS FOR"), rows))
+        head = ("REQUEST", "SKILL", "STATUS", "CONTENT", "WHERE", "BY", "MADE", "ASKS FOR")
+        times = [(*row[:-1], style.when(one.created_at), row[-1]) for row, one in zip(rows, requests, strict=True)]
+        print(table(style, head, times, paint={1: style.strong, 2: style.outcome}))
     else:
         print("Nobody waits for an answer.")
     if options.all and listed:
         print()
-        print(
-            table(
-                style,
-                ("APPROVAL", "SKILL", "CONTENT", "WHERE", "STATE", "BY", "UNTIL", "GRANTS"),
-                [_row(one, now) for one in listed],
-            )
-        )
+        head = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
+        rows = [_row(style, one, now) for one in listed]
+        print(table(style, head, rows, paint={1: style.strong, 2: style.outcome}))
     waiting = next((one for one in requests if one.status == "pending"), None)
     if waiting is not None:
         print(style.dim(f"`metier approve show {waiting.id}` shows what somebody who decides should see."))
@@ -79,13 +77,14 @@ def _request_row(scope: Scope, one: Request, effective: Effective, now: str, *, 
         status = f"{len(agreed)} of {quorum} agreed"
     new = one.new if is_known else ()  # of a skill that was never approved, all of it is
     asked = ", ".join(f"{name} (new)" if name in new else name for name in one.capabilities)
-    return one.id, one.skill, _short(one.digest), _where(one), status, one.requested_by, asked or one.reason
+    return one.id, one.skill, status, _short(one.digest), _where(one), one.requested_by, asked or "to be used"
 
 
-def _row(one: Approval, now: str) -> tuple[str, ...]:
-    granted = ", ".join((*one.grants, *one.tools)) or one.reason
-    until = one.expires_at[:16] or "never"
-    return one.id, one.skill, _short(one.digest), _where(one), _state(one, now), one.decided_by, until, granted
+def _row(style: Style, one: Approval, now: str) -> tuple[str, ...]:
+    granted = "nothing" if one.decision == "denied" else ", ".join((*one.grants, *one.tools)) or "to be used"
+    until = style.when(one.expires_at) if one.expires_at else "never"
+    about = (one.id, one.skill, _state(one, now), _short(one.digest), _where(one), one.decided_by)
+    return *about, until, granted, " ".join(one.reason.split()) or "-"
 
 
 def _short(digest: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from metier.library import Place
 
 _MOST_SHOWN = 10
+_MOST_NAMED = 3
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _report(library: Library) -> dict[str, Any]:
     broken = [entry for entry in everything if entry.is_broken]
     findings = library.findings()
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
-    counts = _counts(library)
+    by_code = _names_by_code(library)
     unready = _unready(library)
     agents = _agents(library)
     untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
@@ -108,7 +108,7 @@ def _report(library: Library) -> dict[str, Any]:
         steps.append("`metier new NAME --into .agents/skills` writes a first skill.")
     if out_of_scope(library):
         steps.append("Some are hidden by scope: `metier list --all`, or `--agent NAME` for what an agent sees.")
-    if counts.keys() - {"shadowed"}:
+    if by_code.keys() - {"shadowed"}:
         steps.append("`metier validate PATH` says of each skill what is not quite right, with the line.")
     return {
         "ok": not broken and not errors,
@@ -132,7 +132,7 @@ def _report(library: Library) -> dict[str, Any]:
             {"location": entry.location, "diagnostics": [found.as_json() for found in entry.diagnostics]}
             for entry in broken
         ],
-        "diagnostics": dict(counts.most_common()),
+        "diagnostics": {code: len(names) for code, names in by_code.items()},
         "runners": runners(),
         "next": steps or ["Nothing needs to be done."],
     }
@@ -173,13 +173,14 @@ def _print_enforcement(places: list[dict[str, Any]]) -> None:
     print(f"allowed-tools are enforced {'everywhere else' if advisory else 'everywhere'}")
 
 
-def _counts(library: Library) -> Counter[str]:
-    """How many skills there is something to say of, by its code."""
+def _names_by_code(library: Library) -> dict[str, list[str]]:
+    """The skills that there is something to say of, by its code: each name as often as it is said."""
     everything = library.entries(all=True)
-    counts = Counter(found.code for entry in everything for found in entry.diagnostics)
-    usable = (entry for entry in everything if not entry.is_broken)
-    counts.update(found.code for entry in usable for found in about_tools(entry.skill))
-    return counts
+    found: dict[str, list[str]] = {}
+    for entry in everything:
+        for one in (*entry.diagnostics, *(() if entry.is_broken else about_tools(entry.skill))):
+            found.setdefault(one.code, []).append(entry.name or os.path.dirname(entry.location))
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def _unready(library: Library) -> dict[str, str]:
@@ -241,11 +242,18 @@ def _print_problems(library: Library, style: Style) -> None:
     for entry in [entry for entry in everything if entry.is_broken][:_MOST_SHOWN]:
         print(f"\n{Style.text(entry.location)}")
         print_diagnostics(style, [found for found in entry.diagnostics if found.severity == "error"])
-    counts = _counts(library)
-    if counts:
+    by_code = _names_by_code(library)
+    if by_code:
         print()
         rows = [
-            (f"{count:,}", KINDS[code].severity, code, KINDS[code].hint.format(*"…" * 4))
-            for code, count in counts.most_common(_MOST_SHOWN)
+            (KINDS[code].severity, code, _few(names), KINDS[code].hint.format(*"…" * 4))
+            for code, names in list(by_code.items())[:_MOST_SHOWN]
         ]
-        print(table(style, ("SKILLS", "SEVERITY", "WHAT", "WHAT TO DO"), rows))
+        print(table(style, ("SEVERITY", "WHAT", "SKILLS", "WHAT TO DO"), rows, paint={0: style.outcome}))
+
+
+def _few(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
+    different = list(dict.fromkeys(names))
+    more = len(different) - _MOST_NAMED
+    return ", ".join(different[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

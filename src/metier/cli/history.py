@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         (
             f"{one.number} ← now" if is_there and one is versions[-1] else str(one.number),
             one.digest.removeprefix("sha256:")[:12],
-            one.at[:19],
+            style.when(one.at),
             one.by or "-",
             one.proposal or "-",
             " ".join(one.reason.split()),

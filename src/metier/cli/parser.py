@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from metier._version import __version__
 from metier.cli import words_approve, words_audit, words_policy, words_propose, words_scan, words_store
 from metier.cli.later import Later
+from metier.cli.suggesting import closest, suggestion
 from metier.cli.verbs import Formatter, add_check, explained
 from metier.skill.diagnostic import shown
 
@@ -58,6 +59,15 @@ class _Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Read a command line, all of it but what is passed on."""
         self.complete()
+        found, unknown = self._parse(args, namespace)
+        if unknown and " " in self.prog:
+            # Here and not at the top, so that the usage shown is that of the command.
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
+        return found, unknown
+
+    def _parse(
+        self, args: Sequence[str] | None, namespace: argparse.Namespace | None
+    ) -> tuple[argparse.Namespace, list[str]]:
         if not self.passed_on or args is None:
             return super().parse_known_args(args, namespace)
         end = list(args).index("--") if "--" in args else len(args)
@@ -67,11 +77,24 @@ class _Parser(argparse.ArgumentParser):
         setattr(found, self.passed_on, [*getattr(found, self.passed_on), *words, *args[end + 1 :]])
         return found, unknown
 
+    def _meant(self, unknown: Sequence[str]) -> str:
+        """The options that may have been meant by some that there are not."""
+        options = [word.partition("=")[0] for word in unknown if word.startswith("--")]
+        meant = [one for option in options for one in closest(option, self._option_string_actions)[:1]]
+        return f" (did you mean {', '.join(meant)}?)" if meant else ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            self.error(suggestion(str(value), list(action.choices), self.prog))
+        super()._check_value(action, value)
+
     def error(self, message: str) -> NoReturn:
         """Wrong usage, with the words of the caller made harmless for a terminal."""
         if message.endswith("required: VERB"):
             known = next(one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction))
             message = f"a verb is missing: {', '.join(known)}"
+        elif message.endswith("required: SCRIPT"):
+            message += " (`metier show NAME` lists those of a skill)"
         super().error(shown(message, limit=500))
 
 
@@ -178,7 +201,10 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
 
     added = command("validate", "say what is wrong with skills", "metier validate ./my-skill --strict")
     added.add_argument(
-        "paths", metavar="PATH", nargs="+", help="a SKILL.md, a skill's folder, a folder of skills, an archive"
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="a SKILL.md, a skill's folder, a folder of skills, an archive (default: the skills that are here)",
     )
     added.add_argument("--strict", action="store_true", help="the specification decides: its violations are errors")
     added.add_argument("--portable", action="store_true", help="strict, and the rules of places skills are uploaded to")
@@ -237,7 +263,11 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     )
     script.completer = _complete_scripts
     added.add_argument(
-        "arguments", metavar="ARG", nargs="*", help="what the script gets; behind `--` it may begin with a dash"
+        "arguments",
+        metavar="ARG",
+        nargs="*",
+        default=[],
+        help="what the script gets; behind `--` it may begin with a dash",
     )
     added.passed_on = "arguments"
     added.add_argument(
@@ -371,6 +401,9 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
 
     added = command("doctor", "say what is found where, what is wrong and what to do", "metier doctor", library=True)
     _json(added)
+
+    added = command("help", "show what a command does, and its options", "metier help policy check")
+    added.add_argument("words", metavar="COMMAND", nargs="*", default=[], help="a command, and a verb of it")
 
     command("demo", "show in a minute what this does, on skills that come with it", "metier demo")
 

@@ -102,11 +102,15 @@ def _tokens(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     if not tokens:
         print("There are no tokens.")
         return 0
+    style = Style(sys.stdout)
     rows = [
-        (one.id, one.person, _state(one), one.created_at[:16], one.expires_at[:16] or "never", one.label)
+        (
+            *(one.id, one.person, _state(one), style.when(one.created_at)),
+            *(style.when(one.expires_at) if one.expires_at else "never", one.label),
+        )
         for one in tokens
     ]
-    print(table(Style(sys.stdout), ("TOKEN", "OF", "STATE", "MADE", "UNTIL", "LABEL"), rows))
+    print(table(style, ("TOKEN", "OF", "STATE", "MADE", "UNTIL", "LABEL"), rows, paint={2: style.outcome}))
     return 0
 
 

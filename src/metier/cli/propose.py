@@ -142,13 +142,14 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
             one.skill,
             one.status,
             f"{one.author_kind} {one.author}",
-            one.created_at[:16],
+            style.when(one.created_at),
             ", ".join(one.capabilities_new) or "-",
             " ".join(one.justification.split()),
         )
         for one in found
     ]
-    print(table(style, ("PROPOSAL", "SKILL", "STATUS", "BY", "MADE", "NEW", "WHY"), rows))
+    paint = {1: style.strong, 2: style.outcome}
+    print(table(style, ("PROPOSAL", "SKILL", "STATUS", "BY", "MADE", "NEW", "WHY"), rows, paint=paint))
     waiting = next((one for one in found if one.status == "open"), None)
     if waiting is not None:
         print(style.dim(f"`metier propose show {waiting.id}` shows what somebody who decides should see."))

@@ -76,9 +76,12 @@ def _print_usage(style: Style, used: list[Usage]) -> None:
         print("Nobody used it, as far as the audit trail says.")
         return
     sessions = plural(len(used), "session")
-    print(f"{sessions} used it, since {min(one.first for one in used)[:19]}:")
+    print(f"{sessions} used it, since {style.when(min(one.first for one in used))}:")
     rows = [
-        (one.user or "-", one.agent or "-", one.session or "-", f"{one.times:,}", one.first[:19], one.last[:19])
+        (
+            *(one.user or "-", one.agent or "-", one.session or "-", f"{one.times:,}"),
+            *(style.when(one.first), style.when(one.last)),
+        )
         for one in used[:_FEW]
     ]
     print(table(style, ("USER", "AGENT", "SESSION", "TIMES", "FIRST", "LAST"), rows))
@@ -114,16 +117,17 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     if not blocks and not folders:
         print("Nothing is in quarantine.")
         return 0
-    rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, one.at[:19], one.reason) for one in blocks]
-    rows += [("folder", one.location, INTEGRITY, _taken_out(scope, one), CHANGED) for one in folders]
-    print(table(Style(sys.stdout), ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
+    style = Style(sys.stdout)
+    rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, style.when(one.at), one.reason) for one in blocks]
+    rows += [("folder", one.location, INTEGRITY, style.when(_taken_out(scope, one)), CHANGED) for one in folders]
+    print(table(style, ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
     return 0
 
 
 def _taken_out(scope: Scope, install: Install) -> str:
     """When a folder was found to have other content; what is noted of it says when that was put there."""
     found = scope.audit.search(type="integrity.failed", digest=install.digest, limit=1)
-    return str(found[0].get("timestamp", ""))[:19] if found else "-"
+    return str(found[0].get("timestamp", "")) if found else "-"
 
 
 def _named(kind: BlockKind, value: str) -> str:

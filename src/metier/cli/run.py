@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier import Guard, Policy
@@ -16,6 +17,8 @@ from metier.cli.screen import Screen
 from metier.cli.shapes import outcome_shape
 from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused
 from metier.guard import Decision
+from metier.run import Limits
+from metier.session.granting import limits_under
 from metier.session.running import MAX_STDIN_BYTES
 
 if TYPE_CHECKING:
@@ -39,13 +42,24 @@ _UNTRUSTED = (
 _ENDED = {
     "timeout": ("It took longer than {seconds:g} seconds, and was ended.", "`--timeout S` gives it more, up to 600."),
     "output": ("It wrote far more than is kept, and was ended.", "Let it write to a file in the workspace."),
-    "memory": ("It used more memory than it may, and was ended.", "Give it less to do at once."),
-    "disk": ("It wrote more to disk than it may, and was ended.", "Give it less to do at once."),
-    "processes": ("It started more processes than it may, and was ended.", "Give it less to do at once."),
+    "memory": ("It used more than {memory_bytes:,} bytes of memory, and was ended.", "Give it less to do at once."),
+    "disk": ("It wrote more than {disk_bytes:,} bytes to disk, and was ended.", "Give it less to do at once."),
+    "processes": ("It started more than {processes:,} processes, and was ended.", "Give it less to do at once."),
+    "file": ("It wrote a file of more than {file_bytes:,} bytes, and was ended.", "Let it write several."),
     "crash": ("It crashed the shell's interpreter.", "`--runner native` runs it in a real shell."),
     "signal": ("A signal ended it.", ""),
 }
 """Why a script did not end by itself, and what can be done about it."""
+_LIMIT_OF = {
+    "timeout": "seconds",
+    "memory": "memory_bytes",
+    "disk": "disk_bytes",
+    "processes": "processes",
+    "file": "file_bytes",
+}
+"""The keys below `run.limits` of a policy."""
+_TOO_LARGE = 128 + 25
+"""The exit code of what the system ends for a file that is too large."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,14 +67,14 @@ def run(options: argparse.Namespace) -> int:
     with contextlib.suppress(ValueError):  # which only the first thread can be told
         signal.signal(signal.SIGTERM, _end)
     try:
-        outcome, execution = _ran(options)
+        outcome, execution, limits = _ran(options)
     except MetierError as error:
         _say_how_to_get_more(error)
         raise
     if options.json:
         print_json(outcome_shape(outcome))
     else:
-        _tell(outcome, execution, options)
+        _tell(outcome, execution, limits, options)
     return outcome.exit_code or int(not outcome.is_success)
 
 
@@ -68,7 +82,7 @@ def _end(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None]:
+def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None, Limits]:
     policy, runner = _policy(options), _runner(options.runner)
     env = _variables(options.env or ())
     guard = Guard(policy, approve=at_terminal())
@@ -89,7 +103,8 @@ def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None]:
         screen.end(outcome)
         if screen.failure is not None:
             raise screen.failure
-        return outcome, active.skill.execution
+        limits = limits_under(guard.policy, Limits(seconds=options.timeout or Limits().seconds))
+        return outcome, active.skill.execution, limits
 
 
 def _run_shown(
@@ -207,10 +222,8 @@ def _request_of(error: Refused) -> str:
     return decision.request if isinstance(decision, Decision) else ""
 
 
-def _tell(outcome: Outcome, execution: Execution | None, options: argparse.Namespace) -> None:
+def _tell(outcome: Outcome, execution: Execution | None, limits: Limits, options: argparse.Namespace) -> None:
     """What a person should know beside what the script wrote."""
-    from metier.run import Limits
-
     style = Style(sys.stderr)
     for note in outcome.notes:
         print(f"{style.warn('note')}: {Style.text(note, 1_000)}", file=sys.stderr)
@@ -220,9 +233,14 @@ def _tell(outcome: Outcome, execution: Execution | None, options: argparse.Names
     if outcome.is_truncated:
         said = f"The output is not complete: {Limits().output_bytes:,} bytes of each stream are kept."
         print(f"{style.warn('note')}: {said}", file=sys.stderr)
-    if outcome.killed_by in _ENDED:
-        message, hint = _ENDED[outcome.killed_by]
-        seconds = options.timeout or Limits().seconds
-        print(f"{style.bad('ended')}: {message.format(seconds=seconds)}", file=sys.stderr)
+    cause = "file" if outcome.killed_by == "signal" and outcome.exit_code == _TOO_LARGE else outcome.killed_by
+    if cause in _ENDED:
+        message, hint = _ENDED[cause]
+        print(f"{style.bad('ended')}: {message.format(**asdict(limits))}", file=sys.stderr)
+        name = _LIMIT_OF.get(cause, "")
+        if cause == "timeout" and limits.seconds < (options.timeout or Limits().seconds):
+            hint = ""  # which would change nothing
+        if name and not (cause == "timeout" and hint):
+            hint = f"{hint} The limit is `run.limits.{name}`: `metier policy show run.limits` says who set it.".strip()
         if hint:
             print(f"{style.dim('hint')}: {hint}", file=sys.stderr)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metier.cli.known_tools import about_tools
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import ArchiveRefused, SourceUnavailable
+from metier.library.clients import PROJECT_FOLDERS
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
@@ -40,13 +41,14 @@ class Verdict(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
+    paths = options.paths or _paths_here()
     verdicts: list[Verdict] = []
     style = Style(sys.stdout)
     seen: set[str] = set()
-    missing = [path for path in options.paths if not os.path.lexists(expanded(path))]
-    if len(missing) == len(options.paths):
+    missing = [path for path in paths if not os.path.lexists(expanded(path))]
+    if len(missing) == len(paths):
         raise SourceUnavailable(f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder or an archive.")
-    for path in options.paths:
+    for path in paths:
         if path in missing:
             # Wrong usage, but the others are checked all the same.
             note = Diagnostic("file-unreadable", None, (path, "there is nothing of that name"))
@@ -71,6 +73,19 @@ def run(options: argparse.Namespace) -> int:
     said = f"{plural(skills, 'skill')}, {errors}."
     print(style.bad(said) if bad else style.good(said))
     return 2 if missing else 0 if ok else 1
+
+
+def _paths_here() -> list[str]:
+    """The skills of the working folder: one that it is, those in it, or those of its project folders."""
+    found = ["."] if FolderSource(os.path.abspath(".")).scan().found else []
+    if not os.path.exists("SKILL.md"):
+        found += [path for path in PROJECT_FOLDERS if os.path.isdir(path)]
+    if not found:
+        raise SourceUnavailable(
+            "There is no skill here.",
+            hint="Name a SKILL.md, a folder or an archive; `metier list` shows the skills of all places.",
+        )
+    return found
 
 
 def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]:

@@ -5,12 +5,28 @@ from __future__ import annotations
 import argparse
 from typing import Any, Protocol
 
+from metier.cli.layout import Column, row_lines, wrap, wrap_line
+
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """Help with room for long options, and examples as they are written."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return list(wrap(" ".join(text.split()), width))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Sentences, and examples with what they do beside them, or below where a command is long."""
+        lines = [(line, *line.rpartition("   ")[::2]) for line in text.splitlines()]
+        start = min((line.index(about) for line, command, about in lines if command.strip()), default=0)
+        columns = [Column(0, width), Column(start, width - start)]
+        laid = [
+            row_lines((command.rstrip(), about), columns, width) if command.strip() else wrap_line(line, width)
+            for line, command, about in lines
+        ]
+        return "\n".join(line for one in laid for line in one)
 
 
 class Verb(Protocol):

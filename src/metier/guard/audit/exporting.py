@@ -151,13 +151,14 @@ def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
     ('Read', '')
     """
     # What people do has its object in the ids and the reason: whom they added, which request they decided.
-    is_done_by_people = record.get("event") not in POINTS
+    is_done_by_people = str(record.get("event")) not in POINTS
     names = ("proposal", "request", "approval", "tool", "path") if is_done_by_people else ("tool", "path", "command")
     found = [str(record[name]) for name in names if record.get(name)]
     is_plain = record.get("decision") == "allow" and not record.get("would")
     is_known = is_plain and not is_done_by_people and bool(found or skill_ref(record))
     reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
-    tried = [str(note) for note in record.get("notes") or () if str(note).startswith("tried ")]
+    notes = record.get("notes")
+    tried = [str(note) for note in notes if str(note).startswith("tried ")] if isinstance(notes, list | tuple) else []
     return " ".join(found if is_done_by_people else found[:1]), ", ".join(part for part in (reason, *tried) if part)
 
 
