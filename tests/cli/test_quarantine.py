@@ -98,8 +98,8 @@ def test_who_used_it_is_listed_with_when(metier: Call, scope: Scope) -> None:
         },
     ]
     _, out, _ = metier("quarantine", "--digest", DIGEST, "--reason", "x")
-    assert "2 sessions used it, since 2026-01-01T00:00:00:\n" in out
-    assert "2026-01-01T00:00:00  2026-01-02T00:00:00" in out
+    assert "2 sessions used it, since 2026-01-01T00:00:00.000+00:00:\n" in out
+    assert "2026-01-01T00:00:00.000+00:00  2026-01-02T00:00:00.000+00:00" in out
     assert "s-1" in out
     assert "dan" in out
     assert "eve" not in out

@@ -57,9 +57,10 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: 
         print("Nobody waits for an answer.")
     if options.all and listed:
         print()
-        head = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
-        rows = [_row(style, one, now) for one in listed]
-        print(table(style, head, rows, paint={1: style.strong, 2: style.outcome}))
+        titles = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
+        print(
+            table(style, titles, [_row(style, one, now) for one in listed], paint={1: style.strong, 2: style.outcome})
+        )
     waiting = next((one for one in requests if one.status == "pending"), None)
     if waiting is not None:
         print(style.dim(f"`metier approve show {waiting.id}` shows what somebody who decides should see."))
