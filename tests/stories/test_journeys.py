@@ -92,7 +92,7 @@ def test_a_developer_writes_a_skill_and_every_agent_in_the_project_follows_it(pr
     found, loaded, read, ran, refused = model.requests
     assert "Review code changes" in found.instructions and "run-linters.sh with" not in found.text
     assert "Answer with one line for each finding" in loaded.text
-    assert "Never print; log." in read.text and "sed" not in ran.text, "scripts are run, not read"
+    assert "Never print; log." in read.text and "grep -n" not in ran.text, "scripts are run, not read"
     assert "write_file" in refused.told[0] and "Read" in refused.told[0], "a refusal says what is allowed"
     assert "login" in (project / "auth/login.py").read_text(), "what the skill does not allow did not happen"
     assert [record.tool for record in audit.records if record.decision == "deny"] == ["write_file"]
