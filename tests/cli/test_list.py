@@ -272,3 +272,24 @@ def test_every_skill_of_the_sample_is_listed_and_each_failure_has_a_line(metier:
         else:
             assert shape["name"]
             assert shape["description"]
+
+
+@pytest.mark.covers("ACC-3")
+def test_what_list_prints_of_each_skill_is_what_show_finds_it_by(
+    metier: Call, write_skill: Write, tmp_path: Path
+) -> None:
+    roots = [tmp_path / "one" / "project", tmp_path / "two" / "project"]
+    for root in roots:
+        write_skill(root / "x", description=f"In {root.parent.name}.")
+        write_skill(root / "deep" / "other", name="x", description=f"In {root.parent.name}, deeper.")
+    write_skill(roots[0] / "scoped", description="For ops.", more="scope: {agents: [ops]}\n")
+    where = [word for root in roots for word in ("--skills", str(root))]
+    _, out, _ = metier(*where, "list", "--all")
+    rows = [line.split(maxsplit=4) for line in out.splitlines()[1:-1]]
+    assert len({(row[0], row[2]) for row in rows}) == 5
+    for name, _, source, status, description in rows:
+        options = ("--agent", "ops") if status == "hidden" else ()
+        assert ("--agent ops" in description) == (status == "hidden")
+        code, shown, err = metier(*where, "show", f"{name}@{source}", *options)
+        assert (code, err) == (0, "")
+        assert shown.splitlines()[1] == description.rpartition("] ")[2]

@@ -56,7 +56,7 @@ def test_an_unchanged_body_is_read_once(library: Library, monkeypatch: pytest.Mo
 
 
 @pytest.mark.covers("O-29", "Y-24")
-@pytest.mark.parametrize("body", ["Body two.", "Quite another body.", ""])
+@pytest.mark.parametrize("body", ["Body two.", "Quite another body.", "B"])
 @pytest.mark.parametrize("atomic", [True, False])
 def test_an_edited_body_is_served_at_once(
     library: Library, tmp_path: Path, write_skill: Write, body: str, atomic: bool

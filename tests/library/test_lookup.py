@@ -217,3 +217,45 @@ def test_a_source_that_does_not_have_the_skill_is_answered_with_those_that_do(tm
         library.get("deploy@nowhere")
     assert caught.value.hint == "It is there as deploy@skills, deploy@skills-2."
     assert library.get("deploy@skills-2").location.startswith(str(tmp_path / "two"))
+
+
+@pytest.fixture
+def crowded(tmp_path: Path, write_skill: Write) -> Library:
+    """Sources that are called alike, with a broken skill in the first, and two skills of one name in one source."""
+    for number, root in enumerate(("one/project", "two/project", "three/project")):
+        write_skill(tmp_path / root / "x", description=f"Number {number}.")
+        write_skill(tmp_path / root / "deep" / "again", name="x", description=f"Number {number}, again.")
+    write_skill(tmp_path / "one/project/broken", name="broken")
+    (tmp_path / "one/project/broken/SKILL.md").write_bytes(b"")
+    write_skill(tmp_path / "two/project/broken", name="broken", description="A good one.")
+    folders = (tmp_path / root for root in ("one/project", "two/project", "three/project"))
+    return Library.from_folder(*folders, cache=False)
+
+
+@pytest.mark.covers("ACC-3")
+def test_every_skill_that_is_listed_is_reached_by_its_reference(crowded: Library) -> None:
+    listed = crowded.entries(all=True)
+    assert len({entry.reference for entry in listed}) == len(listed) == 8
+    for entry in listed:
+        if entry.is_broken:
+            with pytest.raises(SkillUnreadable, match="is empty") as refused:
+                crowded.get(entry.reference)
+            assert refused.value.context["location"] == entry.location
+        else:
+            assert crowded.get(entry.reference).location == entry.location
+
+
+@pytest.mark.covers("ACC-3")
+def test_a_source_whose_skill_is_broken_is_not_taken_for_the_layer_of_its_name(crowded: Library) -> None:
+    """`project` is a source and a layer: the good one of `project-2` is not what was asked for."""
+    with pytest.raises(SkillUnreadable):
+        crowded.get("broken@project")
+    assert crowded.get("broken@project-2").description == "A good one."
+
+
+@pytest.mark.covers("ACC-3")
+def test_the_hint_names_all_that_can_be_reached(crowded: Library) -> None:
+    with pytest.raises(SkillNotFound) as refused:
+        crowded.get("x@elsewhere")
+    for entry in crowded.entries(all=True):
+        assert entry.name != "x" or entry.reference in str(refused.value.hint)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from metier import Change, Library
+from metier.errors import SkillNotFound, SkillUnreadable
 
 Write = Callable[..., Path]
 Tick = Callable[[Path], None]
@@ -406,11 +407,39 @@ def test_a_missing_name_or_description_is_filled_in_and_mentioned(tmp_path: Path
     assert [note.code for note in library.get("undescribed").diagnostics] == ["description-missing"]
 
 
-def test_a_last_good_version_is_not_kept_for_another_process(tmp_path: Path, write_skill: Write) -> None:
-    file = write_skill(tmp_path / "skills" / "a")
+@pytest.mark.covers("ACC-5")
+@pytest.mark.parametrize("broken", [b"", b"---\nname: a\ndescr", b"Do it."], ids=["empty", "cut", "no frontmatter"])
+def test_another_process_knows_by_the_index_that_a_file_was_good(
+    tmp_path: Path, write_skill: Write, broken: bytes
+) -> None:
+    """It has no last good text to serve; it does not take half a file for a whole one either."""
+    file = write_skill(tmp_path / "skills" / "a", description="Good.")
     library = Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")
-    file.write_bytes(b"")
+    file.write_bytes(broken)
     library.refresh()
     assert library.get("a").is_stale
+    for _ in range(3):
+        other = Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")
+        assert (other.get("a").is_stale, other.get("a").description) == (True, "Good.")
+        for use in (other.document, other.digest):
+            with pytest.raises(SkillUnreadable):
+                use("a")
+    write_skill(tmp_path / "skills" / "a", description="Better.")
     other = Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")
-    assert [entry.status for entry in other.entries(all=True)] == ["broken"]
+    assert (other.get("a").is_stale, other.document("a").skill.description) == (False, "Better.")
+
+
+@pytest.mark.covers("ACC-5")
+def test_a_file_that_was_removed_is_gone_and_not_half_edited(tmp_path: Path, write_skill: Write) -> None:
+    file = write_skill(tmp_path / "skills" / "a")
+    library = Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")
+    library.document("a")
+    file.write_bytes(b"---\nname: a\ndescr")
+    library.refresh()
+    assert library.document("a").body == "Do it."
+    file.unlink()
+    with pytest.raises(SkillNotFound):
+        library.document("a")
+    library.refresh()
+    assert "a" not in library
+    assert len(Library.from_folder(tmp_path / "skills", cache=tmp_path / "cache")) == 0

@@ -52,10 +52,13 @@ def run(options: argparse.Namespace) -> int:
     unready = {entry for entry, state in states.items() if state != "ready"}
     if options.all:
         rows = [
-            (entry.name, _layer(entry), entry.source, _status(entry, states, words), _said(entry, words))
+            (entry.name, _layer(entry), entry.selector, _status(entry, states, words), _said(entry, words))
             for entry in entries
         ]
-        rows += [(entry.name, _layer(entry), entry.source, "hidden", _one_line(entry)) for entry in hidden]
+        rows += [
+            (entry.name, _layer(entry), entry.source, "hidden", f"[{_way_in(entry)}] {_one_line(entry)}")
+            for entry in hidden
+        ]
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
     else:
         # A column for what is the same in every row would only take the room of the descriptions.
@@ -97,8 +100,19 @@ def _said(entry: Entry, words: dict[Entry, Word]) -> str:
     """The description, and before it why the skill is not simply there."""
     if entry.shadowed_by is not None:
         winner = entry.shadowed_by
-        return f"[shadowed by {winner.name}@{winner.source} ({winner.layer}), {winner.location}] {_one_line(entry)}"
+        return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {_one_line(entry)}"
     return f"[{words[entry].sentence}] {_one_line(entry)}" if entry in words else _one_line(entry)
+
+
+def _way_in(entry: Entry) -> str:
+    """The options with which a command sees a skill that its scope hides."""
+    scope = entry.scope
+    named = (
+        (("--agent", scope.agents), ("--tenant", scope.tenants), ("--environment", scope.environments)) if scope else ()
+    )
+    if any(allowed is not None and not allowed for _, allowed in named):
+        return "its scope admits nobody"
+    return f"shown with {' '.join(f'{option} {min(allowed)}' for option, allowed in named if allowed is not None)}"
 
 
 def _one_line(entry: Entry) -> str:

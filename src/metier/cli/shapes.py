@@ -22,6 +22,7 @@ def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False, word
         "display_name": entry.skill.display_name,
         "layer": entry.layer,
         "source": entry.source,
+        "reference": entry.reference,
         "location": entry.location,
         "digest": digest_of(entry),
         "status": "hidden" if is_hidden else "denied" if is_denied else entry.status,

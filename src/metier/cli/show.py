@@ -40,7 +40,13 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         shape = entry_shape(entry, Machine(), word=word)
         shape["others"] = [
-            {"layer": one.layer, "source": one.source, "digest": digest_of(one), "location": one.location}
+            {
+                "layer": one.layer,
+                "source": one.source,
+                "reference": one.reference,
+                "digest": digest_of(one),
+                "location": one.location,
+            }
             for one in others
         ]
         shape["diagnostics"] += [found.as_json() for found in about_tools(entry.skill)]
@@ -77,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         print(style.warn(f"The list stopped at {listing.stopped_at}."))
     if others:
         print()
-        same = [(f"{one.name}@{one.source}", one.layer, digest_of(one) or "", one.location) for one in others]
+        same = [(one.reference, one.layer, digest_of(one) or "", one.location) for one in others]
         print(table(style, ("OTHERS OF THE NAME", "LAYER", "DIGEST", "LOCATION"), same))
     diagnostics = [*entry.diagnostics, *about_tools(entry.skill)]
     if diagnostics:

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.library.shelf import STALE, Columns, Shelf, encode_row
+from metier.skill import UNSETTLED_INODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -172,19 +173,22 @@ def _pack_keys(keys: Iterable[str]) -> bytes:
     return "\n".join(keys).encode(errors="surrogateescape")
 
 
-def _without_stale(columns: Columns) -> Columns:
-    """The rows that say what is on disk; a last good version lives only as long as the process that saw it."""
+def _as_when_good(columns: Columns) -> Columns:
+    """The rows with no file's identity for those that serve a last good version: the next process looks again.
+
+    It finds the file whole, or knows from here that it was, and does not take half a file for a whole one.
+    """
     if not any(mark & STALE for mark in columns.marks):
         return columns
     kept = Columns()
     for index, mark in enumerate(columns.marks):
-        if not mark & STALE:
-            kept.take(columns, index, columns.identities[index])
+        identity = columns.identities[index] if not mark & STALE else (UNSETTLED_INODE, -1, 0, 0)
+        kept.take(columns, index, identity)
     return kept
 
 
 def _encode(columns: Columns, source: str, version: str, read_again: Callable[[str], Draft]) -> bytes:
-    columns = _without_stale(columns)
+    columns = _as_when_good(columns)
     count = len(columns.keys)
     rows = b"\n".join(
         row if isinstance(row, bytes) else encode_row(row, key, read_again)

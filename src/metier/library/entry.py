@@ -44,7 +44,7 @@ class Entry:
 
     __slots__ = (
         *("_draft", "_shelf", "_skill", "_special"),
-        *("index", "key", "name", "place", "reserved_by", "shadowed_by"),
+        *("index", "is_beside_another", "key", "name", "place", "reserved_by", "shadowed_by"),
     )
 
     def __init__(self, place: Place, shelf: Shelf, index: int) -> None:
@@ -57,6 +57,8 @@ class Entry:
         """The skill that answers to this one's name instead."""
         self.reserved_by: Entry | None = None
         """The skill of the enterprise layer that this one's name belongs to, as it is that name or looks like it."""
+        self.is_beside_another = False
+        """Whether `name@source` means another skill of the same source."""
         self._shelf = shelf
         self._draft: Draft | None = None
         self._skill: Skill | None = None
@@ -67,6 +69,12 @@ class Entry:
         other = Entry(self.place, self._shelf, self.index)
         other._draft, other._skill, other._special = self._draft, self._skill, self._special
         other.shadowed_by, other.reserved_by = winner, owner
+        return other
+
+    def beside_another(self) -> Entry:
+        """The same skill as somebody sees it for whom `name@source` means another one of its source."""
+        other = self.below(self.shadowed_by, self.reserved_by)
+        other.is_beside_another = True
         return other
 
     def __repr__(self) -> str:
@@ -81,6 +89,16 @@ class Entry:
     def source(self) -> str:
         """The name of the source it comes from."""
         return self.place.name or self.place.source.name
+
+    @property
+    def selector(self) -> str:
+        """The part after the `@` that selects it: its source, with its folder there where two share a name."""
+        return f"{self.source}/{self.key.rpartition('/')[0]}" if self.is_beside_another else self.source
+
+    @property
+    def reference(self) -> str:
+        """What reaches it, also while another skill answers to its name: `name@source`."""
+        return f"{self.name}@{self.selector}"
 
     @property
     def trusted(self) -> bool:
@@ -110,6 +128,11 @@ class Entry:
     def is_broken(self) -> bool:
         """Whether it cannot be loaded."""
         return bool(self._marks & BROKEN)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be loaded where no other answers to its name."""
+        return not self.is_broken and not self.is_skipped
 
     @property
     def is_stale(self) -> bool:
@@ -220,9 +243,7 @@ class Entry:
             notes += (Diagnostic("description-hidden", 1),)
         if self.shadowed_by is not None:
             other = self.shadowed_by
-            # Two skills of one name in one place are told apart by their folders only.
-            told_apart = os.path.dirname(self.location) if self.place is other.place else self.source
-            notes += (Diagnostic("shadowed", None, (self.name, f"{other.layer} {other.location}", told_apart)),)
+            notes += (Diagnostic("shadowed", None, (self.name, f"{other.layer} {other.location}", self.selector)),)
         return notes
 
     @property

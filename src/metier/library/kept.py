@@ -51,11 +51,10 @@ class Kept:
         if dropped is not None:
             self._characters -= len(dropped[1].body)
 
-    def content(self, where: Where, signature: str) -> Content | None:
-        """What a package holds, if the files still have the signature it was computed under."""
+    def content(self, where: Where) -> tuple[str, Content] | None:
+        """What a package holds, and the signature of the files that it was computed under."""
         with self._lock:
-            known = self._contents.get(where)
-            return known[1] if known is not None and known[0] == signature else None
+            return self._contents.get(where)
 
     def keep_content(self, where: Where, signature: str, content: Content) -> None:
         """Keep what a package holds."""

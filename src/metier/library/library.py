@@ -13,7 +13,6 @@ from metier.errors import (
     MetierError,
     SkillChanged,
     SkillNotFound,
-    SkillUnreadable,
     SourceUnavailable,
 )
 from metier.library.cache import IndexCache, default_cache_folder
@@ -22,7 +21,7 @@ from metier.library.content import Content
 from metier.library.deployed import DeployedFolders
 from metier.library.kept import Kept
 from metier.library.layers import LAYERS, Caller, Place, admits, checked_order, named_apart
-from metier.library.reading import Unreadable, read_file, spoiled_by
+from metier.library.reading import Unreadable, read_whole
 from metier.library.refresh import difference, look_again
 from metier.library.shelf import Shelf
 from metier.library.snapshot import Snapshot
@@ -215,18 +214,15 @@ class Library:
                 hint="Refresh the library to see what there is.",
                 name=entry.name,
             )
-        last_good = kept[1] if kept is not None else None
         try:
-            data, identity = read_file(source, entry.key)
+            data, identity = read_whole(entry)
         except Unreadable as unreadable:
-            return _last_good_or_raise(entry, unreadable.diagnostic, last_good)
+            if kept is None:
+                raise unreadable.error(entry) from None
+            return self._admitted(entry, kept[1])
         from metier.skill.document import parse
 
         document = parse(data, folder=entry.folder, file=entry.key.rpartition("/")[2])
-        notes = document.skill.diagnostics
-        problem = spoiled_by(notes, last_good.skill.diagnostics if last_good is not None else notes)
-        if problem is not None:
-            return _last_good_or_raise(entry, problem, last_good)
         document = _still_the_same_skill(entry, document)
         self._state.kept.keep_document(where, identity, document)
         return self._admitted(entry, document)
@@ -254,14 +250,25 @@ class Library:
         return self.content(name).digest
 
     def content(self, name: str | Entry) -> Content:
-        """The digest of a skill's whole package, and the hashes of the texts that are in it."""
+        """The digest of a skill's whole package, and the hashes of the texts that are in it.
+
+        While its SKILL.md is not whole, those of the last good version, as far as this process has seen it.
+        """
         entry = self.get(name) if isinstance(name, str) else name
         where, package = _where(entry), entry.package
         signature = package.signature()
-        content = self._state.kept.content(where, signature)
-        if content is None:
-            content = Content.of(package.contents())
-            self._state.kept.keep_content(where, signature, content)
+        known = self._state.kept.content(where)
+        if known is not None and known[0] == signature:
+            return known[1]
+        if entry.is_stale or entry.place.source.identity(entry.key) != entry.identity:
+            try:
+                read_whole(entry)
+            except Unreadable as unreadable:
+                if known is None:
+                    raise unreadable.error(entry) from None
+                return known[1]
+        content = Content.of(package.contents())
+        self._state.kept.keep_content(where, signature, content)
         return content
 
     # --- staying fresh --------------------------------------------------------------------------------------------
@@ -388,20 +395,6 @@ def _no_folder(path: str) -> SourceUnavailable:
 
 def _where(entry: Entry) -> Where:
     return (id(entry.place), entry.key)
-
-
-def _last_good_or_raise(entry: Entry, problem: Diagnostic, last_good: Document | None) -> Document:
-    if last_good is not None:
-        from dataclasses import replace
-
-        # Its text is no longer that of the file.
-        return replace(last_good, sha256=b"")
-    raise SkillUnreadable(
-        f"Skill {entry.name!r} cannot be loaded: {problem.message}",
-        hint=problem.hint,
-        name=entry.name,
-        location=entry.location,
-    )
 
 
 def _still_the_same_skill(entry: Entry, document: Document) -> Document:

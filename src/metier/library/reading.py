@@ -5,16 +5,28 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier.errors import FileRefused, FileTooLarge, MetierError
-from metier.skill import MAX_SKILL_BYTES, Diagnostic
+from metier.errors import FileRefused, FileTooLarge, MetierError, SkillUnreadable
+from metier.skill import MAX_SKILL_BYTES, Diagnostic, draft_name, read_draft
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from metier.skill import Identity
+    from metier.library.entry import Entry
+    from metier.skill import Draft, Identity
     from metier.source import Source
 
-_SPOILED = frozenset({"yaml-unreadable", "yaml-too-complex", "frontmatter-not-a-mapping", "frontmatter-too-large"})
+_UNFINISHED = frozenset(
+    {
+        *("frontmatter-missing", "frontmatter-unclosed", "frontmatter-closer", "frontmatter-no-opener"),
+        *("frontmatter-delimiter", "frontmatter-fenced", "frontmatter-preceded"),
+        *("frontmatter-not-a-mapping", "frontmatter-too-large"),
+        *("yaml-unreadable", "yaml-too-complex", "yaml-broken-quotes", "yaml-invalid-flow", "yaml-tab"),
+        *("yaml-duplicate-key", "field-restricts-twice"),
+        *("invalid-utf8", "description-missing"),
+    }
+)
+"""Notes on a file that was guessed at: it is half written, or somebody is about to write the rest."""
+_REPAIRED = frozenset({"yaml-unquoted-colon", "yaml-reserved-start"})
+"""Notes on a value that is whole but for its quotes: prose loses nothing by that, any other field its meaning."""
+_PROSE = frozenset({"description", "when_to_use", "when-to-use", "summary", "compatibility", "license"})
 
 
 class Unreadable(Exception):
@@ -25,6 +37,15 @@ class Unreadable(Exception):
         self.diagnostic = diagnostic
         self.may_pass = may_pass
         """Whether the next try may succeed without the file having changed."""
+
+    def error(self, entry: Entry) -> SkillUnreadable:
+        """The error for somebody who asked for the skill."""
+        return SkillUnreadable(
+            f"Skill {entry.name!r} cannot be loaded: {self.diagnostic.message}",
+            hint=self.diagnostic.hint,
+            name=entry.name,
+            location=entry.location,
+        )
 
 
 def read_file(source: Source, key: str) -> tuple[bytes, Identity]:
@@ -46,10 +67,39 @@ def read_file(source: Source, key: str) -> tuple[bytes, Identity]:
         raise Unreadable(Diagnostic("file-unreadable", 1, (file, reason)), may_pass=True) from None
 
 
-def spoiled_by(notes: Iterable[Diagnostic], good: Iterable[Diagnostic]) -> Diagnostic | None:
-    """What makes a new version unusable that the last good one did not have: an edit that is not finished, mostly."""
-    before = {note.code for note in good}
-    for note in notes:
-        if note.severity == "error" or (note.code in _SPOILED and note.code not in before):
+def read_whole(entry: Entry) -> tuple[bytes, Identity]:
+    """The bytes of a SKILL.md; raises `Unreadable` for a file that must not take the place of the last good version."""
+    data, identity = read_file(entry.place.source, entry.key)
+    if entry.is_stale or identity != entry.identity:
+        problem = spoiled_by(read_draft(data), entry.draft, entry.folder)
+        if problem is not None:
+            raise Unreadable(problem)
+    return data, identity
+
+
+def spoiled_by(new: Draft, good: Draft, folder: str) -> Diagnostic | None:
+    """What makes a new version unusable that the last good one did not have: an edit that is not finished, mostly.
+
+    A file that never was good has no such version, and is read as leniently as can be.
+    """
+    before = {note.code for note in good.notes}
+    for note in new.notes:
+        if note.severity == "error" or (note.code not in before and _is_unfinished(note)):
             return note
+    if good.body_lines and not new.body_lines:
+        return Diagnostic("body-empty", None)
+    if not _declares_name(new) and _declares_name(good) and draft_name(new, folder) != draft_name(good, folder):
+        return Diagnostic("name-missing", 1, (folder,))
     return None
+
+
+def _is_unfinished(note: Diagnostic) -> bool:
+    return note.code in _UNFINISHED or (note.code in _REPAIRED and str(note.values[0]).lower() not in _PROSE)
+
+
+def _declares_name(draft: Draft) -> bool:
+    if "name" in draft.mapping:
+        return True
+    from metier.skill.fields import canonical_field
+
+    return any(canonical_field(key) == "name" for key in draft.mapping)

@@ -104,7 +104,7 @@ class View:
         for entry in snapshot.entries:
             if not entry.is_visible_to(caller):
                 continue
-            is_usable = not entry.is_broken and not entry.is_skipped
+            is_usable = entry.is_usable
             winner = self.active.get(entry.name) if is_usable else None
             owner = reserved.owner_of(entry, winner) if reserved else None
             if winner is not None or owner is not None:
@@ -114,6 +114,18 @@ class View:
                 self.active[entry.name] = entry
             else:
                 self.rest.append(entry)
+        if self.rest:
+            self._tell_apart()
+
+    def _tell_apart(self) -> None:
+        """Mark the skills in a source that `name@source` does not mean, as it means another there."""
+        taken = {(entry.name, id(entry.place)) for entry in self.active.values()}
+        rest = sorted(self.rest, key=lambda entry: not entry.is_usable)
+        self.rest = []
+        for entry in rest:
+            named = (entry.name, id(entry.place))
+            self.rest.append(entry.beside_another() if named in taken else entry)
+            taken.add(named)
 
     def all(self) -> tuple[Entry, ...]:
         """Every visible skill, shadowed and broken ones included, the active one of a name first."""
@@ -173,21 +185,28 @@ class View:
         return self.active.get(slug(name)) if _is_a_word(name) else None
 
     def _from_source(self, name: str, source: str) -> Entry:
-        usable = [entry for entry in self.all() if not entry.is_broken and not entry.is_skipped]
         for wanted in dict.fromkeys((name, slug(name) if _is_a_word(name) else name)):
-            same = [entry for entry in usable if entry.name == wanted]
-            # A source that is called like a layer is meant before the layer, which may have other sources too.
-            for entry in same:
-                if source in (entry.source, os.path.dirname(entry.location)):
-                    return entry
-            for entry in same:
-                if source == entry.layer:
-                    return entry
+            same = [entry for entry in self.all() if entry.name == wanted]
+            # The more exact is meant first: a source may be called like a layer, which may have other sources too.
+            for of_it in (_is_at, _is_of_source, _is_of_layer):
+                found = [entry for entry in same if of_it(entry, source)]
+                if found:
+                    # One that cannot be used says why: another of the name is not the one that was asked for.
+                    return self._usable(next((entry for entry in found if entry.is_usable), found[0]))
         error = self.not_found(f"{name}@{source}")
-        known = dict.fromkeys(entry.source for entry in usable if entry.name == slug(name))
+        known = dict.fromkeys(entry.reference for entry in self.all() if entry.name == slug(name))
         if known:
-            error.hint = f"It is there as {', '.join(f'{name}@{one}' for one in known)}."
+            error.hint = f"It is there as {', '.join(known)}."
         raise error
+
+    def _usable(self, entry: Entry) -> Entry:
+        if entry.is_broken:
+            raise self._unreadable(entry)
+        if entry.is_skipped:
+            error = self.not_found(entry.reference)
+            error.hint = f"{entry.location} has no description, and skills without one are left out there."
+            raise error
+        return entry
 
     def not_found(self, name: str) -> SkillNotFound:
         """The error for a name that nothing answers to."""
@@ -213,6 +232,18 @@ class View:
             # Comparing with every name of a huge library takes seconds; a typo rarely spoils the first two letters.
             names = [other for other in names if other[:2] == wanted[:2]][:_SUGGESTED_AMONG]
         return next(iter(difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)), None)
+
+
+def _is_at(entry: Entry, source: str) -> bool:
+    return source in (f"{entry.source}/{entry.key.rpartition('/')[0]}", os.path.dirname(entry.location))
+
+
+def _is_of_source(entry: Entry, source: str) -> bool:
+    return source == entry.source
+
+
+def _is_of_layer(entry: Entry, source: str) -> bool:
+    return source == entry.layer
 
 
 def _is_a_word(name: str) -> bool:

@@ -188,10 +188,8 @@ class Loading:
             rest = library.snapshot.view(library.caller).rest
             others = [one for one in rest if one.name == entry.name and one.layer == "plugin" and one.shadowed_by]
             if others:
-                named = ", ".join(f"{one.name}@{one.source}" for one in others)
-                found.append(
-                    f"Several packages define {entry.name!r}: this is {entry.name}@{entry.source}, not {named}."
-                )
+                named = ", ".join(one.reference for one in others)
+                found.append(f"Several packages define {entry.name!r}: this is {entry.reference}, not {named}.")
         unknown = unknown_tools(entry.skill.allowed_tools)
         if unknown:
             found.append(f"Its allowed-tools name tools that are not known: {shown(', '.join(unknown), 300)}.")
@@ -276,8 +274,11 @@ class Loading:
             document = library.document(handle)
             listing = entry.package.listing()
             # The digest alone could be that of a state before and after the one whose text was read.
-            is_its_text = document.sha256 in before.texts or not document.sha256
-            if is_its_text and library.digest(entry) == before.digest and is_same(library.get(handle), entry):
+            if (
+                document.sha256 in before.texts
+                and library.digest(entry) == before.digest
+                and is_same(library.get(handle), entry)
+            ):
                 return document, before.digest, listing
         raise SkillChanged(
             f"The files of skill {entry.name!r} are being changed.", hint="Load it again.", name=entry.name

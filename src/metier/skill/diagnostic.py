@@ -30,7 +30,7 @@ KINDS: dict[str, Kind] = {
     "file-unreadable": Kind("error", "{0} cannot be read: {1}.", "Check that the file exists and that you may read it."),
     "file-name-case": Kind("warning", "The file is called {0}; other clients look for SKILL.md only.", "Rename it to SKILL.md."),
     "nothing-to-load": Kind("error", "There is neither a description nor any text in the body.", "Write what the skill does in `description:` and the instructions below the frontmatter."),
-    "stale": Kind("warning", "The file on disk cannot be used ({0}); the last good version is served.", "Mend the file; it is read again at the next refresh."),
+    "stale": Kind("warning", "The file on disk is not whole or cannot be used ({0}); the last good version stays until it can.", "Mend the file; it is read again at the next refresh."),
     # --- its bytes ----------------------------------------------------------------------------------------------
     "bom": Kind("info", "The file begins with a byte order mark, which was skipped.", "Save it as UTF-8 without BOM."),
     "utf16": Kind("warning", "The file is UTF-16; it was converted.", "Save it as UTF-8."),
