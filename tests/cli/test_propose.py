@@ -228,7 +228,7 @@ def test_nothing_in_a_proposal_acts_on_a_terminal(
         (["update", "deploy", "--diff", "-", "--why", "x"], b"\xff" * 1_100_000, 1, "proposal-invalid"),
         (["update", "deploy", "--diff", "nowhere.diff", "--why", "x"], "", 2, "source-unavailable"),
         (["update", "deploy", "--from", "nowhere", "--why", "x"], "", 1, "skill-unreadable"),
-        (["update", "deploy", "--why", "x"], "", 2, "required"),
+        (["update", "deploy", "--why", "x"], "", 1, "It changes nothing."),
         (["new", "Bad Name", "--from", ".", "--why", "x"], "", 2, "invalid-argument"),
         (["show", "p-nothing0"], "", 1, "proposal-not-found"),
         (["approve", "p-nothing0"], "", 1, "proposal-not-found"),

@@ -222,7 +222,7 @@ def test_a_skill_file_that_is_a_named_pipe_is_refused_and_not_waited_for(metier:
 
 def test_text_in_another_encoding_is_pointed_out_with_its_line(metier: Call, tmp_path: Path) -> None:
     folder = write(tmp_path / "alpha", b"---\nname: alpha\ndescription: Does it.\n---\nDo it.\nCaf\xe9.\n")
-    assert found_in(metier, folder) == {"invalid-utf8": 6}
+    assert found_in(metier, folder) == {"invalid-utf8": 6, "not-deployable": 6}
     assert found_in(metier, folder, "--strict") == {"spec-encoding": 6}
 
 
@@ -231,8 +231,9 @@ def test_a_file_of_another_case_is_checked_and_pointed_out(
     metier: Call, write_skill: Write, tmp_path: Path, name: str
 ) -> None:
     file = write_skill(tmp_path / "alpha", file=name)
-    assert found_in(metier, tmp_path / "alpha") == {"file-name-case": 1}
-    assert found_in(metier, file) == {"file-name-case": 1}
+    expected = {"file-name-case": 1} | ({"not-deployable": 1} if name == "Skill.md" else {})
+    assert found_in(metier, tmp_path / "alpha") == expected
+    assert found_in(metier, file) == expected
 
 
 @pytest.mark.parametrize("option", [(), ("--strict",), ("--portable",)])
@@ -418,6 +419,96 @@ def test_files_that_the_instructions_mention_must_be_there(
         (folder / path).write_text("# nothing\n")
     assert found_in(metier, folder) == expected
     assert metier("validate", folder, "--strict")[0] == 0
+
+
+@pytest.mark.covers("ACC-12")
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("Everything else is in `docs/b.md`.", "docs/b.md"),
+        ("See docs/c.md.", "docs/c.md"),
+        ("Please read the file **guide.md** first.", "guide.md"),
+        ("For limits, refer to `LIMITS.md`, then go on.", "LIMITS.md"),
+        ("- reference.md: all calls", "reference.md"),
+        ("2. `errors.md` - what may go wrong", "errors.md"),
+        ("| forms | `reference/forms.md` |", "reference/forms.md"),
+        ("Change `notes/b.txt` and `notes/deep/c.json`.", "notes/deep/c.json"),
+        ("Run `python ./scripts/gone.py --all`.", "scripts/gone.py"),
+        ("Text ![picture](assets/gone.png) and more.", "assets/gone.png"),
+    ],
+)
+def test_a_missing_file_is_found_however_it_is_mentioned(
+    metier: Call, write_skill: Write, tmp_path: Path, line: str, missing: str
+) -> None:
+    folder = write_skill(tmp_path / "alpha", body=f"# Alpha\n\n{line}").parent
+    (folder / "notes").mkdir()
+    (folder / "notes" / "b.txt").write_text("x")
+    code, out, _ = metier("validate", folder, "--json")
+    found = [one for one in json.loads(out)["skills"][0]["diagnostics"] if one["code"] == "reference-missing"]
+    assert (code, [(one["line"], f"`{missing}` is" in one["message"]) for one in found]) == (0, [(7, True)])
+
+
+@pytest.mark.covers("ACC-12")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Look into `package.json` and `src/app.ts`, and edit `docs/guide/intro.md`.",
+        "Read CLAUDE.md, README.md and `docs/CHANGELOG.md`.",
+        "Read `style.md` if it exists, and `SOUL.md` from the workspace root.",
+        "Write the result to `result.md`.",
+        "- `memory/YYYY-MM-DD.md`: what happened that day",
+        "- `tsconfig.json`: options of the compiler",
+        "See e.g. version 1.2.md5 or Node.js, or a.b.c.",
+        "- limits.md: it is in another folder, and found",
+        "<!-- See docs/old.md. -->",
+        "See `docs/*.md` and `docs/{name}.md`.",
+    ],
+)
+def test_files_of_whoever_uses_a_skill_are_not_missed(
+    metier: Call, write_skill: Write, tmp_path: Path, line: str
+) -> None:
+    folder = write_skill(tmp_path / "alpha", body=f"# Alpha\n\n{line}").parent
+    (folder / "references").mkdir()
+    (folder / "references" / "limits.md").write_text("x")
+    assert found_in(metier, folder) == {}
+
+
+@pytest.mark.covers("ACC-12")
+@pytest.mark.parametrize(
+    ("hooks", "missing"),
+    [
+        ("hooks:\n  pre: scripts/check.sh\n", "scripts/check.sh"),
+        ("hooks:\n  post: python3 ${SKILL_DIR}/tidy.py --all\n", "tidy.py"),
+        (
+            "hooks:\n  PreToolUse:\n    - matcher: Write\n      hooks:\n        - command: ./hooks/guard.sh strict\n",
+            "hooks/guard.sh",
+        ),
+        ("hooks:\n  pre: git status\n", None),
+        ("hooks:\n  pre: /usr/bin/env true\n", None),
+    ],
+)
+def test_a_hook_that_is_not_there_is_said_with_its_line(
+    metier: Call, write_skill: Write, tmp_path: Path, hooks: str, missing: str | None
+) -> None:
+    file = write_skill(tmp_path / "alpha", more=hooks)
+    line = next((n for n, text in enumerate(file.read_text().split("\n"), 1) if missing and missing in text), None)
+    found = found_in(metier, file.parent)
+    assert found.get("hook-missing") == (line if missing else None)
+    if missing:
+        (file.parent / missing).parent.mkdir(exist_ok=True)
+        (file.parent / missing).write_text("#!/bin/sh\n")
+        assert "hook-missing" not in found_in(metier, file.parent)
+
+
+@pytest.mark.covers("ACC-12")
+def test_what_was_meant_is_suggested(metier: Call, write_skill: Write, tmp_path: Path) -> None:
+    folder = write_skill(tmp_path / "alpha", body="See references/api.md and read `REFERENCE.md`.").parent
+    (folder / "docs").mkdir()
+    (folder / "docs" / "api.md").write_text("x")
+    (folder / "reference.md").write_text("x")
+    _, out, _ = metier("validate", folder)
+    assert "Did you mean `docs/api.md`?" in out
+    assert "Did you mean `reference.md`?" in out
 
 
 def test_a_file_of_nothing_but_links_is_checked_in_time(metier: Call, write_skill: Write, tmp_path: Path) -> None:

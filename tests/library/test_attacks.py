@@ -78,10 +78,11 @@ def test_a_file_with_the_checksum_of_another_is_another_file(tmp_path: Path) -> 
     (tmp_path / "a").mkdir()
     file = tmp_path / "a" / "SKILL.md"
     good, evil = (b"---\nname: a\ndescription: %b\n---\n" % text for text in (b"Harmless.", b"Evil one."))
-    file.write_bytes(good + b"0000")
+    tail = b"\xff\xfe\xfd\xfc"  # no text, as the end of the forged one is none: what it was tells nothing of the edit
+    file.write_bytes(good + tail)
     library = Library.from_folder(tmp_path, cache=False)  # read at once, so its time stamps tell nothing yet
-    forged = evil + _suffix_for(zlib.crc32(good + b"0000"), evil)
-    assert (zlib.crc32(forged), len(forged)) == (zlib.crc32(good + b"0000"), len(good) + 4)
+    forged = evil + _suffix_for(zlib.crc32(good + tail), evil)
+    assert (zlib.crc32(forged), len(forged)) == (zlib.crc32(good + tail), len(good) + 4)
     file.write_bytes(forged)
     library.refresh()
     assert library.get("a").description == "Evil one."

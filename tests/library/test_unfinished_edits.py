@@ -140,9 +140,7 @@ def test_a_session_loads_the_last_good_version_with_the_content_that_was_decided
         assert (Path(one.root) / "SKILL.md").read_text(encoding="utf-8") == GOOD
 
 
-def test_a_session_that_was_never_shown_the_good_version_does_not_load_half_of_it(
-    library: Library, file: Path
-) -> None:
+def test_a_session_that_was_never_shown_the_good_version_does_not_load_half_of_it(library: Library, file: Path) -> None:
     file.write_bytes(UNFINISHED["cut in a field"])
     with Session(library) as session, pytest.raises(MetierError, match="never closed"):
         session.load(["greet"])
@@ -162,9 +160,7 @@ def test_a_last_good_version_does_not_outlive_its_folder(library: Library, file:
         session.load(["greet"])
 
 
-def test_the_log_says_that_an_edit_is_held_back(
-    library: Library, file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_says_that_an_edit_is_held_back(library: Library, file: Path, caplog: pytest.LogCaptureFixture) -> None:
     file.write_bytes(UNFINISHED["an open quote"])
     with caplog.at_level(logging.WARNING, logger="metier.library"):
         library.refresh()

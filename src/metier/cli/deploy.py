@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
+from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
 from metier.guard import Guard
-from metier.hub.deploying import deploy
+from metier.hub.deploying import deploy, folder_of_layer
+from metier.hub.homes import home_of
+from metier.source.path import expanded
 
 if TYPE_CHECKING:
     import argparse
+
+
+def folder_of(options: argparse.Namespace) -> str:
+    """The folder that is to be deployed: the one that was named, or that of the skill of this name."""
+    path: str = options.path
+    if os.path.lexists(expanded(path)) or os.path.basename(path) != path:
+        return path
+    entry = library_of(options).get(path)
+    return home_of(entry).location
+
+
+def target_of(options: argparse.Namespace) -> str:
+    """The folder of skills that it is deployed to."""
+    return options.to or folder_of_layer(options.scope, Path.cwd())
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
         done = deploy(
             scope,
             person,
-            options.path,
-            to=options.to,
+            folder_of(options),
+            to=target_of(options),
             reason=options.reason,
             accept_findings=options.accept_findings,
             environment=options.environment or "",

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         ]
         print(table(style, head, table_rows, paint=paint, most_lines=3))
     shown = len(entries) + len(hidden)
-    barred = 0 if options.all else len(denied)
+    barred = "" if options.all else _count_denied([words[entry] for entry in denied])
     print(_summary(library, entries, style, options.all, len(unready), shown, barred, is_part=bool(options.text)))
     return 0
 
@@ -121,6 +121,13 @@ def _one_line(entry: Entry) -> str:
     return " ".join(entry.description.split())
 
 
+def _count_denied(words: list[Word]) -> str:
+    """How many are denied by what: a quarantine is no policy."""
+    out_of_use = sum(word.code in ("skill-quarantined", "integrity-failed") for word in words)
+    counts = ((len(words) - out_of_use, "denied by policy"), (out_of_use, "in quarantine"))
+    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+
+
 def _summary(
     library: Library,
     entries: tuple[Entry, ...],
@@ -128,7 +135,7 @@ def _summary(
     everything: bool,
     unready: int,
     shown: int,
-    denied: int,
+    denied: str,
     *,
     is_part: bool,
 ) -> str:
@@ -149,7 +156,7 @@ def _summary(
         if shadowed:
             parts.append(f"{shadowed:,} hidden by another of the same name")
         if denied:
-            parts.append(f"{denied:,} denied by policy")
+            parts.append(denied)
         if broken or shadowed or denied:
             parts.append("`metier list --all` shows them")
     if any(not entry.trusted for entry in entries):

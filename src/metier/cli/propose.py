@@ -13,6 +13,7 @@ from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
 from metier.guard.approvals.roles import demand
 from metier.hub.diff_reading import MAX_DIFF_BYTES
+from metier.hub.homes import find_skill
 from metier.hub.proposal_page import page_of
 from metier.hub.proposals import propose_new, propose_update
 from metier.hub.reviewing import approve, find_proposal, recommend, reject, withdraw
@@ -43,11 +44,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _update(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     _require_author(person)
-    change = _diff(options.diff) if options.diff is not None else _files(options.folder)
-    library = library_of(options)
-    made = propose_update(
-        library, scope, options.name, change, options.why, options.evidence, author=person, guard=Guard()
-    )
+    change: str | Files | None = _files(options.folder) if options.folder is not None else None
+    if options.diff is not None:
+        change = _diff(options.diff)
+    library, skill = find_skill(library_of(options), scope, options.name)
+    made = propose_update(library, scope, skill, change, options.why, options.evidence, author=person, guard=Guard())
     return _parked(options, scope, made)
 
 

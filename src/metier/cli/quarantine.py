@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -10,8 +11,10 @@ from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.approvals.quarantine import CHANGED, INTEGRITY, known_target, quarantine, release, usage_of
+from metier.guard.approvals.quarantine import CHANGED, known_target, quarantine, release, usage_of
 from metier.guard.approvals.roles import demand
+from metier.guard.verdict import INTEGRITY, way_on
+from metier.hub.replacing import digest_at
 
 if TYPE_CHECKING:
     import argparse
@@ -98,13 +101,27 @@ def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: Bl
     if options.json:
         print_json({"kind": kind, "value": value, "released": was_there})
         return 0 if was_there else 1
-    if not was_there:
+    changed = [one for one in scope.installs.all() if _is_meant(one, kind, value) and _is_changed(one)]
+    for one in changed:
+        ref = f"{one.skill}@{one.source}"
+        print(f"The content of {Style.text(ref)} is not what was recorded. {way_on(ref)}", file=sys.stderr)
+    if not was_there and not changed:
         print(
             f"{_named(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.", file=sys.stderr
         )
+    if not was_there:
         return 1
     print(f"{Style(sys.stdout).good('✓')} {_named(kind, value)} may be used again, where policy lets it.")
     return 0
+
+
+def _is_meant(install: Install, kind: BlockKind, value: str) -> bool:
+    there = digest_at(os.path.realpath(install.location)) if kind == "digest" else None
+    return value in {"name": (install.skill,), "source": (install.source,), "digest": (install.digest, there)}[kind]
+
+
+def _is_changed(install: Install) -> bool:
+    return digest_at(os.path.realpath(install.location)) not in (None, install.digest)
 
 
 def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:

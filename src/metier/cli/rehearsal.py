@@ -7,6 +7,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from metier.cli.deploy import folder_of, target_of
 from metier.cli.exits import FINE, exit_code_for
 from metier.cli.identity import acting, peek_store, who
 from metier.cli.output import Style, plural, print_json
@@ -27,8 +28,8 @@ def run(options: argparse.Namespace) -> int:
         found = rehearse(
             scope,
             person,
-            options.path,
-            to=options.to,
+            folder_of(options),
+            to=target_of(options),
             accept_findings=options.accept_findings,
             environment=options.environment or "",
             guard=Guard(),

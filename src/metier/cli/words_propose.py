@@ -30,9 +30,14 @@ def _propose(command: Command) -> None:
         'metier propose update deploy --from ./deploy --why "Step two fails on empty tables"',
     )
     _name(update)
-    change = update.add_mutually_exclusive_group(required=True)
+    change = update.add_mutually_exclusive_group()
     change.add_argument("--diff", metavar="FILE", help="a unified diff, with paths relative to the skill; - for a pipe")
-    change.add_argument("--from", metavar="DIR", dest="folder", help="a changed copy of the skill's folder")
+    change.add_argument(
+        "--from",
+        metavar="DIR",
+        dest="folder",
+        help="a changed copy of the skill's folder (default: the folder itself, where it was changed by hand)",
+    )
     _why(update)
     _library(update)
 
@@ -123,11 +128,18 @@ def _deploy(command: Command) -> None:
         "put a skill into the folder that everybody's agents read first",
         'metier deploy ./data-handling --reason "New rules of the data office" --dry-run',
     )
-    deploy.add_argument("path", metavar="DIR", help="the folder of the skill")
-    deploy.add_argument(
+    deploy.add_argument("path", metavar="SKILL", help="the folder of the skill, or the name of one that is here")
+    where = deploy.add_mutually_exclusive_group()
+    where.add_argument(
+        "--scope",
+        choices=("enterprise", "personal", "project"),
+        default="enterprise",
+        help="for everybody on this machine, for yourself, or for the project around here (default: enterprise)",
+    )
+    where.add_argument(
         "--to",
         metavar="DIR",
-        help="the folder of skills (default: the first in METIER_ENTERPRISE, or /etc/metier/skills)",
+        help="another folder of skills; enterprise is the first in METIER_ENTERPRISE, or /etc/metier/skills",
     )
     deploy.add_argument(
         "--accept-findings",

@@ -10,7 +10,7 @@ from metier.guard.case import Unknown
 from metier.guard.machine import other_environment
 from metier.guard.policy.rules import may_name, names_skill
 from metier.guard.policy.sources import allows_source, denies_source
-from metier.guard.verdict import Verdict
+from metier.guard.verdict import INTEGRITY, Verdict, way_on
 from metier.skill import shown
 from metier.skill.lookalikes import readings
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.guard.case import Case
-    from metier.guard.decision import Outcome, Subject
+    from metier.guard.decision import Action, Outcome, Subject
     from metier.guard.policy.file import Origin
 
 USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "deploy")
@@ -28,6 +28,7 @@ STARTS = ("load", "run", "hook", "inject", "install", "update", "apply", "deploy
 _GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
 """What an approval must grant for what runs."""
 _ADMINISTRATOR = "Do the task without it, or ask an administrator."
+_NOT_AS_RECORDED = ": its content is not what was recorded when it was put there."
 _ASK = "Ask the user to have it approved; `metier approve list` shows what waits."
 
 
@@ -41,15 +42,24 @@ def quarantine(case: Case) -> Iterator[Verdict]:
             continue
         names = (("name", one) for one in readings(subject.name))
         for kind, value in (("digest", subject.digest), *names, ("source", subject.source)):
-            if value and (kind, value) in state.blocked:
-                yield Verdict(
-                    check=f"quarantine of {kind} {shown(value)}",
-                    outcome="deny",
-                    reason=f"Skill {subject.name!r} is in quarantine.",
-                    code="skill-quarantined",
-                    hint=_ADMINISTRATOR,
-                    is_switch=True,
-                )
+            if not value or (kind, value) not in state.blocked:
+                continue
+            is_changed = state.blocked_by.get((kind, value)) == INTEGRITY
+            if is_changed and _is_for_a_person(case.action):
+                continue
+            yield Verdict(
+                check=f"quarantine of {kind} {shown(value)}",
+                outcome="deny",
+                reason=f"Skill {subject.name!r} is in quarantine{_NOT_AS_RECORDED if is_changed else '.'}",
+                code="integrity-failed" if is_changed else "skill-quarantined",
+                hint=way_on(subject.ref) if is_changed else _ADMINISTRATOR,
+                is_switch=True,
+            )
+
+
+def _is_for_a_person(action: Action) -> bool:
+    """Whether it is about putting a content on record that was changed by hand, which a person looks at and decides."""
+    return action.point == "propose" or (action.point in ("apply", "deploy") and action.by == "user")
 
 
 def unreadable_store(case: Case) -> Iterator[Verdict]:
@@ -170,7 +180,7 @@ def integrity(case: Case) -> Iterator[Verdict]:
             outcome="deny",
             reason=f"The content of skill {subject.name!r} is not what was recorded when it was put there.",
             code="integrity-failed",
-            hint="Ask an administrator: `metier history` shows what was recorded, `metier rollback` restores it.",
+            hint=way_on(subject.ref),
             is_switch=True,
         )
 

@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.guard.decision import Decision
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard.decision import Outcome
     from metier.guard.policy.file import Origin
 
 STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+INTEGRITY = "integrity check"
+"""What took out of use whatever is not what was recorded: no person did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +72,12 @@ def watched(own: Decision, worst: Verdict) -> Decision:
 def strictest(verdicts: list[Verdict]) -> Verdict | None:
     """The verdict that decides: the strictest, of several one that holds in every mode, and of those the first."""
     return max(verdicts, key=lambda one: (STRICTNESS[one.outcome], one.is_switch), default=None)
+
+
+def way_on(skill: str) -> str:
+    """The commands for a skill, called `name@source`, whose content is not what was recorded."""
+    name = shown(skill)
+    return (
+        f"Ask an administrator: `metier rollback {name}` restores what was recorded, and "
+        f"`metier propose update {name} --why TEXT` proposes what is there now."
+    )

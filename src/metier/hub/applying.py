@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.approving import grant, may_decide
+from metier.guard.approvals.quarantine import release_changed
 from metier.guard.approvals.standing import standing
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.replaced import REPLACING, announced, since
@@ -63,9 +64,10 @@ def put_in_place(
             stack.enter_context(_announced(scope, home, install, over, by, reason))
             put = stack.enter_context(replacing(home.folder, files, over=over))
         with scope.transaction():
-            _note_before(scope, home, over)
+            _note_before(scope, home, over, digest)
             version = scope.versions.add(home.ref, home.location, digest, by=by.name, reason=reason, proposal=proposal)
             scope.installs.put(install)
+            release_changed(scope, actor_of(by, scope), digest, f"It is version {version.number} now.")
             also(version)
             if put is not None:
                 # Last, so that next to nothing can come between it and the end of the transaction.
@@ -103,7 +105,7 @@ def finish(scope: Scope, home: Home, there: str | None, actor: Actor) -> None:
     if record is None:
         return
     with scope.transaction():
-        _note_before(scope, home, install.digest)
+        _note_before(scope, home, install.digest, there)
         by, reason = str(record.get("user") or record.get("agent") or ""), str(record.get("reason", ""))
         scope.versions.add(home.ref, home.location, there, by=by, reason=reason)
         scope.installs.put(replace(install, digest=there, state="enabled", by=by, at=""))
@@ -120,10 +122,10 @@ def require_own(scope: Scope, home: Home) -> None:
         )
 
 
-def _note_before(scope: Scope, home: Home, over: str | None) -> None:
+def _note_before(scope: Scope, home: Home, over: str | None, digest: str) -> None:
     """Make sure that what is replaced can be gone back to."""
     known = scope.versions.of(home.location)
-    if over is not None and scope.revisions.has(over) and (not known or known[-1].digest != over):
+    if over is not None and over != digest and scope.revisions.has(over) and (not known or known[-1].digest != over):
         reason = CHANGED if known else FOUND
         scope.versions.add(home.ref, home.location, over, by="", reason=reason)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from metier.hub.homes import Home
     from metier.store import Scope
 
 
@@ -32,6 +33,15 @@ class Basis:
         if self.kind == "never":
             return "Nobody has accepted the rest of this skill yet: to approve this is to approve all of it."
         return ""
+
+
+def is_changed_by_hand(scope: Scope, home: Home, current: str) -> bool:
+    """Whether other content than that of a skill now is on record for its place, or was approved."""
+    install = scope.installs.get(home.location)
+    is_recorded = install is not None and install.digest == current
+    return not is_recorded and (
+        install is not None or basis_of(scope, home.ref, home.location, current, current).kind == "accepted"
+    )
 
 
 def basis_of(scope: Scope, skill: str, location: str, current: str, proposed: str) -> Basis:

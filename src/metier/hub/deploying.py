@@ -17,13 +17,21 @@ from metier.hub.homes import new_home, subject_in
 from metier.hub.permitting import require_person
 from metier.hub.replacing import digest_at
 from metier.hub.revising import require_skill
-from metier.library.places import named_enterprise_places, system_folder
+from metier.library.places import (
+    SKILL_FOLDERS,
+    named_enterprise_places,
+    personal_folders,
+    project_root,
+    system_folder,
+)
 from metier.skill import FolderPackage, is_valid_name, parse, shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.source.path import expanded
 from metier.source.source import absolute
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from metier.guard.scan import Report
     from metier.hub.homes import Home
     from metier.skill.contents import Files
@@ -55,9 +63,9 @@ class Candidate:
     digest: str
 
     def require_valid(self) -> None:
-        """Raise unless it can lie in a folder on every system, and follows the strict rules for skills."""
+        """Raise unless it can lie in a folder on every system, and has nothing in it that loading has to forgive."""
         require_sound(self.files)
-        require_skill(self.files, self.home.name, strict=True)
+        require_skill(self.files, self.home.name, deployable=True)
 
     def action(self) -> Action:
         """What policy is asked about."""
@@ -75,6 +83,16 @@ def candidate(path: str | os.PathLike[str], to: str | os.PathLike[str] | None = 
     files = _read(path)
     home = new_home(to or enterprise_folder(), _name(files))
     return Candidate(files=files, home=home, digest=digest_of_files(files))
+
+
+def folder_of_layer(layer: str, start: Path) -> str:
+    """The folder that a skill is deployed to, for everybody here, for the user, or for the project around `start`."""
+    if layer == "personal":
+        folder = next(iter(personal_folders()), None)
+        if folder is None:
+            raise InvalidArgument("There is no home folder to deploy it to.", hint="Name a folder with --to.")
+        return folder
+    return str(project_root(start) / SKILL_FOLDERS[0]) if layer == "project" else enterprise_folder()
 
 
 def enterprise_folder() -> str:
@@ -95,8 +113,8 @@ def deploy(
 ) -> Deployed:
     """Put a skill into the folder of the enterprise layer, or into `to`, in place of the one of its name there.
 
-    It must follow the strict rules, and what the scanner calls high keeps it out unless `accept_findings` says why it
-    does not matter. Takes the role admin.
+    It must have nothing that loading has to forgive, as `metier validate` says, and what the scanner calls high keeps
+    it out unless `accept_findings` says why it does not matter. Takes the role admin.
     """
     wanted = candidate(path, to)
     files, home, digest = wanted.files, wanted.home, wanted.digest

@@ -115,6 +115,21 @@ def find_home(library: Library, scope: Scope, name: str) -> Home:
         raise
 
 
+def find_skill(library: Library, scope: Scope, name: str) -> tuple[Library, Entry]:
+    """A skill by its name: one of the library, or else one on record, with a library of the folder that it lies in."""
+    try:
+        return library, library.get(name)
+    except SkillNotFound:
+        home = find_home(library, scope, name)
+        place = Place(
+            layer=home.layer,
+            source=FolderSource(os.path.dirname(home.location), name=home.source, whole_root=False),
+            trusted=home.trusted,
+        )
+        of_it = Library([place], cache=False).as_caller(environment=library.caller.environment)
+        return of_it, of_it.get(home.name)
+
+
 def subject_in(home: Home, files: Files, digest: str) -> Subject:
     """What the guard is told of a content that is not in its place yet."""
     source = MemorySource({home.name: package_of(files)}, name=home.source)

@@ -14,7 +14,7 @@ from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.capabilities import new_in
 from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
-from metier.hub.basis import basis_of
+from metier.hub.basis import basis_of, is_changed_by_hand
 from metier.hub.comparing import difference
 from metier.hub.contents import require_sound
 from metier.hub.diffs import apply_diff
@@ -50,7 +50,7 @@ def propose_update(
     library: Library,
     scope: Scope,
     skill: str | Entry,
-    change: str | Files,
+    change: str | Files | None,
     justification: str,
     evidence: Sequence[str] = (),
     *,
@@ -58,7 +58,9 @@ def propose_update(
     actor: Actor | None = None,
     guard: Guard | None = None,
 ) -> Proposal:
-    """Propose to change a skill, by a unified diff or by all the files that it would have.
+    """Propose to change a skill, by a unified diff, by all the files that it would have, or as it is by now.
+
+    What somebody changed by hand is proposed as it is, where other content was accepted; the diff is against that.
 
     Raises `SkillNotFound` for an unknown skill, and `ProposalInvalid` for a diff that does not apply or a change that
     would leave no skill; then nothing is kept. `actor` is what the audit trail says of the author, if it knows more.
@@ -66,12 +68,15 @@ def propose_update(
     entry = library.get(skill) if isinstance(skill, str) else skill
     home = home_of(entry)
     before = files_of(entry.package)
-    if isinstance(change, str):
-        after: Files = apply_diff(before, change)
+    if change is None:
+        after: Files = before
+    elif isinstance(change, str):
+        after = apply_diff(before, change)
     else:
         after = dict(change)
         require_sound(after)
-    if digest_of_files(after) == digest_of_files(before):
+    digest = digest_of_files(after)
+    if digest == digest_of_files(before) and not is_changed_by_hand(scope, home, digest):
         raise ProposalInvalid("It changes nothing.", hint="Propose what is to be different.")
     require_skill(after, entry.name)
     who = actor or actor_of(author, scope, library.caller.environment or "")
@@ -90,7 +95,7 @@ def propose_new(
     actor: Actor | None = None,
     guard: Guard | None = None,
 ) -> Proposal:
-    """Propose a new skill for a folder of skills, by default the user's own; it must follow the strict rules.
+    """Propose a new skill for a folder of skills, by default the user's own; it must be one that could be deployed.
 
     Where a rule of policy lets an agent make skills by itself, what that agent proposes is applied at once.
     """
@@ -106,7 +111,7 @@ def propose_new(
     home = new_home(into, name)
     after = _plain(files)
     require_sound(after)
-    require_skill(after, name, strict=True)
+    require_skill(after, name, deployable=True)
     if digest_at(home.folder) is not None:
         raise SkillExists(
             f"{home.location} exists already.", hint=f"Propose a change of {name!r}, or another name.", name=name
@@ -166,7 +171,7 @@ def _parked(
             return amended(scope, same, justification, evidence, actor)
         if before:
             keep_files(scope, effective, home.ref, before)
-        new = keep_files(scope, effective, home.ref, after, parent=base)
+        new = keep_files(scope, effective, home.ref, after, parent=base if base != digest else "")
         basis = basis_of(scope, home.ref, home.location, base, digest)
         old = scope.revisions.get(basis.digest) if basis.digest else None
         shown_before = before if basis.digest == base else scope.revisions.files(basis.digest)

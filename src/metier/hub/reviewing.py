@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -311,12 +312,23 @@ def _refuse(
     person: Person,
     proposal: Proposal,
     why: str,
-    hint: str = "Ask somebody else with the role reviewer; `metier user list` shows who has it.",
+    hint: str = "",
 ) -> NoReturn:
     """Record that somebody tried what they may not do, and say so."""
     record = {**_ids(proposal), "reason": why, "decision": "deny", "code": NotPermitted.code}
     keep_refusal(scope, type, actor_of(person, scope), proposal.skill, **record)
-    raise NotPermitted(why, hint=hint, id=proposal.id)
+    raise NotPermitted(why, hint=hint or _who_else(scope, proposal), id=proposal.id)
+
+
+def _who_else(scope: Scope, proposal: Proposal) -> str:
+    """Who decides instead: where nobody else is known, an owner who changed a file by hand can answer for it."""
+    if scope.people.all():
+        return "Ask somebody else with the role reviewer; `metier user list` shows who has it."
+    hint = "Nobody else is known here: `metier user add NAME --role reviewer` adds somebody."
+    if proposal.base_digest != proposal.proposed_digest:
+        return hint
+    where = shown(proposal.location, 300), shown(os.path.dirname(proposal.location), 300)
+    return f"{hint} `metier deploy {where[0]} --to {where[1]}` puts what is there on record in your own name."
 
 
 def _ids(proposal: Proposal) -> dict[str, str]:

@@ -10,7 +10,7 @@ from metier.guard.revising import keep_revision
 from metier.hub.contents import package_of
 from metier.skill import MAX_SKILL_BYTES, shown
 from metier.skill.contents import digest_of_files
-from metier.skill.lint import check
+from metier.skill.lint import NOT_DEPLOYABLE, check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +46,13 @@ def capabilities_of(revision: Revision | None) -> tuple[str, ...]:
     return tuple(revision.capabilities.get("names", ())) if revision is not None else ()
 
 
-def require_skill(files: Files, name: str, *, strict: bool = False) -> None:
-    """Raise `SkillInvalid` unless files make a skill of a name; with `strict`, one that follows all rules."""
-    document, found = _document(files, folder=name, strict=strict)
-    wrong = [note for note in found if note.severity == "error"]
+def require_skill(files: Files, name: str, *, deployable: bool = False) -> None:
+    """Raise `SkillInvalid` unless files make a skill of a name; with `deployable`, one that had nothing to be forgiven.
+
+    Either is what `metier validate` says of them.
+    """
+    document, found = _document(files, folder=name)
+    wrong = [note for note in found if note.severity == "error" or (deployable and note.code == NOT_DEPLOYABLE)]
     if wrong:
         raise SkillInvalid(
             f"It would be no valid skill. {listed(wrong)}",
@@ -63,14 +66,14 @@ def require_skill(files: Files, name: str, *, strict: bool = False) -> None:
         )
 
 
-def _document(files: Files, *, folder: str, strict: bool = False) -> tuple[Document, list[Diagnostic]]:
+def _document(files: Files, *, folder: str) -> tuple[Document, list[Diagnostic]]:
     file = next((path for path in ("SKILL.md", *files) if path in files and path.lower() == "skill.md"), None)
     mode, data = files[file] if file is not None else ("file", b"")
     if file is None or mode == "link" or len(data) > MAX_SKILL_BYTES:
         raise SkillInvalid(
             "There would be no SKILL.md.", hint=f"A skill has one, with at most {MAX_SKILL_BYTES:,} bytes."
         )
-    return check(data, package_of(files), folder=folder, file=file, strict=strict)
+    return check(data, package_of(files), folder=folder, file=file)
 
 
 def listed(found: Sequence[Diagnostic]) -> str:

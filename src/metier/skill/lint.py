@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from metier.errors import MetierError
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.document import parse
 from metier.skill.fields import SPECIFICATION_FIELDS, split_tools
+from metier.skill.references import closest, hook_files, is_there, references_in
 from metier.skill.scaffold import PLACEHOLDER
 from metier.skill.strict import PORTABLE_MAX_BYTES, check_strictly
 
@@ -18,14 +18,11 @@ if TYPE_CHECKING:
     from metier.skill.document import Document
     from metier.skill.files import Package
 
+NOT_DEPLOYABLE = "not-deployable"
+"""The note on a skill that loads, but that `metier deploy` and proposals of new skills refuse."""
+
 _MAX_SCRIPTS = 50
 _MAX_SCRIPT_BYTES = 64 * 1024
-_MAX_REFERENCES = 500
-
-_FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(<?([^)\s>#?]+)")
-_NOT_A_FILE = re.compile(r"[a-zA-Z][\w+.-]*:|/|#|<|\{|\$")
-_PATH = re.compile(r"(?<![\w./~$}{-])((?:scripts|references|assets|templates)/[\w./-]*\w\.\w{1,8})")
 
 
 def check(
@@ -35,13 +32,19 @@ def check(
     document = parse(data, folder=folder, file=file)
     package_notes, size = _check_package(data, document, package)
     if not (strict or portable):
-        return document, [*document.skill.diagnostics, *package_notes]
+        return document, [*document.skill.diagnostics, *package_notes, *_against_deploying(data, file)]
     found = check_strictly(data, folder=folder, file=file, portable=portable)
     if portable and size > PORTABLE_MAX_BYTES:
         found.append(Diagnostic("portable-too-large", None, (f"{size:,}",)))
     # What the specification calls an error need not be said a second time in milder words.
     milder = [note for note in document.skill.diagnostics if note.code.startswith(("body-", "bom", "field-", "item-"))]
     return document, [*found, *milder, *package_notes]
+
+
+def _against_deploying(data: bytes, file: str) -> list[Diagnostic]:
+    """What keeps a file from being deployed, in one note: the strict rules, but for fields beyond the specification."""
+    found = check_strictly(data, folder="", file=file, own_fields=True)
+    return [Diagnostic(NOT_DEPLOYABLE, found[0].line, (" ".join(note.message for note in found),))] if found else []
 
 
 def _check_package(data: bytes, document: Document, package: Package) -> tuple[list[Diagnostic], int]:
@@ -65,7 +68,7 @@ def _check_package(data: bytes, document: Document, package: Package) -> tuple[l
     if listing.stopped_at is not None:
         found.append(Diagnostic("package-incomplete", None, (listing.stopped_at,)))
     paths = {entry.path for entry in listing.files}
-    found.extend(_check_references(document, paths))
+    found.extend(_check_references(data, document, paths))
     for entry in listing.files:
         if entry.kind == "link" and _leaves(package, entry.path):
             found.append(Diagnostic("file-link-outside", None, (entry.path,)))
@@ -75,36 +78,27 @@ def _check_package(data: bytes, document: Document, package: Package) -> tuple[l
     return found, sum(entry.size for entry in listing.files)
 
 
-def _check_references(document: Document, paths: set[str]) -> list[Diagnostic]:
-    """Paths that the instructions mention and the package does not have."""
-    text = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), document.body)
-    folders = {path[:end] for path in paths for end in (i for i, c in enumerate(path) if c == "/")}
+def _check_references(data: bytes, document: Document, paths: set[str]) -> list[Diagnostic]:
+    """Paths that the instructions or the hooks mention and the package does not have."""
     found: list[Diagnostic] = []
-    for path, line in _mentioned(text):
+    for path, line in references_in(document.body, paths):
         if path.startswith("../") or "/../" in path:
             found.append(Diagnostic("reference-outside", line + document.body_line, (path,)))
-        elif path not in paths and path.rstrip("/") not in folders:
-            found.append(Diagnostic("reference-missing", line + document.body_line, (path,)))
+        elif not is_there(path, paths):
+            found.append(_missing("reference-missing", path, paths, line + document.body_line))
+    if document.skill.hooks is not None:
+        files = (path for path in hook_files(document.skill.hooks) if not is_there(path, paths))
+        found.extend(_missing("hook-missing", path, paths, _line_of(path, data)) for path in files)
     return found
 
 
-def _mentioned(text: str) -> list[tuple[str, int]]:
-    """Relative paths in a text, each with the line of its first mention, in the order of the text."""
-    places: dict[str, int] = {}
-    for pattern in (_LINK, _PATH):
-        for match in pattern.finditer(text):
-            path = match[1].removeprefix("./")
-            if path not in places and not _NOT_A_FILE.match(path):
-                if len(places) >= _MAX_REFERENCES:
-                    break
-                places[path] = match.start()
-    found: list[tuple[str, int]] = []
-    line = start = 0
-    for path, place in sorted(places.items(), key=lambda item: (item[1], item[0])):
-        line += text.count("\n", start, place)
-        start = place
-        found.append((path, line))
-    return found
+def _line_of(text: str, data: bytes) -> int:
+    return data.count(b"\n", 0, max(0, data.find(text.encode(errors="surrogateescape")))) + 1
+
+
+def _missing(code: str, path: str, paths: set[str], line: int | None) -> Diagnostic:
+    meant = closest(path, paths)
+    return Diagnostic(code, line, (path, f" Did you mean `{meant}`?" if meant else ""))
 
 
 def _leaves(package: Package, path: str) -> bool:

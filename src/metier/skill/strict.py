@@ -21,8 +21,12 @@ PORTABLE_MAX_BYTES = 30_000_000
 _RESERVED_WORDS = ("anthropic", "claude")
 
 
-def check_strictly(data: bytes, *, folder: str, file: str = "SKILL.md", portable: bool = False) -> list[Diagnostic]:
+def check_strictly(
+    data: bytes, *, folder: str, file: str = "SKILL.md", portable: bool = False, own_fields: bool = False
+) -> list[Diagnostic]:
     """Everything that the specification has against a SKILL.md; an empty list means that it is valid.
+
+    With `own_fields` it may have fields that the specification does not know, as Métier's own are, at the top level.
 
     >>> [found.code for found in check_strictly(b"---\\nname: A--b\\n---\\nDo.", folder="a")]
     ['spec-name-case', 'spec-name-hyphen-double', 'spec-name-folder', 'spec-description-missing']
@@ -44,7 +48,7 @@ def check_strictly(data: bytes, *, folder: str, file: str = "SKILL.md", portable
     if not isinstance(parsed.value, dict):
         return [*found, Diagnostic("spec-not-a-mapping", 2)]
     lines = {key: line + 2 for key, line in zip(parsed.value, parsed.lines, strict=True)}
-    for key in parsed.value:
+    for key in () if own_fields else parsed.value:
         if key not in SPECIFICATION_FIELDS:
             below = "metadata: metier:" if canonical_field(key) else "metadata:"
             found.append(Diagnostic("spec-unexpected-field", lines[key], (key, below)))

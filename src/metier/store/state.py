@@ -22,7 +22,7 @@ _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
     _APPROVAL.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
 )
 _INSTALL = tuple(field.name for field in fields(Install))
-_BLOCKS = "SELECT kind, value FROM blocks WHERE tenant = ?"
+_BLOCKS = 'SELECT kind, value, "by" FROM blocks WHERE tenant = ?'
 _APPROVALS = f"SELECT {', '.join(_APPROVAL)} FROM approvals WHERE tenant = ? ORDER BY decided_at, number, id"
 _INSTALLS = f"SELECT {', '.join(_INSTALL)} FROM installs WHERE tenant = ?"
 
@@ -35,6 +35,8 @@ class State:
     """False where the store cannot be used: nothing can be told then."""
     blocked: frozenset[tuple[str, str]] = frozenset()
     """`("digest", "sha256:..."), ("name", "x"), ("source", "y")`."""
+    blocked_by: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    """Who blocked them, as far as that is known."""
     approvals: Mapping[str, tuple[Approval, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By digest, the oldest first; without those that were revoked."""
     digests: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
@@ -110,8 +112,9 @@ def read_state(rows: Rows, ledgers: Ledgers) -> KeptState:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
     state = State(
         blocked=frozenset(
-            (*((kind, value) for kind, value in blocks), *(split_block(what) for what in ledger.blocked))
+            (*((kind, value) for kind, value, _ in blocks), *(split_block(what) for what in ledger.blocked))
         ),
+        blocked_by=MappingProxyType({(kind, value): by for kind, value, by in blocks}),
         approvals=_Approvals([row for row in approvals if not _is_settled(row, ledger)], ledger),
         digests=MappingProxyType({skill: tuple(found) for skill, found in digests.items()}),
         has_refusals=has_refusals,

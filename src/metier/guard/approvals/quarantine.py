@@ -10,6 +10,7 @@ from metier.errors import InvalidArgument
 from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand
 from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.verdict import INTEGRITY
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     from metier.store import Block, Person, Scope
     from metier.store.blocks import BlockKind
 
-INTEGRITY = "integrity check"
-"""What took out of use whatever is not what was recorded: no person did."""
 CHANGED = "Its content is not what was recorded."
+
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 _MAX_REASON = 2_000
 _MAX_RECORDS = 100_000
@@ -51,6 +51,13 @@ def quarantine_changed(scope: Scope, actor: Actor, digest: str) -> None:
     """Take content out of use that is not what was recorded, in the transaction that is under way."""
     scope.blocks.add("digest", digest, reason=CHANGED, by=INTEGRITY)
     keep(scope, "skill.quarantined", replace(actor, user=INTEGRITY), **_about("digest", digest), reason=CHANGED)
+
+
+def release_changed(scope: Scope, actor: Actor, digest: str, reason: str) -> None:
+    """Let content be used that was not what was recorded and is now, in the transaction that is under way."""
+    if any((one.kind, one.value, one.by) == ("digest", digest, INTEGRITY) for one in scope.blocks.all()):
+        scope.blocks.remove("digest", digest)
+        keep(scope, "skill.released", actor, **_about("digest", digest), reason=reason)
 
 
 def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> bool:
