@@ -18,9 +18,9 @@ from metier.hub.permitting import require_person
 from metier.hub.replacing import digest_at
 from metier.hub.revising import require_skill
 from metier.library.places import (
-    SKILL_FOLDERS,
     named_enterprise_places,
     personal_folders,
+    project_folders,
     project_root,
     system_folder,
 )
@@ -92,7 +92,7 @@ def folder_of_layer(layer: str, start: Path) -> str:
         if folder is None:
             raise InvalidArgument("There is no home folder to deploy it to.", hint="Name a folder with --to.")
         return folder
-    return str(project_root(start) / SKILL_FOLDERS[0]) if layer == "project" else enterprise_folder()
+    return str(project_folders(project_root(start))[1][0]) if layer == "project" else enterprise_folder()
 
 
 def enterprise_folder() -> str:

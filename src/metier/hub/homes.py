@@ -127,11 +127,17 @@ def find_skill(library: Library, scope: Scope, name: str) -> tuple[Library, Entr
             trusted=home.trusted,
         )
         of_it = Library([place], cache=False).as_caller(environment=library.caller.environment)
-        return of_it, of_it.get(home.name)
+        # Whoever names a skill on record need not be among those that its scope names.
+        found = (one for one in of_it.snapshot.entries if os.path.dirname(one.location) == home.location)
+        entry = next(found, None)
+        if entry is None or entry.is_broken:
+            raise
+        return of_it, entry
 
 
 def subject_in(home: Home, files: Files, digest: str) -> Subject:
     """What the guard is told of a content that is not in its place yet."""
     source = MemorySource({home.name: package_of(files)}, name=home.source)
     library = Library([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)
-    return subject_of(library.entries(all=True)[0], digest)
+    # Whatever its scope: this is not about whom it is there for.
+    return subject_of(library.snapshot.entries[0], digest)
