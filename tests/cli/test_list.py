@@ -293,3 +293,31 @@ def test_what_list_prints_of_each_skill_is_what_show_finds_it_by(
         code, shown, err = metier(*where, "show", f"{name}@{source}", *options)
         assert (code, err) == (0, "")
         assert shown.splitlines()[1] == description.rpartition("] ")[2]
+
+
+@pytest.mark.covers("ACC-5")
+def test_a_skill_that_is_being_edited_is_listed_as_it_was_good_and_says_so(
+    metier: Call, write_skill: Write, tmp_path: Path
+) -> None:
+    file = write_skill(tmp_path / "skills" / "alpha", description="Does a.")
+    assert metier("--skills", tmp_path / "skills", "list")[0] == 0
+    file.write_text("---\nname: alpha\ndescr")
+    for _ in range(2):  # each command is a process of its own for whoever types it: the index knows
+        _, out, _ = metier("--skills", tmp_path / "skills", "list")
+        assert "Does a." in out and "1 being edited" in out
+        (shape,) = listed(metier, "--skills", tmp_path / "skills", "list")
+        assert (shape["stale"], [found["code"] for found in shape["diagnostics"]]) == (True, ["stale"])
+    _, out, _ = metier("--skills", tmp_path / "skills", "list", "--all")
+    assert "stale" in out and "never closed" in out
+    assert "never closed" in metier("--skills", tmp_path / "skills", "show", "alpha")[1]
+    code, _, err = metier("--skills", tmp_path / "skills", "read", "alpha")
+    assert (code, "never closed" in err) == (1, True)
+    assert "stale" in metier("--skills", tmp_path / "skills", "doctor")[1]
+
+
+@pytest.mark.covers("ACC-6")
+def test_a_quarantine_is_not_counted_as_policy(metier: Call, own_home: Path, write_skill: Write) -> None:
+    write_skill(own_home / ".metier/skills/alpha")
+    assert metier("quarantine", "alpha", "--reason", "It is bad.")[0] == 0
+    _, out, _ = metier("list")
+    assert "1 in quarantine" in out and "denied by policy" not in out

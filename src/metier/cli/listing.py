@@ -88,6 +88,8 @@ def _print_json(entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Ent
 def _status(entry: Entry, states: dict[int, str], words: dict[Entry, Word]) -> str:
     if entry in words and entry.status == "active":
         return words[entry].status
+    if entry.is_stale and entry.status == "active":
+        return "stale"
     state = states.get(id(entry), "ready")
     return entry.status if state == "ready" or entry.status != "active" else state
 
@@ -101,7 +103,12 @@ def _said(entry: Entry, words: dict[Entry, Word]) -> str:
     if entry.shadowed_by is not None:
         winner = entry.shadowed_by
         return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {_one_line(entry)}"
-    return f"[{words[entry].sentence}] {_one_line(entry)}" if entry in words else _one_line(entry)
+    why = words[entry].sentence if entry in words else _why_stale(entry)
+    return f"[{why}] {_one_line(entry)}" if why else _one_line(entry)
+
+
+def _why_stale(entry: Entry) -> str:
+    return next((note.message for note in entry.diagnostics if note.code == "stale"), "") if entry.is_stale else ""
 
 
 def _way_in(entry: Entry) -> str:
@@ -144,6 +151,9 @@ def _summary(
         return style.dim(parts[0] + ".")
     if unready:
         parts.append(f"{unready:,} cannot work here; `metier show NAME` says what is missing")
+    stale = [entry.reference for entry in entries if entry.is_stale]
+    if stale:
+        parts.append(f"{len(stale):,} being edited, the last good version stays; `metier show {stale[0]}` says why")
     scoped = len(out_of_scope(library))
     if scoped:
         parts.append(f"{scoped:,} hidden by scope; `--agent NAME` shows what an agent sees")
