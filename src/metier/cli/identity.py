@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metier.errors import NotPermitted, PersonNotFound
 from metier.guard import current_user
 from metier.guard.approvals._deciding import deciding
-from metier.guard.approvals.people import deciding_scope, known_person
+from metier.guard.approvals.people import deciding_scope, introducer, known_person, may_be_introduced
 from metier.guard.governance import Governance
 from metier.guard.stores import keep_ledgers, remember, require_store
 from metier.skill import shown
@@ -46,18 +46,21 @@ def peek_store() -> Store | None:
     return keep_ledgers(store)
 
 
-def who(scope: Scope) -> Person:
+def who(scope: Scope, *, introduces: bool = False) -> Person:
     """Who gives a command, and what they may do.
 
     With `METIER_API_TOKEN`, whose token it is, and never anybody else. Without, the user of the operating system: until
     somebody is added to the store it is its owner's, who may do everything; from then on, only who was added counts. A
-    tenant that has nobody of its own is decided for by those who were added without one.
+    tenant that has nobody of its own is decided for by those who were added without one. They also `introduce` the
+    people of a tenant, none of whom has done anything yet.
     """
     secret = _secret()
+    installation = scope.store.of().people
     if secret:
-        return _by_token(deciding_scope(scope).people.by_token(secret))
+        own = deciding_scope(scope).people.by_token(secret)
+        return _by_token(own or (introducer(scope, installation.by_token(secret)) if introduces else None))
     name = system_user()
-    found = known_person(scope, name)
+    found = known_person(scope, name) or (introducer(scope, installation.get(name)) if introduces else None)
     if found is None:
         raise NotPermitted(
             f"{shown(name)!r} is not known to this store.",
@@ -82,12 +85,13 @@ def user_name() -> str:
 
 @contextlib.contextmanager
 def acting(
-    options: argparse.Namespace, *, decides: bool = False, create: bool = True
+    options: argparse.Namespace, *, decides: bool = False, create: bool = True, introduces: bool = False
 ) -> Iterator[tuple[Scope, Person]]:
     """What the store keeps for the tenant of whoever gives a command, and who that is.
 
     A command that `decides` about skills, or about who may, is for people: who has no token must be at a terminal. The
-    store is made where there is none, unless not to `create` it is asked for.
+    store is made where there is none, unless not to `create` it is asked for. One that `introduces` somebody is for
+    admins of the installation too, where a tenant's people are known by nothing yet.
     """
     with open_store(create=create) as store:
         tenant: str | None = options.tenant
@@ -97,18 +101,36 @@ def acting(
             found = store.by_token(secret)
             if found is not None and tenant is None:
                 scope = found[0]
-            elif found is not None and found[0].tenant != deciding_scope(scope).tenant:
+            elif found is not None and found[0].tenant not in _tenants_deciding(scope, introduces=introduces):
                 raise NotPermitted(
                     f"The token in {TOKEN} is not one of the tenant {shown(str(tenant))!r}.",
                     hint="Leave out --tenant, or use a token of that tenant.",
                 )
-        person = who(scope)
-        if decides and not secret:
+        person = who(scope, introduces=introduces)
+        if decides and not secret and not _is_first_administrator(options, store):
             with deciding(scope, person, "person", notes=(_said(options),)):
                 _require_terminal(store)
         yield scope, person
         if decides:
             remember(store.url)
+
+
+def _tenants_deciding(scope: Scope, *, introduces: bool) -> set[str]:
+    """The tenants whose people may give a command for a tenant; the empty name is the whole installation."""
+    return {deciding_scope(scope).tenant, *([""] if introduces and may_be_introduced(scope) else [])}
+
+
+def _is_first_administrator(options: argparse.Namespace, store: Store) -> bool:
+    """Whether a script sets up a store that knows nobody: its user makes themself an admin, and gets the token.
+
+    Where an administrator's policy is in force that takes somebody who could write this policy: they decide already
+    what has to be approved by whom. A shell that a model has as an ordinary user cannot.
+    """
+    asks = (options.command, getattr(options, "verb", None)) == ("user", "add") and options.token
+    if not asks or options.tenant or options.name != system_user() or store.has_people:
+        return False
+    files = [one.path for one in Governance.default().effective.files if one.layer == "enterprise"]
+    return all(os.access(path, os.W_OK) for path in files)
 
 
 def require_person() -> None:

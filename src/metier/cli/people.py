@@ -29,7 +29,8 @@ def run(options: argparse.Namespace) -> int:
         ("token", "list"): _tokens,
         ("token", "revoke"): _revoke_token,
     }
-    with acting(options, decides=options.verb != "list") as (scope, person):
+    introduces = (options.command, options.verb) == ("token", "new")
+    with acting(options, decides=options.verb != "list", introduces=introduces) as (scope, person):
         return verbs[options.command, options.verb](options, scope, person)
 
 
@@ -46,7 +47,8 @@ def _add(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     style = Style(sys.stdout)
     print(f"{style.good('✓')} {Style.text(added.name)} is {_roles(added)} now.")
     if added.name != system_user():
-        print(style.dim(f"`metier token new {Style.text(added.name)}` makes a token that they are known by."))
+        where = f" --tenant {Style.text(scope.tenant)}" if scope.tenant else ""
+        print(style.dim(f"`metier token new {Style.text(added.name)}{where}` makes a token that they are known by."))
     return 0
 
 

@@ -44,6 +44,22 @@ def known_person(scope: Scope, name: str) -> Person | None:
     return deciding_scope(scope).people.get(name)
 
 
+def may_be_introduced(scope: Scope) -> bool:
+    """Whether an admin of the whole installation may still make tokens for the people of a tenant.
+
+    Whoever is added first to a tenant can be known by nothing but a token, and nobody else decides there. So that lasts
+    until one of them has done anything: from then on only they let others in.
+    """
+    if not scope.tenant or scope.people.is_empty:
+        return False
+    return not any(scope.audit.search(user=one.name, limit=1) for one in scope.people.all())
+
+
+def introducer(scope: Scope, person: Person | None) -> Person | None:
+    """A person of the installation where they may make a tenant's first tokens, else None."""
+    return person if person is not None and _is_admin(person) and may_be_introduced(scope) else None
+
+
 def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
     """Add somebody, or give somebody who is there other roles; the first must be an admin, or nobody could add more."""
     _require_name(scope, name)
@@ -120,13 +136,19 @@ def make_token(
         if name != by.name:
             demand(by, "admin", "make a token for somebody else")
         if scope.people.get(name) is None:
-            raise PersonNotFound(
-                f"Nobody is called {shown(name)!r} here.",
-                hint=f"`metier user list` shows who is, and `metier user add {shown(name)} --role ROLE` adds them.",
-            )
+            raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint=_hint_for_absent(scope, by, name))
         record = record_for(scope, "token.made", actor_of(by, scope), notes=(label,) if label else ())
         ends = end_of(clock(), expires)
         return scope.people.new_token(name, label=label, expires_at=ends, parent=by.token, record=record)
+
+
+def _hint_for_absent(scope: Scope, by: Person, name: str) -> str:
+    """The remedy for a name that nobody of a tenant has; admins of the installation are told of another tenant's."""
+    if not scope.tenant and holds(by, "admin"):
+        for tenant in filter(None, scope.store.tenants()):
+            if scope.store.of(tenant).people.get(name) is not None:
+                return f"The tenant {shown(tenant)!r} has somebody of that name: add `--tenant {shown(tenant)}`."
+    return f"`metier user list` shows who is, and `metier user add {shown(name)} --role ROLE` adds them."
 
 
 def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
