@@ -35,7 +35,7 @@ skill-policy:
   approval: {approvers: ["role:skill-admin"], self-approval: deny, quorum: 1, expires: 180d}
 skills:
   deny: ["crypto-*@*", "*@clawhub/*"]
-  visibility: {legacy-*: name-only, old-skill: off}
+  listing: {legacy-*: name-only, old-skill: off}
   reserved: [data-handling]
 tools:
   ask: ["Bash(git push:*)", WebFetch]

@@ -46,15 +46,19 @@ class Session(room.Session):
         dialect: DialectName | Dialect = "runtime",
         builtin: Sequence[str] = (),
         spawn: Spawn | None = None,
+        is_all: bool = True,
     ) -> Executor:
         """What calls tools under this session's rules: those of the dialect, an agent's own, and built-in ones.
 
         `builtin` names those of Read, Write, Edit, Glob, Grep, Bash and WebFetch that the agent is to have. They work
-        in the session's workspace; WebFetch reaches the hosts that policy grants.
+        in the session's workspace; WebFetch reaches the hosts that policy grants. Skills that require other tools are
+        not shown, unless `is_all=False` says that the agent has more than these.
         """
         from metier.tools import Executor, ToolRegistry
 
         given = [*self.tools(dialect, spawn=spawn), *tools, *self._built_in(builtin)]
+        if is_all:
+            self.set_tools(tool.name for tool in given)
         return Executor(ToolRegistry(given), self)
 
     def _built_in(self, names: Sequence[str]) -> list[Tool]:

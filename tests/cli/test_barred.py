@@ -18,7 +18,7 @@ Write = Callable[..., Path]
 POLICY = """version: 1
 skills:
   deny: [miner]
-  visibility: {deploy: user-only, notes: name-only}
+  listing: {deploy: manual, notes: name-only}
 """
 
 
@@ -52,7 +52,7 @@ def test_a_list_leaves_out_what_is_denied_and_warns_with_file_and_layer(metier: 
 def test_a_list_of_all_has_the_status_and_the_reason(metier: Call, skills: Path) -> None:
     _, out, _ = metier("--skills", skills, "list", "--all")
     rows = {line.split()[0]: line for line in out.splitlines()[1:-1]}
-    for name, status in (("miner", "denied"), ("deploy", "user-only"), ("notes", "name-only")):
+    for name, status in (("miner", "denied"), ("deploy", "manual"), ("notes", "name-only")):
         assert f"  {status} " in rows[name]
         assert "policy.yaml:" in rows[name]
     assert "  active " in rows["plain"]
@@ -75,7 +75,7 @@ def test_json_says_what_policy_says(metier: Call, skills: Path) -> None:
         "plain": False,
     }
     assert "policy" not in found["plain"]
-    assert shapes(metier, "--skills", skills, "show", "deploy")["policy"]["status"] == "user-only"
+    assert shapes(metier, "--skills", skills, "show", "deploy")["policy"]["status"] == "manual"
 
 
 @pytest.mark.parametrize("command", ["show", "read"])
@@ -92,7 +92,7 @@ def test_the_catalog_is_what_a_model_is_shown(metier: Call, skills: Path) -> Non
     code, out, err = metier("--skills", skills, "catalog")
     shown = Library.from_folder(skills).session(guard=Guard()).catalog()
     assert (code, out) == (0, shown + "\n")
-    assert "<name>notes</name><description></description>" in out
+    assert '<names_only search="skills_search">notes</names_only>' in out
     assert "deploy" not in out
     assert "miner" not in out
     assert "deploy (" in err
@@ -102,7 +102,7 @@ def test_the_catalog_is_what_a_model_is_shown(metier: Call, skills: Path) -> Non
 def test_a_search_tells_people_and_finds_nothing_barred_for_models(metier: Call, skills: Path) -> None:
     for_people = {one["name"]: one for one in shapes(metier, "--skills", skills, "search", "work")}
     assert {name: one.get("policy", {}).get("status") for name, one in for_people.items()} == {
-        "deploy": "user-only",
+        "deploy": "manual",
         "miner": "denied",
         "notes": "name-only",
         "plain": None,

@@ -18,7 +18,7 @@ Terminal = Callable[..., tuple[int, str]]
 Write = Callable[..., Path]
 
 FORMATS = ("xml", "markdown", "jsonl")
-KEYS = {"text", "size", "budget", "rung", "shown", "shortened", "left_out", "withheld", "unplaced_pins"}
+KEYS = {"text", "size", "budget", "rung", "shown", "shortened", "named", "left_out", "withheld", "unplaced_pins"}
 REFERENCE = Path(__file__).parents[2] / "docs/reference/json.md"
 ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -299,6 +299,7 @@ def test_json_is_an_object_with_exactly_the_promised_keys(metier: Call, two: Pat
         "rung": "full",
         "shown": ["alpha", "beta"],
         "shortened": [],
+        "named": [],
         "left_out": 0,
         "withheld": {},
         "unplaced_pins": {},

@@ -22,7 +22,7 @@ TRAIL = [
     ("call", "allow", "", "control tool", "skill-not-found", False, "model", "*"),
     ("load", "deny", "letters", "policy: blocked", "skill-blocked", False, "model", ""),
     ("call", "allow", "", "control tool", "skill-blocked", False, "model", "*"),
-    ("load", "deny", "deploy", "deploy: disable-model-invocation", "not-for-models", False, "model", ""),
+    ("load", "deny", "deploy", "deploy: listing mode manual", "not-for-models", False, "model", ""),
     ("call", "allow", "", "control tool", "not-for-models", False, "model", "*"),
     ("call", "deny", "", "narrow: allowed-tools", "tool-not-allowed", False, "model", "send"),
     ("call", "allow", "", "narrow: allowed-tools lookup", "", True, "model", "lookup"),

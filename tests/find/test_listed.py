@@ -71,7 +71,7 @@ def test_a_skill_for_people_only_cannot_be_pinned() -> None:
     library = Library.from_files(
         skill("deploy", "disable-model-invocation: true\n"), *(skill(f"widget-{number}") for number in range(200))
     )
-    catalog = library.catalog(2_000, pins=["deploy"], query="deploy the widgets", machine=BARE)
+    catalog = library.catalog(2_000, listing={"deploy": "pinned"}, query="deploy the widgets", machine=BARE)
     assert catalog.rung == "chosen"
     assert "deploy" not in catalog.shown
     assert catalog.unplaced_pins == {"deploy": "not for models"}
@@ -225,6 +225,6 @@ def test_many_skills_that_need_one_thing_are_all_withheld() -> None:
     catalog = library.catalog(2_000, query="widgets", machine=BARE)
     assert catalog.rung == "chosen"
     assert all(name.startswith("plain-") for name in catalog.shown)
-    assert len(catalog.shown) + catalog.left_out == 100
+    assert len(catalog.shown) + len(catalog.named) + catalog.left_out == 100
     assert len(catalog.withheld) == 100
     assert all(name.startswith("plain-") for name in found(library))

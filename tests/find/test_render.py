@@ -56,14 +56,19 @@ def test_a_record_is_one_line_whatever_it_says(format: Format, text: str) -> Non
 @fuzz
 def test_xml_gives_back_exactly_what_was_written(text: str) -> None:
     xml = renderer("xml")
-    rest = xml.rest(5, [(one_line(text), 3)], f"x{one_line(text)}")
-    block = ElementTree.fromstring(xml.whole([xml.record("one", one_line(text)), rest, xml.more(4)]))
-    assert [child.tag for child in block] == ["skill", "all", "more"]
+    rest = xml.rest(5, [(one_line(text), 3)])
+    block = ElementTree.fromstring(
+        xml.whole(
+            [xml.record("one", one_line(text)), rest, xml.names(["a", "b"], ""), xml.more(4, f"x{one_line(text)}")]
+        )
+    )
+    assert [child.tag for child in block] == ["skill", "all", "names_only", "not_listed"]
     assert [(field.tag, field.text or "") for field in block[0]] == [("name", "one"), ("description", one_line(text))]
-    assert block[1].attrib == {"count": "5", "search": f"x{one_line(text)}"}
+    assert block[1].attrib == {"count": "5"}
     assert block[1].text == f"{one_line(text)} 3"
     assert not list(block[1])
-    assert block[2].attrib == {"count": "4"}
+    assert block[2].text == "a, b"
+    assert block[3].attrib == {"count": "4", "search": f"x{one_line(text)}"}
 
 
 @pytest.mark.covers("G-20")
@@ -71,11 +76,11 @@ def test_xml_gives_back_exactly_what_was_written(text: str) -> None:
 @fuzz
 def test_json_gives_back_exactly_what_was_written(text: str) -> None:
     jsonl = renderer("jsonl")
-    lines = [jsonl.record("one", one_line(text)), jsonl.rest(5, [(one_line(text), 3)], "find"), jsonl.more(4)]
+    lines = [jsonl.record("one", one_line(text)), jsonl.rest(5, [(one_line(text), 3)]), jsonl.more(4, one_line(text))]
     assert [json.loads(line) for line in jsonl.whole(lines).split("\n")] == [
         {"name": "one", "description": one_line(text)},
-        {"count": 5, "groups": {one_line(text): 3}, "search": "find"},
-        {"more": 4},
+        {"count": 5, "groups": {one_line(text): 3}},
+        {"not_listed": 4} | ({"search": one_line(text)} if one_line(text) else {}),
     ]
 
 
@@ -84,7 +89,7 @@ def test_json_gives_back_exactly_what_was_written(text: str) -> None:
 @fuzz
 def test_markdown_gives_back_exactly_what_was_written(text: str) -> None:
     markdown = renderer("markdown")
-    block = markdown.whole([markdown.record("one", one_line(text)), markdown.rest(5, [], "find"), markdown.more(4)])
+    block = markdown.whole([markdown.record("one", one_line(text)), markdown.rest(5, []), markdown.more(4, "find")])
     lines = block.split("\n")
     assert lines == block.splitlines()
     assert lines[:2] == ["## Available skills", ""]
@@ -95,41 +100,45 @@ def test_markdown_gives_back_exactly_what_was_written(text: str) -> None:
 
 
 @pytest.mark.each(
-    ("format", "record", "rest", "more"),
+    ("format", "record", "rest", "names", "more"),
     [
         (
             "xml",
             "<skill><name>pdf</name><description>Fill it.</description></skill>",
-            '<all count="1200" search="find">azure 30, pdf 4</all>',
-            '<more count="1199"/>',
+            '<all count="1200">azure 30, pdf 4</all>',
+            '<names_only search="find">csv, mail</names_only>',
+            '<not_listed count="1199" search="find"/>',
         ),
         (
             "markdown",
             "- `pdf`: Fill it.",
-            "- 1,200 skills in all (azure 30, pdf 4): find others with `find`",
-            "- 1,199 more",
+            "- 1,200 skills in all (azure 30, pdf 4)",
+            "- 2 more with names only, described by `find`: `csv`, `mail`",
+            "- 1,199 more not listed: find them with `find`",
         ),
         (
             "jsonl",
             '{"name":"pdf","description":"Fill it."}',
-            '{"count":1200,"groups":{"azure":30,"pdf":4},"search":"find"}',
-            '{"more":1199}',
+            '{"count":1200,"groups":{"azure":30,"pdf":4}}',
+            '{"names_only":["csv","mail"],"search":"find"}',
+            '{"not_listed":1199,"search":"find"}',
         ),
     ],
 )
-def test_each_format_has_its_records(format: Format, record: str, rest: str, more: str) -> None:  # noqa: A002
+def test_each_format_has_its_records(format: Format, record: str, rest: str, names: str, more: str) -> None:  # noqa: A002
     writer = renderer(format)
     assert writer.record("pdf", "Fill it.") == record
-    assert writer.rest(1200, [("azure", 30), ("pdf", 4)], "find") == rest
-    assert writer.more(1199) == more
+    assert writer.rest(1200, [("azure", 30), ("pdf", 4)]) == rest
+    assert writer.names(["csv", "mail"], "find") == names
+    assert writer.more(1199, "find") == more
 
 
 @pytest.mark.parametrize(
     ("format", "expected"),
-    [("xml", '<all count="3" search="find"></all>'), ("markdown", "- 3 skills in all: find others with `find`")],
+    [("xml", '<all count="3"></all>'), ("markdown", "- 3 skills in all")],
 )
 def test_without_groups_only_the_count_is_told(format: Format, expected: str) -> None:  # noqa: A002
-    assert renderer(format).rest(3, [], "find") == expected
+    assert renderer(format).rest(3, []) == expected
 
 
 def test_a_skill_without_a_description_is_listed_by_its_name() -> None:

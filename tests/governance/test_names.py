@@ -187,7 +187,7 @@ def test_no_attempt_loads_another_skill_than_the_one_that_was_deployed(
 def test_no_attempt_binds_forks_nests_or_pins_another_skill(world: World, begin: Callable[..., Session]) -> None:
     for attempt in world.attempts():
         for way in ("fork", "activate", "bind"):
-            with begin(pins=(attempt,)) as session:
+            with begin(listing={attempt: "pinned"}) as session:
                 try:
                     made = getattr(session, way)([attempt] if way == "bind" else attempt)
                 except MetierError:

@@ -126,7 +126,7 @@ def test_a_policy_that_is_not_there_though_somebody_names_it_denies(
 def test_a_skill_for_people_only_is_absent_for_models_and_works_when_the_user_names_it(
     put: Put, begin: Begin, enterprise: Write
 ) -> None:
-    enterprise("version: 1\nskills: {visibility: {deploy: user-only, legacy: name-only, old: off}}\n")
+    enterprise("version: 1\nskills: {listing: {deploy: manual, legacy: name-only, old: off}}\n")
     for name in ("deploy", "legacy", "old"):
         put("project", name)
     session = begin()

@@ -119,18 +119,18 @@ def test_rules_count_for_whom_skills_are_written(put: Put, enterprise: Write, sy
 
 
 @pytest.mark.parametrize(
-    ("visibility", "reason"), [("user-only", "leaves it to people"), ("name-only", "no more than its name")]
+    ("mode", "reason"), [("manual", "leaves it to people"), ("name-only", "no more than its name")]
 )
 def test_what_models_are_not_to_know_all_of_is_left_out(
-    put: Put, enterprise: Write, synced: Syncing, out: Path, visibility: str, reason: str
+    put: Put, enterprise: Write, synced: Syncing, out: Path, mode: str, reason: str
 ) -> None:
     put("personal", "shy")
     assert synced()["shy"].done == "added"
-    enterprise(f"version: 1\nskills: {{visibility: {{shy: {visibility}}}}}\n")
+    enterprise(f"version: 1\nskills: {{listing: {{shy: {mode}}}}}\n")
     step = synced()["shy"]
     assert (step.done, (out / "shy").exists()) == ("removed", False)
     assert reason in step.reason
-    enterprise(f"version: 1\nmode: audit\nskills: {{visibility: {{shy: {visibility}}}}}\n")
+    enterprise(f"version: 1\nmode: audit\nskills: {{listing: {{shy: {mode}}}}}\n")
     assert synced()["shy"].done == "added"
 
 

@@ -10,11 +10,12 @@ from metier.guard.decision import Action, Actor, Subject
 from metier.guard.policy.effective import Effective
 from metier.guard.policy.enforcement import enforcement_of
 from metier.guard.policy.program import Policy
-from metier.guard.policy.rules import CAPABILITY_NAMES, names_skill
+from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.scan.finding import SEVERITIES
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.library.layers import LAYERS, Place
+from metier.skill.patterns import names_skill
 from metier.source import MemorySource
 
 _PLACES = tuple(
@@ -103,7 +104,7 @@ def _skill(effective: Effective, facts: Known) -> int:
     for _, patterns in effective.skills_allow:
         denied = denied or not any(names_skill(pattern, name, source) for pattern in patterns)
     denied = denied or (name in effective.reserved and subject.layer != "enterprise")
-    denied = denied or effective.visibility_of(name, source)[0] in ("user-only", "off")
+    denied = denied or effective.listing.mode(name, source) in ("manual", "off")
     denied = denied or any(digest != subject.digest for digest, _ in effective.pins_of(name, source))
     asks = bool(set(facts.can) & effective.needs_approval(subject.layer).keys())
     return max(2 if denied else 1 if asks else 0, _rules(effective, facts))

@@ -52,7 +52,7 @@ CASES = {
     "sources.require.signature": ("[oms, sigstore]", "[none]", "[oms]"),
     "skills.allow": ("[pdf, deploy]", '["*"]', "[pdf]"),
     "skills.deny": ('["crypto-*"]', "[]", "[pdf]"),
-    "skills.visibility": ("{pdf: user-only}", "{pdf: name-only}", "{deploy: off}"),
+    "skills.listing": ("{pdf: manual}", "{pdf: name-only}", "{deploy: off}"),
     "skills.pins": (f'{{pdf: "{A}"}}', f'{{pdf: "{A}"}}', f'{{pdf: "{B}"}}'),
     "skills.reserved": ("[pdf]", "[]", "[data-handling]"),
     "skills.enterprise-names": ("reserve", "allow", "reserve"),
@@ -166,7 +166,7 @@ TOLD = [
     "mode", "on-error", "skill-policy.require-approval-for", "skill-policy.approval.approvers",
     "skill-policy.approval.self-approval", "skill-policy.approval.quorum", "skill-policy.approval.expires",
     "sources.allow", "sources.deny", "sources.require.digest", "sources.require.signature", "skills.allow",
-    "skills.deny", "skills.visibility", "rules", "scan.rescan-after", "scan.suppressions", "audit.key",
+    "skills.deny", "skills.listing", "rules", "scan.rescan-after", "scan.suppressions", "audit.key",
     "run.scripts", "run.network", "run.hosts", "run.paths", "run.secrets", "run.limits", "tools.allowed-tools",
 ]  # fmt: skip
 

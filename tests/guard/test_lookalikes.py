@@ -11,8 +11,8 @@ from metier import Guard, Policy
 from metier.guard import Action, MemoryLog, Subject
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
-from metier.guard.policy.rules import may_name
 from metier.skill.lookalikes import is_taken_for, readings
+from metier.skill.patterns import may_name
 from metier.store import Store
 
 CYRILLIC = "d\u0430ta-handling"
@@ -36,7 +36,7 @@ def decide(policy: str, name: str, **more: str) -> tuple[str, str]:
     [
         ("skills: {reserved: [data-handling]}", ("deny", "name-reserved")),
         ("skills: {deny: ['data-*']}", ("deny", "skill-denied")),
-        ("skills: {visibility: {data-handling: off}}", ("deny", "skill-denied")),
+        ("skills: {listing: {data-handling: off}}", ("deny", "skill-denied")),
         ("rules: [{id: R, skill: 'data-*', effect: deny}]", ("deny", "rule-denied")),
         ("rules: [{id: R, skill: data-handling, effect: ask}]", ("ask", "approval-needed")),
     ],
@@ -109,7 +109,7 @@ def test_long_names_have_few_readings() -> None:
 
 def test_nothing_is_imported_for_plain_names() -> None:
     code = (
-        "import sys; from metier.guard.policy.rules import may_name; may_name('a*', 'abc', '');"
+        "import sys; from metier.skill.patterns import may_name; may_name('a*', 'abc', '');"
         "sys.exit('confusable_homoglyphs' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

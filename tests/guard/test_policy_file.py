@@ -42,7 +42,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "skill-policy.approval.auto-approve-when": "{signer: ['oms:a.pub'], scan-max: low, no-new-capabilities: true}",
         "sources.allow": '["dir:*"]', "sources.deny": '["*:*.vercel.app"]',
         "sources.require.digest": "true", "sources.require.pinned": "yes", "sources.require.signature": "[oms]",
-        "skills.allow": "[pdf]", "skills.deny": '["crypto-*@*"]', "skills.visibility": "{deploy: user-only}",
+        "skills.allow": "[pdf]", "skills.deny": '["crypto-*@*"]', "skills.listing": "{deploy: manual}",
         "skills.pins": f'{{pdf: "{DIGEST}"}}', "skills.reserved": "[data-handling]",
         "skills.enterprise-names": "allow", "machine.environment": "production",
         "tools.network": "[WebFetch]", "tools.write": "[Write]", "tools.allow": "[Read]", "tools.ask": "[Bash]",
@@ -106,7 +106,7 @@ WRONG = [
         "skill-policy:\n  approval:\n    auto-approve-when:\n      scan: low",
         4, "skill-policy.approval.auto-approve-when.scan", "no condition 'scan'", "scan-max",
     ),
-    ("skills:\n  visibility: {pdf: hidden}", 2, "skills.visibility.pdf", "'hidden'", "user-only"),
+    ("skills:\n  listing: {pdf: hidden}", 2, "skills.listing.pdf", "'hidden'", "manual"),
     ("skills:\n  pins: {pdf: latest}", 2, "skills.pins.pdf", "'latest'", "sha256:"),
     ("skills:\n  deny: ['']", 2, "skills.deny", "empty", "crypto"),
     ('skills:\n  deny: ["a\\u202eb"]', 2, "skills.deny", "cannot be seen", "crypto"),
@@ -205,7 +205,7 @@ BROKEN = """\
 mode: audit
 skills:
   deny: [miner]
-  visibility: {x: [
+  listing: {x: [
   reserved: [data-handling]
 rules:
   - {id: R1, effect: deny}

@@ -43,7 +43,7 @@ sources:
 skills:
   deny:  ["crypto-*@*"]
   allow: [pdf, "data-*"]
-  visibility: {{deploy: user-only, old-skill: off}}
+  listing: {{deploy: manual, old-skill: off}}
   pins:
     pdf@acme: "sha256:{"a" * 64}"
   reserved: [data-handling]

@@ -9,7 +9,8 @@ from tests.guard.policy_probes import known
 
 from metier.guard.decision import Actor, Subject
 from metier.guard.policy.file import PolicyFile, parse_policy
-from metier.guard.policy.rules import PolicyRule, names_skill
+from metier.guard.policy.rules import PolicyRule
+from metier.skill.patterns import names_skill
 
 PDF = Subject(name="pdf", source="acme-tools", layer="plugin", trusted=True)
 

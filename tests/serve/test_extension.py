@@ -451,7 +451,7 @@ def test_what_a_host_is_told_of_a_skill_is_recorded(serve: Callable[..., SkillSe
 def test_of_a_skill_that_policy_shows_by_its_name_nothing_else_is_told(
     serve: Callable[..., SkillServer], mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "policy.yaml").write_text("version: 1\nskills: {visibility: {forms: name-only}}\n")
+    (tmp_path / "policy.yaml").write_text("version: 1\nskills: {listing: {forms: name-only}}\n")
     monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
 
     async def use(client: mcp.Client) -> None:

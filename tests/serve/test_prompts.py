@@ -120,7 +120,7 @@ def test_what_cannot_be_invoked_is_an_error_with_code_and_hint(serve: Callable[.
 def test_people_pick_from_what_policy_keeps_from_models_and_not_from_what_it_denies(
     serve: Callable[..., SkillServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "policy.yaml").write_text("version: 1\nskills: {deny: [letters], visibility: {forms: user-only}}\n")
+    (tmp_path / "policy.yaml").write_text("version: 1\nskills: {deny: [letters], listing: {forms: manual}}\n")
     monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
 
     async def use(client: mcp.Client) -> tuple[list[str], str]:

@@ -520,7 +520,7 @@ def test_a_session_begins_with_the_skills_in_the_given_order(begin: Begin, skill
         ({"max_active": 0}, InvalidArgument),
         ({"delivery": "pigeon"}, InvalidArgument),
         ({"dependencies": "maybe"}, InvalidArgument),
-        ({"pins": "a"}, InvalidArgument),
+        ({"listing": "a"}, InvalidArgument),
         ({"names": "a"}, InvalidArgument),
         ({"colour": "red"}, InvalidArgument),
         ({"id": "a\nb"}, InvalidArgument),

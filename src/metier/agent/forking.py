@@ -34,7 +34,7 @@ class AgentSession(Session):
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a skill with an agent of its own: of the agent that it names, else of this one."""
         self.require_open()
-        agent, entry = self.agent, self.find(name)
+        agent, entry = self.agent, self.find(name, by=by)
         wanted = entry.skill.agent
         if agent is None or not wanted:
             child = super().fork(name, args=args, by=by)

@@ -1,4 +1,4 @@
-"""What policy says to each skill of a library: whether it is denied, only for people, or shown by its name alone."""
+"""Policy on each skill of a library: denied, off, left to people, shown by its name alone, or pinned."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier.cli.output import Style
 from metier.errors import MetierError
+from metier.find.listed import listing_rule
 from metier.guard import Actor, Subject
 from metier.guard.governance import Governance
 from metier.guard.policy.enforcement import enforcement_of
@@ -18,19 +19,26 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.guard.policy.enforcement import Enforcement
     from metier.library import Entry, Place
+    from metier.skill.listing import ListingRule
 
 _MOST_SAID = 10
+_REASONS = {"name-only": "Policy lists its name alone.", "pinned": "Policy keeps it in the catalog."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """What policy says to a skill."""
 
-    status: Literal["denied", "user-only", "name-only"]
+    status: Literal["denied", "off", "manual", "name-only", "pinned"]
     reason: str
     rule: str = ""
     """What decided, with the file, the line and the layer of a policy that says so."""
     code: str = ""
+
+    @property
+    def is_kept_from_models(self) -> bool:
+        """Whether models are not told of the skill."""
+        return self.status in ("denied", "off", "manual")
 
     @property
     def sentence(self) -> str:
@@ -52,7 +60,7 @@ class Barred:
         self.governance = Governance.default()
         has_reserved = library.snapshot.view(caller).has_reserved
         self._barring = self.governance.barring(actor, by="model", has_reserved=has_reserved)
-        self._naming_only = self.governance.naming_only()
+        self._listings = self.governance.listings
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
         """Whether the `allowed-tools` of the skills of a place, or of the one in a folder of it, restrict calls."""
@@ -74,21 +82,26 @@ class Barred:
                 trusted=entry.trusted,
                 entry=entry,
             )
-            found = list(self._barring.against(subject))
-            # What is denied to everybody counts before what is only kept from models.
-            found.sort(key=lambda verdict: verdict.code == "not-for-models")
+            # What is denied to everybody counts before what a listing mode keeps from models.
+            found = sorted(self._barring.against(subject), key=lambda verdict: verdict.check == "skills.listing")
             for verdict in found[:1]:
-                status: Literal["denied", "user-only"] = "user-only" if verdict.code == "not-for-models" else "denied"
+                is_off = verdict.check == "skills.listing" and verdict.code != "not-for-models"
+                status: Literal["denied", "off", "manual"] = "off" if is_off else "denied"
+                if verdict.code == "not-for-models":
+                    status = "manual"
                 return Word(status=status, reason=verdict.reason, rule=verdict.rule, code=verdict.code)
-        if self._naming_only is not None and self._naming_only(entry.name, entry.source):
-            origin = self.governance.effective.visibility_of(entry.name, entry.source)[1]
-            rule = "skills.visibility" if origin is None else f"skills.visibility ({origin})"
-            return Word(status="name-only", reason="Policy shows models its name alone.", rule=rule)
+        rule = self._listings.rule_for(entry.name, entry.source)
+        if rule is not None and (rule.mode == "name-only" or rule.mode == "pinned"):
+            return Word(status=rule.mode, reason=_REASONS[rule.mode], rule=f"skills.listing ({rule.origin})")
         return None
+
+    def listing(self, entry: Entry) -> ListingRule:
+        """The listing mode of a skill, and what sets it."""
+        return listing_rule(entry, self._listings)
 
     def among(self, entries: Iterable[Entry]) -> dict[Entry, Word]:
         """What policy says to each of some skills that it says something to."""
-        if self._barring is None and self._naming_only is None:
+        if self._barring is None and not self._listings:
             return {}
         words = ((entry, self.of(entry)) for entry in entries)
         return {entry: word for entry, word in words if word is not None}
@@ -97,7 +110,7 @@ class Barred:
         """The only names that models may know of; None where policy says nothing against any."""
         if self._barring is None:
             return None
-        kept = {entry.name for entry, word in self.among(self._library).items() if word.status != "name-only"}
+        kept = {entry.name for entry, word in self.among(self._library).items() if word.is_kept_from_models}
         return frozenset(entry.name for entry in self._library if entry.name not in kept)
 
 

@@ -19,7 +19,9 @@ from metier.errors import MetierError
 from metier.library import Machine
 from metier.library.cache import default_cache_folder
 from metier.library.clients import client_of
+from metier.library.index_log import many_skills
 from metier.skill import KINDS
+from metier.skill.listing import PREFERENCES
 from metier.source import FolderSource
 from metier.store.url import address_of
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.guard.governance import Governance
     from metier.library import Place
+    from metier.source import Finding
 
 _MOST_SHOWN = 10
 _MOST_NAMED = 3
@@ -36,7 +39,8 @@ _MOST_NAMED = 3
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
-    report = _report(library)
+    findings = _findings(library)
+    report = _report(library, findings)
     if options.json:
         print_json(report)
         return 0 if report["ok"] else 1
@@ -55,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     counts = ", ".join(f"{report[what]:,} {what}" for what in ("shadowed", "hidden", "broken"))
     print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
     print(f"{plural(report['agents']['usable'], 'agent')} to ask, {len(report['agents']['failing']):,} with problems.")
-    _print_problems(library, style)
+    _print_problems(library, style, findings)
     if report["unready"]:
         print()
         rows2 = list(report["unready"].items())
@@ -75,10 +79,9 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report["ok"] else 1
 
 
-def _report(library: Library) -> dict[str, Any]:
+def _report(library: Library, findings: list[Finding]) -> dict[str, Any]:
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
-    findings = library.findings()
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
     by_code = _names_by_code(library)
     unready = _unready(library)
@@ -183,6 +186,13 @@ def _names_by_code(library: Library) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
+def _findings(library: Library) -> list[Finding]:
+    """The findings about places, and a warning where more skills are listed than models cope with."""
+    barred = Barred(library)
+    listed = (entry for entry in library.entries() if barred.listing(entry).mode in PREFERENCES)
+    return [*library.findings(), *many_skills(listed)]
+
+
 def _unready(library: Library) -> dict[str, str]:
     machine = Machine()
     states = {entry.name: entry.readiness(machine) for entry in library.entries()}
@@ -234,8 +244,8 @@ def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
             print(f"{style.dim(runner['name'])}: {Style.text(step, 1_000)}")
 
 
-def _print_problems(library: Library, style: Style) -> None:
-    for finding in library.findings():
+def _print_problems(library: Library, style: Style, findings: list[Finding]) -> None:
+    for finding in findings:
         print(f"\n{Style.text(finding.where)}")
         print_diagnostics(style, [finding.diagnostic])
     everything = library.entries(all=True)

@@ -29,14 +29,16 @@ def run(options: argparse.Namespace) -> int:
 
         wanted = Selection(contains=options.text)
         entries, hidden = wanted.of(entries), list(wanted.of(hidden))
-    words = Barred(library).among(entries)
+    barred = Barred(library)
+    words = barred.among(entries)
     if options.json:
-        _print_json(entries, hidden, words)
+        _print_json(entries, hidden, words, barred)
         return 0
     warn(words)
     denied = {entry for entry, word in words.items() if word.status == "denied"}
+    off = {entry for entry, word in words.items() if word.status == "off"}
     if not options.all:
-        entries = tuple(entry for entry in entries if entry not in denied)
+        entries = tuple(entry for entry in entries if entry not in denied | off)
     style = Style(sys.stdout)
     if options.text and not entries and not hidden and not denied:
         print(f"No name or tag contains {Style.text(options.text)!r}. `metier search` looks at everything they say.")
@@ -61,25 +63,32 @@ def run(options: argparse.Namespace) -> int:
         ]
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
     else:
-        # A column for what is the same in every row would only take the room of the descriptions.
-        head = ("NAME", "LAYER", "READY", "DESCRIPTION") if unready else ("NAME", "LAYER", "DESCRIPTION")
-        table_rows = [
-            (entry.name, _layer(entry), *((states.get(id(entry), ""),) if unready else ()), _one_line(entry))
-            for entry in entries
+        modes = {id(entry): barred.listing(entry).mode for entry in entries if not entry.is_broken}
+        columns = [
+            ("NAME", [entry.name for entry in entries]),
+            ("LAYER", [_layer(entry) for entry in entries]),
+            ("LISTING", [modes.get(id(entry), "") for entry in entries] if {*modes.values()} - {"listed"} else []),
+            ("READY", [states.get(id(entry), "") for entry in entries] if unready else []),
+            ("DESCRIPTION", [_one_line(entry) for entry in entries]),
         ]
-        print(table(style, head, table_rows, paint=paint, most_lines=3))
+        # A column for what is the same in every row would only take the room of the descriptions.
+        told = [(head, cells) for head, cells in columns if cells]
+        table_rows = list(zip(*(cells for _, cells in told), strict=True))
+        print(table(style, [head for head, _ in told], table_rows, paint=paint, most_lines=3))
     shown = len(entries) + len(hidden)
-    barred = "" if options.all else _count_denied([words[entry] for entry in denied])
-    print(_summary(library, entries, style, options.all, len(unready), shown, barred, is_part=bool(options.text)))
+    counts = (_count_denied([words[entry] for entry in denied]), f"{len(off):,} off" if off else "")
+    kept = "" if options.all else ". ".join(filter(None, counts))
+    print(_summary(library, entries, style, options.all, len(unready), shown, kept, is_part=bool(options.text)))
     return 0
 
 
-def _print_json(entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Entry, Word]) -> None:
+def _print_json(entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Entry, Word], barred: Barred) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
     machine = Machine()
     shapes = []
     for number, entry in enumerate((*entries, *hidden)):
-        shapes.append(entry_shape(entry, machine, is_hidden=number >= len(entries), word=words.get(entry)))
+        is_hidden = number >= len(entries)
+        shapes.append(entry_shape(entry, machine, barred.listing(entry), is_hidden=is_hidden, word=words.get(entry)))
         progress.step()
     progress.end()
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
-_DEFAULTS = {"dialect": "runtime", "budget": 4_096, "ask": "", "deny": "", "scripts": "allow"}
+_DEFAULTS = {"dialect": "runtime", "budget": 5_120, "ask": "", "deny": "", "scripts": "allow"}
 _ATTEMPTS = 20
 _WHO = ("agent", "tenant", "environment")
 

@@ -11,6 +11,7 @@ from metier.cli.later import Later
 from metier.cli.suggesting import closest, suggestion
 from metier.cli.verbs import Formatter, add_check, explained
 from metier.skill.diagnostic import shown
+from metier.skill.listing import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ examples:
   metier --skills ./skills list --all    those of a folder, shadowed and broken ones too
   metier search "plot a csv file"        the skills that fit, the best first, and why
   metier catalog --budget 1024           what a model is shown of them
+  metier listing csv-analyst pinned      how much models are shown of one
   metier show csv-analyst                what one skill says of itself
   metier validate ./my-skill --strict    what the specification has against it
   metier session csv-analyst             load it as a model would, and see what the model sees
@@ -40,6 +42,10 @@ examples:
 
 exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 content is not what was recorded, 4 an approval is needed
 """
+
+
+_DEFAULT_BUDGET = 5_120
+"""That of a session, which is not imported for it."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -181,6 +187,27 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     _json(added)
 
     added = command(
+        "listing",
+        "show or set how much models are shown of a skill",
+        "metier listing legacy-reports name-only --project",
+        "listing_mode",
+        library=True,
+    )
+    name_argument(added)
+    added.add_argument(
+        "mode",
+        metavar="MODE",
+        nargs="?",
+        choices=MODES,
+        help="pinned: always with its description; listed: as the budget allows; name-only: found by search; manual: "
+        "only a person may start it; off: as good as absent (default: show the mode and what sets it)",
+    )
+    where = added.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="in your own policy file (default)")
+    where.add_argument("--project", action="store_true", help="in the policy file of this project")
+    _json(added)
+
+    added = command(
         "show",
         "show what a skill says of itself, its files and what is wrong with it",
         "metier show csv-analyst",
@@ -234,7 +261,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         default="result",
         help="where a skill's instructions go: into the result of loading it (default), or to the top level",
     )
-    added.add_argument("--budget", metavar="BYTES", type=_number, default=4_096, help="of the catalog (default: 4096)")
+    _budget(added)
     added.add_argument("--workspace", metavar="DIR", help="where scripts work (default: here)")
     added.add_argument("--unsandboxed", action="store_true", help="let scripts run with all that you may do yourself")
     added.add_argument("--hooks", action="store_true", help="run the hooks that skills declare")
@@ -456,7 +483,7 @@ def _mcp(parser: argparse.ArgumentParser) -> None:
         "--dialect", choices=("runtime", "registry", "tool", "sandbox"), default="runtime", help="(default: runtime)"
     )
     parser.add_argument("--workspace", metavar="DIR", help="where scripts work (default: here)")
-    parser.add_argument("--budget", metavar="BYTES", type=_number, default=4_096, help="of the catalog (default: 4096)")
+    _budget(parser)
     parser.add_argument(
         "--ask", metavar="RULES", default="", help="tool calls to ask the user about, as a policy has them"
     )
@@ -494,6 +521,16 @@ def _caller(parser: argparse.ArgumentParser) -> None:
     """On whose behalf: skills whose scope leaves them out are not there for them."""
     for who in ("agent", "tenant", "environment"):
         parser.add_argument(f"--{who}", metavar="NAME", help=f"as this {who} sees it")
+
+
+def _budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget",
+        metavar="BYTES",
+        type=_number,
+        default=_DEFAULT_BUDGET,
+        help=f"of the catalog with its rules, at least 512 (default: {_DEFAULT_BUDGET})",
+    )
 
 
 def _number(text: str) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.exits import FINE, PROBLEMS, exit_code_of_outcome
 from metier.cli.output import Style, plural, print_json, short_path, table
-from metier.errors import InvalidArgument
+from metier.cli.shapes import listing_shape
+from metier.errors import InvalidArgument, MetierError
 from metier.guard.policy.file import read_policy, unreadable
 from metier.guard.policy.files import Policies
 from metier.guard.policy.schema import KEYS
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from metier import Library
     from metier.guard.explaining import Explanation
     from metier.guard.policy.effective import Effective
     from metier.guard.policy.file import PolicyProblem
+    from metier.skill.listing import ListingRule
 
 _APPROVAL = "skill-policy.require-approval-for"
 _WOULD = {"allow": "be allowed", "ask": "have to be asked about", "deny": "be denied"}
@@ -174,11 +177,26 @@ def _explain(options: argparse.Namespace) -> int:
         environment=options.environment,
     )
     what, explanation = ask(question, lambda: library_of(options))
+    listing = _listing(library_of(options), question.skill)
     if options.json:
-        print_json({"about": what, **explanation.as_dict()})
+        print_json(
+            {"about": what, **explanation.as_dict(), "listing": None if listing is None else listing_shape(listing)}
+        )
     else:
         _tell(what, explanation)
+        if listing is not None:
+            print(f"{Style(sys.stdout).dim('listing')}  {Style.text(str(listing), 1_000)}")
     return exit_code_of_outcome(explanation.outcome) if options.check else FINE
+
+
+def _listing(library: Library, name: str) -> ListingRule | None:
+    """The listing mode of a skill that is here, and what sets it."""
+    from metier.cli.barred import Barred
+
+    try:
+        return Barred(library).listing(library.get(name)) if name else None
+    except MetierError:
+        return None
 
 
 def _arguments(text: str | None) -> dict[str, Any] | None:

@@ -26,7 +26,9 @@ def run(options: argparse.Namespace) -> int:
     for_people = options.agent is None and not options.for_models
     barred = Barred(library)
     names = None if for_people else barred.names()
-    results = library.search(query, options.k, include_unlisted=for_people, names=names)
+    results = library.search(
+        query, options.k, include_unlisted=for_people, names=names, listing=barred.governance.listings
+    )
     words = barred.among(result.entry for result in results)
     if options.json:
         shapes = [

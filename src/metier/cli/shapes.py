@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from metier.library import Entry, Machine, Readiness
     from metier.run import Outcome
     from metier.session import Event
+    from metier.skill.listing import ListingRule
 
 
-def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False, word: Word | None = None) -> dict[str, Any]:
-    """A skill as `list --json` prints it, with the word that policy has on it."""
+def entry_shape(
+    entry: Entry, machine: Machine, listing: ListingRule, *, is_hidden: bool = False, word: Word | None = None
+) -> dict[str, Any]:
+    """A skill as `list --json` prints it, with its listing mode and the word that policy has on it."""
     is_denied = word is not None and word.status == "denied" and entry.status == "active"
     shape = {
         "name": entry.name,
@@ -29,7 +32,8 @@ def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False, word
         "trusted": entry.trusted,
         "stale": entry.is_stale,
         "hidden_from_models": not entry.is_broken
-        and (entry.is_hidden_from_models or (word is not None and word.status != "name-only")),
+        and (entry.is_hidden_from_models or (word is not None and word.is_kept_from_models)),
+        "listing": listing_shape(listing),
         "readiness": readiness_shape(entry.readiness(machine)),
         "version": entry.skill.version,
         "tags": list(entry.skill.tags),
@@ -37,6 +41,11 @@ def entry_shape(entry: Entry, machine: Machine, *, is_hidden: bool = False, word
         "diagnostics": [found.as_json() for found in entry.diagnostics],
     }
     return shape if word is None else shape | {"policy": word.as_json()}
+
+
+def listing_shape(rule: ListingRule) -> dict[str, str | None]:
+    """The listing mode of a skill, and what sets it."""
+    return {"mode": rule.mode, "set_by": None if rule.origin is None else str(rule.origin)}
 
 
 def readiness_shape(state: Readiness) -> dict[str, Any]:

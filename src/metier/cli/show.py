@@ -35,10 +35,11 @@ def run(options: argparse.Namespace) -> int:
     entry = library.get(options.name)
     listing = _listing(entry)
     barred = Barred(library)
-    word, enforcement = barred.of(entry), barred.enforcement_of(entry.place, entry.folder)
+    word, mode = barred.of(entry), barred.listing(entry)
+    enforcement = barred.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
     if options.json:
-        shape = entry_shape(entry, Machine(), word=word)
+        shape = entry_shape(entry, Machine(), mode, word=word)
         shape["others"] = [
             {
                 "layer": one.layer,
@@ -69,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
     rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
     rows.append(("readiness", _readiness(entry)))
-    if word is not None:
+    rows.append(("listing", str(mode)))
+    if word is not None and word.status == "denied":
         rows.append(("policy", f"{word.status}: {word.sentence}"))
     rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
     if entry.skill.allowed_tools is not None:

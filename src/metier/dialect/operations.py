@@ -96,7 +96,7 @@ class Operations:
 
     def _is_forked(self, name: str) -> bool:
         try:
-            return self.session.find(name).skill.context == "fork"
+            return self.session.find(name, by="model").skill.context == "fork"
         except SkillNotFound:
             return False  # loading it says so, and leaves a record
 
@@ -126,9 +126,13 @@ class Operations:
             return function(*args, **options)
         return await self.session.guard.in_thread(function, *args, **options)
 
-    def described(self, entry: Entry) -> str:
-        """What a list says of a skill: its description on one line, no longer than in a catalog."""
-        return contained(shortened(one_line(self.session.description(entry)), MAX_DESCRIPTION, len))
+    def described(self, entry: Entry, *, is_listed: bool = False) -> str:
+        """The description of a skill on one line, no longer than in a catalog.
+
+        A list that nobody narrowed (`is_listed`) has names alone of skills whose listing mode says so.
+        """
+        text = self.session.description(entry) if is_listed else entry.description
+        return contained(shortened(one_line(text), MAX_DESCRIPTION, len))
 
 
 class Loaded:

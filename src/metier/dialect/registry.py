@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HEADING = "[Available skills]"
 MAX_LISTED = 200
+_RULE = "\n\nRead a skill with `read_skill` before you begin a task that it fits."
 
 LIST = schema((), query=text("Only skills whose name or a tag contains this."))
 READ = schema(
@@ -48,11 +49,10 @@ class RegistryDialect:
 
     def instructions(self, session: Session, prompt: str | None = None) -> str:
         """The catalog: a heading, a bullet for each skill, and how to read one."""
-        catalog = session.catalog(prompt, words=self.words, format="markdown")
+        catalog = session.catalog(prompt, words=self.words, format="markdown", around=f"{HEADING}\n{_RULE}")
         listed = ""
         if catalog:
-            bullets = catalog.removeprefix(MARKDOWN_HEADING).strip("\n")
-            listed = f"{HEADING}\n{bullets}\n\nRead a skill with `read_skill` before you begin a task that it fits."
+            listed = f"{HEADING}\n{catalog.removeprefix(MARKDOWN_HEADING)}{_RULE}"
         with_bodies = session.options.delivery == "instructions"
         return compose(
             listed,
@@ -80,8 +80,12 @@ class _Calls:
         self._do = operations
 
     async def list_skills(self, arguments: Mapping[str, Any]) -> ToolResult:
-        entries = self._do.listed(arguments.get("query", ""))
-        listed = [{"id": entry.name, "description": self._do.described(entry)} for entry in entries[:MAX_LISTED]]
+        query = arguments.get("query", "")
+        entries = self._do.listed(query)
+        listed = [
+            {"id": entry.name, "description": self._do.described(entry, is_listed=not query)}
+            for entry in entries[:MAX_LISTED]
+        ]
         found: dict[str, Any] = {"skills": listed, "total": len(entries)}
         more = len(entries) - len(listed)
         if more:

@@ -18,7 +18,7 @@ from metier.session.state import MAX_ID
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     from metier import Library, Session
@@ -175,7 +175,7 @@ class Kit:
         others = len(self._builtin) + len(self._own) + (len(PROPOSAL_TOOLS) if self.session.options.proposals else 0)
         if self._made is None or len(self._made.registry) <= others:
             self._made = self.session.executor(
-                self._own, dialect=self._dialect, builtin=self._builtin, spawn=self._spawn
+                self._own, dialect=self._dialect, builtin=self._builtin, spawn=self._spawn, is_all=False
             )
         return self._made
 
@@ -183,6 +183,10 @@ class Kit:
     def tools(self) -> tuple[Tool, ...]:
         """The definitions to show a model: name, description and JSON schema, the same whatever is loaded."""
         return tuple(self.executor.registry)
+
+    def set_others(self, names: Iterable[str]) -> None:
+        """Name all tools that the agent has beside these: skills that require others still are not shown."""
+        self.session.set_tools([*(tool.name for tool in self.tools), *names])
 
     def owns(self, tool: str) -> bool:
         """Whether a tool is one of these, and not one that the agent has from elsewhere."""

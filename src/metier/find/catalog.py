@@ -1,7 +1,8 @@
 """The catalog: what a model is shown of a library, within a budget of bytes that is never exceeded.
 
 A ladder: every skill in full; every skill with a shortened description; else the pinned ones and the most relevant to
-the prompt, with what else there is by group, and the tool that finds it.
+the prompt, with the names of all others where those have room, or else what there is by group, the number of skills
+that are not listed, and the tool that finds them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from metier.find.render import one_line, renderer
 from metier.find.shortening import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from metier.find.listed import Listed
     from metier.find.render import Format, Groups, Renderer
@@ -31,6 +32,8 @@ GOOD_DESCRIPTION = 90
 MOST_CHOSEN = 40
 _GROUPS_SHARE = 5
 """One part in this many of a budget goes to what else there is."""
+_NAMES_SHARE = 2
+"""One part in this many of a budget may go to the names of all skills that are not described."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,10 @@ class Catalog:
     """Names in the order in which they appear."""
     shortened: tuple[str, ...] = ()
     """Names of those whose descriptions were cut."""
+    named: tuple[str, ...] = ()
+    """Names that appear without a description: because of their listing mode, or for want of room."""
     left_out: int = 0
-    """How many more there are for which there was no room."""
+    """The number of skills that do not appear, for want of room."""
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Names of skills that are not for models or cannot work here, with the reason."""
     unplaced_pins: Mapping[str, str] = field(default_factory=dict)
@@ -122,17 +127,30 @@ class Writer:
 
     def rest(self, total: int, groups: Groups, most: int) -> str:
         """The line on what else there is, with as many groups as fit into so many bytes."""
-        line = self._renderer.rest(total, (), self.tool)
+        line = self._renderer.rest(total, ())
         for number in range(1, len(groups) + 1):
-            longer = self._renderer.rest(total, groups[:number], self.tool)
+            longer = self._renderer.rest(total, groups[:number])
             if self.size(longer) > most:
                 break
             line = longer
         return line
 
+    def names(self, names: Sequence[str]) -> list[str]:
+        """The line of skills by their names alone; none where there are none."""
+        return [self._renderer.names(names, self.tool)] if names else []
+
+    def name_size(self, name: str) -> int:
+        """The cost of one more name in that line."""
+        return self.size(self._renderer.names(("", name), "")) - self.size(self._renderer.names(("",), ""))
+
+    @property
+    def names_room(self) -> int:
+        """The most that the names of all skills may cost."""
+        return self.budget // _NAMES_SHARE
+
     def more(self, count: int) -> str:
-        """The last line: how many skills are not shown."""
-        return self._renderer.more(count)
+        """The last line: the number of skills that are not listed."""
+        return self._renderer.more(count, self.tool)
 
     def _description_size(self, description: str) -> int:
         return len(self._renderer.record("", description).encode()) - self._bare
@@ -149,10 +167,8 @@ class Card:
     """Whether the description is longer than any catalog shows."""
 
     @classmethod
-    def of(cls, entry: Entry, listed: Listed) -> Card:
+    def of(cls, entry: Entry) -> Card:
         """The card of a skill."""
-        if entry.name in listed.bare:
-            return cls(entry.name, "")
         skill = entry.skill
         text = one_line(entry.description)
         if skill.when_to_use and skill.when_to_use not in entry.description:
@@ -171,39 +187,80 @@ class Card:
 def everything(entries: Iterable[Entry], listed: Listed, writer: Writer, least: int) -> Catalog | None:
     """All skills, in full or shortened; None when they do not fit. Stops looking as soon as that is certain."""
     cards: list[Card] = []
+    named: list[str] = []
     smallest = len(writer.whole([]).encode())
     for entry in entries:
         if not listed(entry):
             continue
-        card = Card.of(entry, listed)
-        cards.append(card)
-        smallest += writer.size(writer.record(card, least))
+        if listed.mode(entry) == "name-only":
+            named.append(entry.name)
+            smallest += writer.name_size(entry.name)
+        else:
+            card = Card.of(entry)
+            cards.append(card)
+            smallest += writer.size(writer.record(card, least))
         if smallest > writer.budget + 1:
             return None
-    if not cards:
+    if not cards and not named:
         return Catalog(text="", budget=writer.budget, rung="none", withheld=dict(listed.withheld))
     lines = [writer.record(card) for card in cards]
+    tail = writer.names(named)
     names = tuple(card.name for card in cards)
-    if writer.fits(lines):
+    if writer.fits([*lines, *tail]):
         return Catalog(
-            text=writer.whole(lines),
+            text=writer.whole([*lines, *tail]),
             budget=writer.budget,
             rung="full",
             shown=names,
             shortened=tuple(card.name for card in cards if card.is_cut),
+            named=tuple(named),
             withheld=dict(listed.withheld),
         )
-    most = widest(lambda width: writer.fits([writer.record(card, width) for card in cards]), least)
+    most = widest(lambda width: writer.fits([*(writer.record(card, width) for card in cards), *tail]), least)
     if most is None:
         return None
     short = [writer.record(card, most) for card in cards]
     return Catalog(
-        text=writer.whole(short),
+        text=writer.whole([*short, *tail]),
         budget=writer.budget,
         rung="shortened",
         shown=names,
         shortened=tuple(card.name for card, a, b in zip(cards, lines, short, strict=True) if a != b or card.is_cut),
+        named=tuple(named),
         withheld=dict(listed.withheld),
+    )
+
+
+def with_all_names(
+    writer: Writer,
+    *,
+    pins: Sequence[Card],
+    relevant: Sequence[Card],
+    names: Sequence[str],
+    withheld: Mapping[str, str],
+    unplaced: Mapping[str, str],
+) -> Catalog | None:
+    """Pins and the most relevant with descriptions, and all others by their names; None where that does not fit.
+
+    A name costs a tenth of a description, and what a model has never seen the name of it does not look for.
+    """
+    if not writer.fits(writer.names(names)):
+        return None
+    stable = _as_many_as_fit(writer, [], list(pins), writer.names(names), writer.name_size)
+    others = _beside(pins, stable, relevant)
+    before = [writer.record(card, most) for card, most in stable]
+    described = {card.name for card, _ in stable}
+    rest = writer.names([name for name in names if name not in described])
+    picked = _as_many_as_fit(writer, before, others[: writer.most_cards], rest, writer.name_size)
+    described |= {card.name for card, _ in picked}
+    named = tuple(name for name in names if name not in described)
+    return _catalog(
+        writer,
+        [*stable, *picked],
+        [*before, *(writer.record(card, most) for card, most in picked), *writer.names(named)],
+        named=named,
+        withheld=withheld,
+        unplaced={**unplaced, **{card.name: "no room" for card in pins if card.name not in described}},
     )
 
 
@@ -212,6 +269,7 @@ def chosen(
     *,
     pins: Sequence[Card],
     relevant: Sequence[Card],
+    named: Sequence[str],
     total: int,
     groups: Groups,
     withheld: Mapping[str, str],
@@ -230,44 +288,78 @@ def chosen(
             )
     stable = _as_many_as_fit(writer, [], list(pins), [rest, tail])
     before = [*(writer.record(card, most) for card, most in stable), rest]
-    dropped = {card.name: "no room" for card in pins[len(stable) :]}
-    placed = {card.name for card in pins}
-    others = [card for card in relevant if card.name not in placed]
-    picked = _as_many_as_fit(writer, before, others[: writer.most_cards], [tail])
-    left_out = max(0, total - len(stable) - len(picked))
-    after = [writer.more(left_out)] if left_out else []
-    lines = [*before, *(writer.record(card, most) for card, most in picked), *after]
-    names = tuple(card.name for card, _ in (*stable, *picked))
-    cut = tuple(
-        card.name
-        for card, most in (*stable, *picked)
-        if card.is_cut or writer.record(card) != writer.record(card, most)
+    others = _beside(pins, stable, relevant)
+    # What people want to be seen by name has its line where that leaves most of the budget to descriptions.
+    line = writer.names(named)
+    if line and (writer.size(line[0]) > writer.budget // _GROUPS_SHARE or not writer.fits([*before, *line, tail])):
+        named, line = (), []
+    picked = _as_many_as_fit(writer, before, others[: writer.most_cards], [*line, tail])
+    left_out = max(0, total - len(stable) - len(picked) - len(named))
+    after = [*line, *([writer.more(left_out)] if left_out else [])]
+    return _catalog(
+        writer,
+        [*stable, *picked],
+        [*before, *(writer.record(card, most) for card, most in picked), *after],
+        named=tuple(named),
+        left_out=left_out,
+        withheld=withheld,
+        unplaced={**unplaced, **{card.name: "no room" for card in pins[len(stable) :]}},
     )
+
+
+def _catalog(
+    writer: Writer,
+    cards: Sequence[tuple[Card, int]],
+    lines: Sequence[str],
+    *,
+    named: tuple[str, ...],
+    withheld: Mapping[str, str],
+    unplaced: Mapping[str, str],
+    left_out: int = 0,
+) -> Catalog:
+    """The catalog of lines that were chosen, with what was cut for it."""
     return Catalog(
         text=writer.whole(lines),
         budget=writer.budget,
         rung="chosen",
-        shown=names,
-        shortened=cut,
+        shown=tuple(card.name for card, _ in cards),
+        shortened=tuple(
+            card.name for card, most in cards if card.is_cut or writer.record(card) != writer.record(card, most)
+        ),
+        named=named,
         left_out=left_out,
         withheld=dict(withheld),
-        unplaced_pins={**unplaced, **dropped},
+        unplaced_pins=dict(unplaced),
     )
 
 
-def _as_many_as_fit(writer: Writer, before: list[str], cards: list[Card], after: list[str]) -> list[tuple[Card, int]]:
-    """The first cards with descriptions as wide as the budget allows: more of them rather than wider ones."""
+def _as_many_as_fit(
+    writer: Writer,
+    before: list[str],
+    cards: list[Card],
+    after: list[str],
+    spared: Callable[[str], int] = lambda _: 0,
+) -> list[tuple[Card, int]]:
+    """The first cards with descriptions as wide as the budget allows: more of them rather than wider ones.
 
+    `spared` is what a name cost in what comes after, where it need not stand any more.
+    """
     room = writer.budget - len(writer.whole([*before, *after]).encode())
 
-    def fits(count: int, width: int) -> bool:
-        return sum(writer.size(writer.record(card, width)) for card in cards[:count]) <= room
+    def sizes(count: int, width: int) -> list[int]:
+        return [writer.size(writer.record(card, width)) - spared(card.name) for card in cards[:count]]
 
-    count = _first_that_fit([writer.size(writer.record(card, GOOD_DESCRIPTION)) for card in cards], room)
+    count = _first_that_fit(sizes(len(cards), GOOD_DESCRIPTION), room)
     if not count:
-        count = _first_that_fit([writer.size(writer.record(card, 0)) for card in cards], room)
-    most = widest(lambda width: fits(count, width), least=0) or 0
+        count = _first_that_fit(sizes(len(cards), 0), room)
+    most = widest(lambda width: sum(sizes(count, width)) <= room, least=0) or 0
     return [(card, most) for card in cards[:count]]
+
+
+def _beside(pins: Sequence[Card], placed: Sequence[object], relevant: Sequence[Card]) -> list[Card]:
+    """The cards that may stand beside the pinned ones; none while a pin has no room."""
+    names = {card.name for card in pins}
+    return [card for card in relevant if card.name not in names] if len(placed) == len(pins) else []
 
 
 def _first_that_fit(sizes: Sequence[int], room: int) -> int:
@@ -291,7 +383,7 @@ def widest(fits: Callable[[int], bool], least: int) -> int | None:
 
 
 def pinned(
-    names: Collection[str], find: Callable[[str], Entry | None], listed: Listed
+    names: Iterable[str], find: Callable[[str], Entry | None], listed: Listed
 ) -> tuple[list[Card], dict[str, str]]:
     """The cards of pinned skills in their order, and why the others have none."""
     cards: dict[str, Card] = {}
@@ -302,6 +394,8 @@ def pinned(
             unplaced[name] = "not found"
         elif not listed(entry):
             unplaced[name] = listed.withheld.get(entry.name, "not among those to show")
+        elif listed.mode(entry) == "name-only":
+            unplaced[name] = "name-only"
         else:
-            cards[entry.name] = Card.of(entry, listed)
+            cards[entry.name] = Card.of(entry)
     return list(cards.values()), unplaced

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.library import library as room
+from metier.skill.listing import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping
     from typing import Literal
 
     from metier.find.catalog import Catalog
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from metier.find.search import Finder
     from metier.find.vectors import Embedder
     from metier.library import Entry, Layer, Machine
+    from metier.skill.listing import Mode
 
 _DEFAULT_BUDGET = 4_096
 
@@ -42,13 +44,15 @@ class Library(room.Library):
         include_unlisted: bool = False,
         names: Collection[str] | None = None,
         machine: Machine | None = None,
+        listing: Mapping[str, Mode] | Listings | None = None,
     ) -> list[Result]:
         """The `k` skills that fit a query best, the best first, each with a score and why.
 
         Words are stemmed and matched in names, descriptions, tags, triggers and bodies; `"a phrase"`, `tag:pdf` and
         `layer:project` narrow it; `/name` and exact names come first. Skills that are out of scope for the caller are
         as good as absent. Skills that are not for models, or cannot work here, are found only with
-        `include_unlisted`. The first search of a library indexes it.
+        `include_unlisted`; `listing` gives modes to names and patterns, as for `catalog`. The first search of a
+        library indexes it.
         """
         from metier.find.listed import Listed, require_several
         from metier.find.query import Query
@@ -56,7 +60,7 @@ class Library(room.Library):
 
         me = self._for(agent)
         require_several(names=names)
-        listed = Listed(machine, names)
+        listed = Listed(machine, names, Listings.of(listing))
         return me._finder().search(
             me.snapshot,
             me.caller,
@@ -70,27 +74,27 @@ class Library(room.Library):
         budget: int = _DEFAULT_BUDGET,
         *,
         query: str | None = None,
-        pins: Sequence[str] = (),
+        listing: Mapping[str, Mode] | Listings | None = None,
         agent: str | None = None,
         names: Collection[str] | None = None,
         format: Format = "xml",  # noqa: A002
         search_tool: str | None = "skills_search",
         machine: Machine | None = None,
         mount: str = "",
-        bare: Collection[str] = (),
     ) -> Catalog:
         """What a model is shown of the library, in at most `budget` bytes.
 
-        All skills in full if they fit, else with shortened descriptions; else `pins`, a digest of what there is with
-        the tool that finds it, and the skills most relevant to `query`, which is usually the user's prompt. The same
-        input gives the same text, and what depends on the query comes last. `names` restricts it to an agent's own;
-        `search_tool=None` mentions no tool; with `mount`, the folder of that reader's skills, each has its place
-        in it; those in `bare` are shown by their name alone.
+        All skills in full if they fit, else with shortened descriptions; else the pinned ones and those most relevant
+        to `query`, which is usually the user's prompt, with the names of all others, or where those have no room, a
+        digest of what there is and the tool that finds it. The same input gives the same text, and what depends on the
+        query comes last. `listing` gives modes to names and patterns: `{"pdf-*": "pinned", "old": "off"}`. `names`
+        restricts it to an agent's own; `search_tool=None` mentions no tool; with `mount`, the folder of that reader's
+        skills, each has its place in it.
         """
         from metier.find.listed import require_several
         from metier.find.offer import offer
 
-        require_several(pins=pins, names=names, bare=bare)
+        require_several(names=names)
         me = self._for(agent)
         return offer(
             me._finder,
@@ -98,13 +102,12 @@ class Library(room.Library):
             me.caller,
             budget=budget,
             query=query,
-            pins=pins,
+            listings=Listings.of(listing),
             names=names,
             format=format,
             search_tool=search_tool,
             machine=machine,
             mount=mount,
-            bare=bare,
         )
 
     def select(

@@ -1,4 +1,4 @@
-"""Which skills a model is told of: not those for people only, nor those that cannot work here."""
+"""The skills that a model is told of: not those for people only, nor those that are off or cannot work here."""
 
 from __future__ import annotations
 
@@ -8,23 +8,38 @@ from metier.errors import InvalidArgument
 from metier.library import Machine
 from metier.library.readiness import readiness
 from metier.skill import Requirements
+from metier.skill.listing import ListingRule, Listings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from metier.find.index import Row
     from metier.library import Entry
+    from metier.skill.listing import Mode
+
+_FOR_PEOPLE = "not for models"
+_DEFAULT = ListingRule(pattern="*", mode="listed")
+
+
+def listing_rule(entry: Entry, listings: Listings) -> ListingRule:
+    """The listing mode of a skill, and what sets it: its own files keep it from models as policy files do."""
+    rule = (listings.rule_for(entry.name, entry.source) if listings else None) or _DEFAULT
+    if entry.is_hidden_from_models and rule.mode != "off":
+        return ListingRule(pattern=entry.name, mode="manual", origin="the skill itself")
+    return rule
 
 
 class Listed:
     """Decides for one catalog or search, and remembers why a skill was withheld."""
 
     def __init__(
-        self, machine: Machine | None, only: Collection[str] | None = None, bare: Collection[str] = ()
+        self,
+        machine: Machine | None,
+        only: Collection[str] | None = None,
+        listings: Listings | None = None,
     ) -> None:
         self._machine = machine or Machine()
-        self.bare = frozenset(bare)
-        """The names that are shown without a description."""
+        self.listings = listings or Listings()
         self.only = None if only is None else frozenset(only)
         """The names that may be shown at all; None for every one."""
         self._needs: dict[str, str] = {"": ""}
@@ -35,13 +50,20 @@ class Listed:
         """Whether a skill may be shown, judged by the index where that is enough, else by the skill itself."""
         if self.only is not None and entry.name not in self.only:
             return False
-        if entry.is_undescribed_and_hidden:
+        mode = self.mode(entry)
+        if mode == "off":
+            reason = "off"
+        elif mode == "manual" or entry.is_undescribed_and_hidden:
             reason = _FOR_PEOPLE
         else:
             reason = self._by_index(row) if row is not None else self._by_skill(entry)
         if reason:
             self.withheld[entry.name] = reason
         return not reason
+
+    def mode(self, entry: Entry) -> Mode:
+        """The mode that listings give a skill, whatever it says itself."""
+        return self.listings.mode(entry.name, entry.source) if self.listings else "listed"
 
     def _by_index(self, row: Row) -> str:
         if row.unlisted:
@@ -60,9 +82,6 @@ class Listed:
     def _unmet(self, requirements: Requirements) -> str:
         found = readiness(requirements, self._machine)
         return "" if found.is_ready else str(found)
-
-
-_FOR_PEOPLE = "not for models"
 
 
 def require_several(**arguments: object) -> None:

@@ -6,19 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.find.catalog import LEAST_DESCRIPTION, Card, Writer, chosen, everything, pinned
+from metier.find.catalog import LEAST_DESCRIPTION, Card, Writer, chosen, everything, pinned, with_all_names
 from metier.find.listed import Listed
 from metier.find.query import Query
 from metier.find.search import searchable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from metier.find.catalog import Catalog
     from metier.find.render import Format
     from metier.find.search import Finder
     from metier.library import Caller, Entry, Machine
     from metier.library.snapshot import Snapshot, View
+    from metier.skill.listing import Listings
 
 
 def offer(
@@ -28,43 +29,78 @@ def offer(
     *,
     budget: int,
     query: str | None,
-    pins: Sequence[str],
+    listings: Listings,
     names: Collection[str] | None,
     format: Format,  # noqa: A002
     search_tool: str | None,
     machine: Machine | None,
     mount: str = "",
-    bare: Collection[str] = (),
 ) -> Catalog:
     """The catalog of a library for a caller."""
     view = snapshot.view(caller)
     writer = Writer(format, budget, search_tool, mount=mount)
-    listed = Listed(machine, names, bare)
+    listed = Listed(machine, names, listings)
     allowed = None if names is None else frozenset(names)
-    entries = (entry for name, entry in view.active.items() if allowed is None or name in allowed)
     asked = None if query is None else Query.of_prompt(searchable(query))
-    # With a prompt, a few well described skills serve better than the names of all.
+    # With a prompt, a few well described skills serve better than a few words of all.
     is_asked = asked is not None and bool(asked.text.strip())
-    complete = everything(entries, listed, writer, least=LEAST_DESCRIPTION if is_asked else 0)
+    least = LEAST_DESCRIPTION if is_asked else LEAST_DESCRIPTION // 2
+    complete = everything(_entries(view, allowed), listed, writer, least=least)
+    pins = list(listings.pins((entry.name, entry.source) for entry in view.active.values()))
     if complete is not None:
         _, unplaced = pinned(pins, lambda name: _get(view, name), listed)
         return replace(complete, unplaced_pins=unplaced)
-    listed = Listed(machine, names, bare)
+    listed = Listed(machine, names, listings)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
-    total, groups = finder().overview(snapshot, caller, listed)
     most = writer.most_cards + len(cards)
     best = [result.entry for result in finder().search(snapshot, caller, asked, most, listed)] if asked else []
     others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
-    relevant = [Card.of(entry, listed) for entry in dict.fromkeys((*best, *others))]
+    relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others)) if listed.mode(entry) != "name-only"]
+    every = _names(_entries(view, allowed), listed, writer)
+    if every is not None:
+        found = with_all_names(
+            writer, pins=cards, relevant=relevant, names=every, withheld=listed.withheld, unplaced=unplaced
+        )
+        if found is not None:
+            return found
+    total, groups = finder().overview(snapshot, caller, listed)
     return chosen(
         writer,
         pins=cards,
         relevant=relevant,
+        named=_name_only(_entries(view, allowed), listed, writer),
         total=total,
         groups=groups,
         withheld=listed.withheld,
         unplaced=unplaced,
     )
+
+
+def _entries(view: View, allowed: Collection[str] | None) -> Iterator[Entry]:
+    return (entry for name, entry in view.active.items() if allowed is None or name in allowed)
+
+
+def _names(entries: Iterable[Entry], listed: Listed, writer: Writer) -> list[str] | None:
+    """The names of all skills to be listed; None when they take more than their part of the budget."""
+    found: list[str] = []
+    room = writer.names_room
+    for entry in entries:
+        # The cheap look first: of thousands, most need not be looked at any closer.
+        room -= writer.name_size(entry.name)
+        if room < 0:
+            return None
+        if listed(entry):
+            found.append(entry.name)
+        else:
+            room += writer.name_size(entry.name)
+    return found
+
+
+def _name_only(entries: Iterable[Entry], listed: Listed, writer: Writer) -> list[str]:
+    """The names of the skills whose mode is name-only; none when they take more than their part of the budget."""
+    if not listed.listings:
+        return []
+    return _names((entry for entry in entries if listed.mode(entry) == "name-only"), listed, writer) or []
 
 
 def _get(view: View, name: str) -> Entry | None:

@@ -38,6 +38,8 @@ class Overviews:
                     continue
                 if not listed(entry, row):
                     withheld.add(entry.name)
+        if listed.listings:
+            withheld |= {name for name, entry in view.active.items() if listed.mode(entry) in ("manual", "off")}
         known = self._known.setdefault(view, {})
         which = (listed.only, frozenset(withheld))
         if which not in known:

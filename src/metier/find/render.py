@@ -32,11 +32,14 @@ class Renderer(Protocol):
     def record(self, name: str, description: str, location: str = "") -> str:
         """One skill, with the folder that its files are in where that is wanted."""
 
-    def rest(self, total: int, groups: Groups, tool: str) -> str:
-        """What else there is, by group, and the tool that finds it."""
+    def rest(self, total: int, groups: Groups) -> str:
+        """The number of all skills, by group."""
 
-    def more(self, count: int) -> str:
-        """How many skills are not shown."""
+    def names(self, names: Sequence[str], tool: str) -> str:
+        """Skills by their names alone, and the tool that says more of them."""
+
+    def more(self, count: int, tool: str) -> str:
+        """The number of skills that are not listed, and the tool that finds them."""
 
     def whole(self, lines: Iterable[str]) -> str:
         """The block with all of its lines."""
@@ -56,14 +59,17 @@ class Xml:
         where = f"<location>{_xml(location)}</location>" if location else ""
         return f"<skill><name>{_xml(name)}</name><description>{_xml(description)}</description>{where}</skill>"
 
-    def rest(self, total: int, groups: Groups, tool: str) -> str:
-        """What else there is."""
-        search = f' search="{_xml(tool)}"' if tool else ""
-        return f'<all count="{total}"{search}>{_xml(_listed(groups))}</all>'
+    def rest(self, total: int, groups: Groups) -> str:
+        """The number of all skills."""
+        return f'<all count="{total}">{_xml(_listed(groups))}</all>'
 
-    def more(self, count: int) -> str:
-        """How many skills are not shown."""
-        return f'<more count="{count}"/>'
+    def names(self, names: Sequence[str], tool: str) -> str:
+        """Skills by their names alone."""
+        return f"<names_only{_search(tool)}>{_xml(', '.join(names))}</names_only>"
+
+    def more(self, count: int, tool: str) -> str:
+        """The number of skills that are not listed."""
+        return f'<not_listed count="{count}"{_search(tool)}/>'
 
     def whole(self, lines: Iterable[str]) -> str:
         """The block."""
@@ -78,14 +84,19 @@ class Markdown:
         where = f" ({_markdown(location)})" if location else ""
         return f"- `{name}`{where}: {_markdown(description)}" if description else f"- `{name}`{where}"
 
-    def rest(self, total: int, groups: Groups, tool: str) -> str:
-        """What else there is."""
+    def rest(self, total: int, groups: Groups) -> str:
+        """The number of all skills."""
         topics = f" ({_markdown(_listed(groups))})" if groups else ""
-        return f"- {total:,} skills in all{topics}" + (f": find others with `{tool}`" if tool else "")
+        return f"- {total:,} skills in all{topics}"
 
-    def more(self, count: int) -> str:
-        """How many skills are not shown."""
-        return f"- {count:,} more"
+    def names(self, names: Sequence[str], tool: str) -> str:
+        """Skills by their names alone."""
+        described = f", described by `{tool}`" if tool else ""
+        return f"- {len(names):,} more with names only{described}: {', '.join(f'`{name}`' for name in names)}"
+
+    def more(self, count: int, tool: str) -> str:
+        """The number of skills that are not listed."""
+        return f"- {count:,} more not listed" + (f": find them with `{tool}`" if tool else "")
 
     def whole(self, lines: Iterable[str]) -> str:
         """The block."""
@@ -93,19 +104,23 @@ class Markdown:
 
 
 class JsonLines:
-    """An object to a line: `name` and `description` for a skill, `count`, `groups` and `search` for the rest."""
+    """An object to a line: `name` and `description` for a skill; `count`, `names_only`, `not_listed` for the rest."""
 
     def record(self, name: str, description: str, location: str = "") -> str:
         """One skill."""
         return _json({"name": name, "description": description} | ({"location": location} if location else {}))
 
-    def rest(self, total: int, groups: Groups, tool: str) -> str:
-        """What else there is."""
-        return _json({"count": total, "groups": dict(groups)} | ({"search": tool} if tool else {}))
+    def rest(self, total: int, groups: Groups) -> str:
+        """The number of all skills."""
+        return _json({"count": total, "groups": dict(groups)})
 
-    def more(self, count: int) -> str:
-        """How many skills are not shown."""
-        return _json({"more": count})
+    def names(self, names: Sequence[str], tool: str) -> str:
+        """Skills by their names alone."""
+        return _json({"names_only": list(names)} | ({"search": tool} if tool else {}))
+
+    def more(self, count: int, tool: str) -> str:
+        """The number of skills that are not listed."""
+        return _json({"not_listed": count} | ({"search": tool} if tool else {}))
 
     def whole(self, lines: Iterable[str]) -> str:
         """The block."""
@@ -120,6 +135,10 @@ def renderer(format: Format) -> Renderer:  # noqa: A002
     if format not in _RENDERERS:
         raise InvalidArgument(f"There is no format {format!r}.", hint=f"Formats are {', '.join(_RENDERERS)}.")
     return _RENDERERS[format]
+
+
+def _search(tool: str) -> str:
+    return f' search="{_xml(tool)}"' if tool else ""
 
 
 def _listed(groups: Groups) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from metier.errors import MetierError
 from metier.guard.case import Unknown
 from metier.guard.machine import other_environment
-from metier.guard.policy.rules import may_name, names_skill
 from metier.guard.policy.sources import allows_source, denies_source
 from metier.guard.verdict import INTEGRITY, Verdict, way_on
 from metier.skill import shown
 from metier.skill.lookalikes import readings
+from metier.skill.patterns import may_name, names_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def machine(case: Case) -> Iterator[Verdict]:
 
 
 def skill_lists(case: Case) -> Iterator[Verdict]:
-    """Whether policy lets the skill be here at all: lists, reserved names, visibility and pins."""
+    """Whether policy lets the skill be here at all: lists, reserved names, listing modes and pins."""
     subject, effective, action = case.subject, case.effective, case.action
     if subject is None or action.point not in (*USES, "discover"):
         return
@@ -123,13 +123,14 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
                 which = "The name" if names_skill(reserved, name, source) else f"It looks like {reserved!r}, which"
                 why = f"{which} is reserved for skills that administrators deploy, by {origin}."
                 yield _against(subject, why, "skills.reserved", "name-reserved", origin)
-    if effective.visibility:
-        visibility, set_by = effective.visibility_of(name, source)
-        if visibility == "off":
-            yield _against(subject, "Policy turned it off.", "skills.visibility", "skill-denied", set_by)
-        elif visibility == "user-only" and action.by == "model" and action.point in ("load", "discover"):
-            why = "Policy leaves it to people to invoke it."
-            yield _against(subject, why, "skills.visibility", "not-for-models", set_by)
+    rule = effective.listing.rule_for(name, source) if effective.listing else None
+    if rule is not None:
+        set_by = cast("Origin | None", rule.origin)
+        if rule.mode == "off":
+            yield _against(subject, "Policy turned it off.", "skills.listing", "skill-denied", set_by)
+        elif rule.mode == "manual" and action.by == "model" and action.point in ("load", "discover"):
+            why = "Policy leaves it to people to start it."
+            yield _against(subject, why, "skills.listing", "not-for-models", set_by)
     for pinned, pinned_by in effective.pins_of(name, source) if effective.pins else ():
         if subject.digest and subject.digest != pinned:
             why = f"Its content is {subject.digest[:19]}…, and policy pins {pinned[:19]}…"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
-    *("release", "trust", "user", "token", "deploy", "rollback"),
+    *("release", "trust", "user", "token", "deploy", "rollback", "listing"),
 )
 _MAX_PATHS = 32
 _BETWEEN = ("", " -*")

@@ -20,6 +20,7 @@ from metier.guard.stores import opened, peeked, remember, require_store, trail_a
 from metier.guard.suppressing import KeptSuppressions
 from metier.guard.verdict import STRICTNESS, asking, strictest, watched
 from metier.skill.folder import is_inside
+from metier.skill.listing import Listings
 from metier.store import State, default_store
 from metier.store.url import address_of
 
@@ -41,6 +42,7 @@ log = logger("metier.guard")
 
 _NOBODY = Actor()
 _NO_STATE = State()
+_NO_LISTINGS = Listings()
 UNREADABLE = State(is_readable=False)
 """Stands for a store that cannot be used."""
 _KEPT = 16
@@ -382,12 +384,11 @@ class Governance:
 
         return Barring(lambda action: self.case(action, actor, effective, states), effective, states, by=by)
 
-    def naming_only(self) -> Callable[[str, str], bool] | None:
-        """What tells, by name and source, whether models are told just the name of a skill; None for none."""
+    @property
+    def listings(self) -> Listings:
+        """The listing modes that policy files set, as far as policy is enforced."""
         effective = self.policies.found()
-        if effective is None or not effective.visibility or effective.mode != "enforce":
-            return None
-        return lambda name, source: effective.visibility_of(name, source)[0] == "name-only"
+        return effective.listing if effective is not None and effective.mode == "enforce" else _NO_LISTINGS
 
     def may_reach(self, subject: Subject, actor: Actor) -> bool:
         """Whether a skill needs no approval for the network, or has it."""

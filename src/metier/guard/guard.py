@@ -212,7 +212,7 @@ class Guard:
             return Decision(
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is for people to invoke, not for models.",
-                rule=f"{subject.name}: disable-model-invocation",
+                rule=f"{subject.name}: listing mode manual",
                 code="not-for-models",
                 hint=f"Ask the user to type /{subject.name}.",
             )

@@ -213,8 +213,7 @@ class _Run:
     def _against(self, name: str, entry: Entry, subject: Subject, decision: Decision) -> Step | None:
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
-        naming_only = self._guard.governance.naming_only()
-        if naming_only is not None and naming_only(subject.name, subject.source):
+        if self._guard.governance.listings.mode(subject.name, subject.source) == "name-only":
             return Step(skill=name, done="left out", reason=_NAMED, hint="Ask an administrator.")
         decision = self._loading(entry, subject)
         if not decision.is_allowed:

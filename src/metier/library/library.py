@@ -19,6 +19,7 @@ from metier.library.cache import IndexCache, default_cache_folder
 from metier.library.change import Change
 from metier.library.content import Content
 from metier.library.deployed import DeployedFolders
+from metier.library.index_log import IndexLog
 from metier.library.kept import Kept
 from metier.library.layers import LAYERS, Caller, Place, admits, checked_order, named_apart
 from metier.library.reading import Unreadable, read_whole
@@ -331,6 +332,8 @@ class _State:
         begun = time.time_ns()
         shelves = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
         self.snapshot = self._snapshot(shelves, begun)
+        self._log = IndexLog()
+        self._log.write(self.snapshot, findings)
 
     def _snapshot(self, shelves: list[Shelf], begun_ns: int) -> Snapshot:
         own = len(self.places)
@@ -366,6 +369,7 @@ class _State:
                 return before, before, read
             # One assignment: a reader has the old snapshot or the new one.
             self.snapshot = after
+        self._log.write(after, ())
         return before, after, read
 
 

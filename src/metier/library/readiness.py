@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from metier.skill import Requirements
 
@@ -28,6 +28,8 @@ class Machine:
     system: str = _SYSTEM
     tools: Collection[str] | None = None
     """The agent's tools; None when nobody knows, and then no skill is unready for want of one."""
+    tool_name: Callable[[str], str] = str.casefold
+    """The one form by which names of tools are compared."""
     mcp: Collection[str] | None = None
     """The MCP servers that the agent is connected to; None when nobody knows."""
     _programs: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
@@ -84,12 +86,15 @@ def readiness(requirements: Requirements, machine: Machine) -> Readiness:
         "os": () if not requirements.os or machine.system in requirements.os else requirements.os,
     }
     unknown: dict[str, tuple[str, ...]] = {}
-    for kind, wanted, there in (("tools", requirements.tools, machine.tools), ("mcp", requirements.mcp, machine.mcp)):
+    for kind, wanted, there, same in (
+        ("tools", requirements.tools, machine.tools, machine.tool_name),
+        ("mcp", requirements.mcp, machine.mcp, str.casefold),
+    ):
         if there is None:
             unknown[kind] = wanted
         else:
-            have = {name.casefold() for name in there}
-            missing[kind] = tuple(name for name in wanted if name.casefold() not in have)
+            have = set(map(same, there))
+            missing[kind] = tuple(name for name in wanted if same(name) not in have)
     return Readiness(
         missing={kind: names for kind, names in missing.items() if names},
         unknown={kind: names for kind, names in unknown.items() if names},

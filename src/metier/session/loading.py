@@ -68,7 +68,7 @@ class Loading:
                 )
             if entry.name not in found:
                 for name in entry.skill.requires:
-                    add(self._session.find(name), (*chain, entry.name))
+                    add(self._session.find(name, by=self._by), (*chain, entry.name))
                 found[entry.name] = entry
 
         for entry in entries:
@@ -137,7 +137,7 @@ class Loading:
         return text
 
     def _found(self, name: str) -> Entry:
-        entry = self._session.find(name)
+        entry = self._session.find(name, by=self._by)
         self._wanted[name] = subject_of(entry)
         if "@" not in name:
             self._bare.add(entry.name)

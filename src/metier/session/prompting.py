@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from metier.session.instructions import active_block, compose, rules
+from metier.session.instructions import SEPARATOR, active_block, brief_rules, compose, fitting, rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -45,21 +45,30 @@ class Prompting:
         words: Vocabulary,
         *,
         with_active: bool = False,
+        around: str = "",
         **options: Any,
     ) -> str:
         """What may be loaded; the active skills are not repeated where their instructions stand beside it.
 
-        `with_active` names them all the same, for a text that must not change with what is active.
+        `with_active` names them all the same, for a text that must not change with what is active. `around` is the
+        text that stands around it, which the budget counts too.
         """
         shown = active if session.options.delivery == "instructions" and not with_active else ()
-        key = ("catalog", prompt, words, tuple(one.name for one in shown), tuple(options.items()), session.epoch)
+        key = (
+            "catalog",
+            prompt,
+            words,
+            tuple(one.name for one in shown),
+            around,
+            tuple(options.items()),
+            session.epoch,
+        )
 
         def make() -> str:
             names = self.names(session, shown)
-            asked: dict[str, Any] = {"budget": session.options.budget, "pins": session.options.pins}
-            asked |= {"search_tool": words.search, "bare": _bare(session), **options}
-            catalog = session.library.catalog(query=prompt, names=names, **asked)
-            return str(catalog)
+            asked = {"search_tool": words.search, "listing": session.listings, "machine": session.machine, **options}
+            budget = session.options.budget - len(around.encode())
+            return str(session.library.catalog(budget, query=prompt, names=names, **asked))
 
         return str(self._kept(key, (), make))
 
@@ -76,11 +85,12 @@ class Prompting:
     def _instructions(
         self, session: State, active: tuple[ActiveSkill, ...], prompt: str | None, words: Vocabulary
     ) -> str:
-        catalog = self.catalog(session, active, prompt, words)
+        how = fitting(session.options.budget, rules(words), brief_rules(words))
+        catalog = self.catalog(session, active, prompt, words, around=how + SEPARATOR)
         if not catalog and not active:
             return ""
         return compose(
-            rules(words, has_catalog=bool(catalog)),
+            how if catalog else rules(words, has_catalog=False),
             catalog,
             active_block(active, words, with_bodies=session.options.delivery == "instructions", bound=session.bound),
         )
@@ -100,11 +110,3 @@ class Prompting:
 def _visible(session: State, is_hidden: Callable[[Entry], bool] | None) -> frozenset[str]:
     names = frozenset(entry.name for entry in session.library if is_hidden is None or not is_hidden(entry))
     return names if session.options.names is None else names & session.options.names
-
-
-def _bare(session: State) -> frozenset[str]:
-    """The skills that policy shows by their name alone."""
-    naming_only = session.guard.governance.naming_only()
-    if naming_only is None:
-        return frozenset()
-    return frozenset(entry.name for entry in session.library if naming_only(entry.name, entry.source))

@@ -181,7 +181,7 @@ class Session(Use):
         self.require_open()
         wanted = () if all else _several(names)
         known = {one.name for one in self.live()}
-        chosen = {name if name in known else self.find(name).name for name in wanted}
+        chosen = {name if name in known else self.find(name, by=by).name for name in wanted}
         with self._lock:
             gone = [one for one in self._active if (all or one.name in chosen) and one.name not in self._fixed]
             self._set(tuple(one for one in self._active if one not in gone))
@@ -253,7 +253,7 @@ class Session(Use):
 
     def activate(self, name: str, *, args: str = "", by: By = "host") -> ActiveSkill:
         """Activate a skill inside those that are on the stack; `deactivate` ends it, the innermost first."""
-        entry = self.find(name)
+        entry = self.find(name, by=by)
         frame = self._stack.push(entry.name, was_loaded=any(one.name == entry.name for one in self.active))
         try:
             self.load([self.handle(entry)], "add", args=args, by=by)
@@ -324,7 +324,7 @@ class Session(Use):
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a sub-agent that has this one skill and nothing else of this conversation."""
         self.require_open()
-        entry = self.find(name)
+        entry = self.find(name, by=by)
         # It is there from the first call on, before any tool could have told the sub-agent of it.
         child = self.child(entry.name, delivery="instructions")
         try:
@@ -407,7 +407,7 @@ def _options(given: Mapping[str, Any]) -> Options:
             f"A session has no option {unknown[0]!r}.", hint=f"Options are {', '.join(sorted(known))}."
         )
     several = {}
-    for name in ("pins", "names", "script_folders"):
+    for name in ("names", "script_folders"):
         value = given.get(name)
         if isinstance(value, str):
             raise InvalidArgument(f"`{name}` is a list, not text.", hint=f"Write {name}=[{value!r}].")

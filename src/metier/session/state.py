@@ -7,13 +7,15 @@ import functools
 import os
 import threading
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
-from metier.guard import Action, Actor, Decision, Passage, Subject, current_user, refused
+from metier.find.listed import listing_rule
+from metier.guard import Action, Actor, Decision, Passage, Subject, canonical_tool, current_user, refused
+from metier.library import Machine
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.cage import Cage
 from metier.session.copies import Copies
@@ -26,10 +28,11 @@ from metier.session.scripts import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.session.stack import Stack
 from metier.skill import shown
+from metier.skill.listing import Listings
 from metier.skill.lookalikes import is_taken_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from metier.find.library import Library
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from metier.session.active import ActiveSkill
     from metier.session.events import Listener, View
     from metier.session.secrets import SecretProvider
+    from metier.skill.listing import ListingRule, Mode
 
 log = logger("metier.session")
 
@@ -47,6 +51,9 @@ By: TypeAlias = Literal["model", "user", "host", "client"]
 Delivery: TypeAlias = Literal["result", "instructions"]
 
 MAX_ACTIVE = 8
+DEFAULT_BUDGET = 5_120
+LEAST_BUDGET = 512
+"""Bytes that hold the shortest rules of every dialect, the counts of any library and a way to search it."""
 _SUGGESTED_AMONG = 2_000
 MAX_ID = 200
 
@@ -59,10 +66,10 @@ class Options:
     """How many skills may be active at once; 1 gives one skill at a time."""
     delivery: Delivery = "result"
     """How a model gets a skill's instructions: in the result of the call that loads it, or at the top level."""
-    budget: int = 4_096
-    """Bytes of the catalog."""
-    pins: tuple[str, ...] = ()
-    """Skills that are always in the catalog."""
+    budget: int = DEFAULT_BUDGET
+    """Bytes of the catalog together with the text that stands around it, at least 512."""
+    listing: Mapping[str, Mode] = field(default_factory=dict)
+    """Listing modes by name or pattern: `{"pdf-*": "pinned"}`; what policy files keep from models stays so."""
     names: frozenset[str] | None = None
     """The only skills that this session may know of."""
     dependencies: Literal["hint", "load"] = "hint"
@@ -75,6 +82,12 @@ class Options:
     """Whether a model gets the tools by which it proposes changed and new skills, for others to decide about."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.budget, int) or self.budget < LEAST_BUDGET:
+            raise InvalidArgument(
+                f"A budget of {self.budget!r:.40} bytes is too small for a catalog and how to use it.",
+                hint=f"Give at least {LEAST_BUDGET}; {DEFAULT_BUDGET:,} is the default.",
+            )
+        Listings.of(self.listing)
         if self.max_active < 1:
             raise InvalidArgument(f"max_active is {self.max_active}.", hint="At least one skill can be active.")
         if self.delivery not in ("result", "instructions"):
@@ -107,6 +120,7 @@ class State:
         self.library = library
         self.guard = guard
         self.options = options
+        self._own_listings = Listings.of(options.listing, "the session")
         self.id = _checked_id(id) if id else uuid.uuid4().hex
         self.workspace = workspace
         self.lineage = lineage or Lineage()
@@ -135,6 +149,7 @@ class State:
         self._listeners = Listeners()
         self._hook_runner: HookRunner | None = None
         self._above: tuple[Ceiling, ...] = ()
+        self._tools: frozenset[str] | None = None
         self._bound: frozenset[str] = frozenset()
         self._fixed: frozenset[str] = frozenset()
         self.spending = Spending()
@@ -192,6 +207,20 @@ class State:
         """Whether it has ended."""
         return self._is_closed
 
+    @property
+    def machine(self) -> Machine:
+        """The programs, variables and tools that its skills find here; no tool is missed while nobody named them."""
+        return Machine(tools=self._tools, tool_name=canonical_tool)
+
+    def set_tools(self, names: Iterable[str] | None) -> None:
+        """Name all tools that the agent has: skills that require another one are not shown. None: nobody knows."""
+        tools = None if names is None else frozenset(names)
+        with self._lock:
+            if tools != self._tools:
+                self._tools = tools
+                # What models were told depends on it.
+                self._epoch += 1
+
     def require_open(self) -> None:
         """Raise unless it goes on."""
         if self._is_closed:
@@ -210,8 +239,11 @@ class State:
             describe(call, self._active, event.skill)
         self._listeners.tell(event if event.session else replace(event, session=self.id))
 
-    def find(self, name: str) -> Entry:
-        """The skill of a name, if this session may know of it; raises `SkillNotFound`."""
+    def find(self, name: str, *, by: By = "host") -> Entry:
+        """The skill of a name, if this session may know of it; raises `SkillNotFound`.
+
+        For a model, one that is turned off is not there.
+        """
         self.library.latest()
         try:
             entry = self.library.get(name)
@@ -220,7 +252,19 @@ class State:
             raise self._not_found(name) from error
         if self.options.names is not None and entry.name not in self.options.names:
             raise self._not_found(name)
+        listings = self.listings if by == "model" else self._own_listings
+        if listings and listings.mode(entry.name, entry.source) == "off":
+            raise self._not_found(name)
         return entry
+
+    @property
+    def listings(self) -> Listings:
+        """The listing modes of policy files and of this session."""
+        return self.guard.governance.listings + self._own_listings
+
+    def listing_of(self, entry: Entry) -> ListingRule:
+        """The listing mode of a skill, and what sets it."""
+        return listing_rule(entry, self.listings)
 
     def _not_found(self, name: object) -> SkillNotFound:
         import difflib
@@ -254,12 +298,15 @@ class State:
         """
         has_reserved = self.library.snapshot.view(self.library.caller).has_reserved
         barring = self.guard.barring(self._actor, by=by, has_reserved=has_reserved)
-        if barring is None:
+        own, kept = self._own_listings, ("manual", "off") if by == "model" else ("off",)
+        if barring is None and not own:
             return None
-        is_barred, takes_digest = barring
+        is_barred, takes_digest = barring or (lambda _: False, False)
         library = self.library
 
         def is_hidden(entry: Entry) -> bool:
+            if own and own.mode(entry.name, entry.source) in kept:
+                return True
             try:
                 digest = library.digest(entry) if takes_digest else ""
             except MetierError:
@@ -282,18 +329,21 @@ class State:
 
         Whether it is `nested` is told by the stack, unless that is still to be restored.
         """
+        subject = subject_of(entry, digest)
+        if self._own_listings and self._own_listings.mode(entry.name, entry.source) == "manual":
+            subject = replace(subject, for_models=False)
         return Action(
             point="load",
-            skill=subject_of(entry, digest),
+            skill=subject,
             by=by,
             nested=self.is_nested if nested is None else nested,
             rivals=self.rivals(entry),
         )
 
     def description(self, entry: Entry) -> str:
-        """What models are told of a skill; empty where policy shows them its name alone."""
-        naming_only = self.guard.governance.naming_only()
-        return "" if naming_only is not None and naming_only(entry.name, entry.source) else entry.description
+        """What a list for models says of a skill; empty where only its name is listed."""
+        listings = self.listings
+        return "" if listings and listings.mode(entry.name, entry.source) == "name-only" else entry.description
 
     def handle(self, entry: Entry) -> str:
         """What the library finds exactly this skill by: its name, or name and folder where another answers to it."""
@@ -302,7 +352,7 @@ class State:
                 return entry.name
         return f"{entry.name}@{os.path.dirname(entry.location)}"
 
-    def one(self, name: str | None = None) -> ActiveSkill:
+    def one(self, name: str | None = None, *, by: By = "host") -> ActiveSkill:
         """An active skill: the one of this name, or the one that was loaded last."""
         self.library.latest()
         active = self.active
@@ -312,7 +362,7 @@ class State:
             return active[-1]
         found = next((one for one in active if one.name == name), None)
         if found is None:
-            entry = self.find(name)
+            entry = self.find(name, by=by)
             found = next((one for one in active if one.name == entry.name), None)
             if found is None:
                 hint = f"Load {entry.name} first."

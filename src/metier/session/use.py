@@ -71,7 +71,7 @@ class Use(State):
 
         The path may begin with the root that the model was told.
         """
-        one = self.one(skill)
+        one = self.one(skill, by=by)
         path = relative_to_root(path, one.root)
         where = path if isinstance(path, str) else ""
         instead = words.running(one.name, where) if by == "model" and one.listing.is_script(where) else ""
@@ -110,7 +110,7 @@ class Use(State):
 
     def _running(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> Running:
         """A script that was asked for; what cannot be run was asked for all the same, and leaves a record."""
-        one = self.one(skill)
+        one = self.one(skill, by=options.get("by", "host"))
         try:
             return Running(self, one, script, args, **options)
         except MetierError as error:
@@ -218,7 +218,10 @@ class Use(State):
         return self._prompting.instructions(self, self.live(), prompt, words)
 
     def catalog(self, prompt: str | None = None, *, words: Vocabulary = RUNTIME, **options: Any) -> str:
-        """The skills that a model may load, within the session's budget; empty when there are none."""
+        """The skills that a model may load; empty when there are none.
+
+        It stays within the session's budget together with `around`, the text that will stand around it.
+        """
         self.require_open()
         return self._prompting.catalog(self, self.live(), prompt, words, **options)
 
@@ -228,21 +231,22 @@ class Use(State):
         self.require_open()
         self.live()
         names = self._prompting.names(self, ())
-        listed = Listed(None, names)
+        listed = Listed(self.machine, names, self.listings)
         return any(map(listed, self.library.snapshot.view(self.library.caller).active.values()))
 
     def search(self, query: str, k: int = 10) -> list[Result]:
         """The skills that fit a query and that a model may load."""
         self.require_open()
         self.live()
-        return self.library.search(query, k, names=self._prompting.names(self, ()))
+        names = self._prompting.names(self, ())
+        return self.library.search(query, k, names=names, machine=self.machine, listing=self.listings)
 
     def listed(self, part: str = "") -> list[Entry]:
         """The skills that a model may load, by name; with `part`, those whose name or a tag contains it."""
         self.require_open()
         self.live()
         found = self.library.select(contains=part, names=self._prompting.names(self, ()))
-        return [entry for entry in found if not entry.is_hidden_from_models and entry.readiness().is_ready]
+        return list(filter(Listed(self.machine, None, self.listings), found))
 
     # --- tool calls ---------------------------------------------------------------------------------------------
 

@@ -95,6 +95,7 @@ KINDS: dict[str, Kind] = {
     # --- the library ------------------------------------------------------------------------------------------------
     "shadowed": Kind("warning", "Hidden by another skill called `{0}`: {1}.", "Rename one of them, or ask for `{0}@{2}`."),
     "description-hidden": Kind("warning", "There is no `description` and the folder is not trusted, so models are not shown this skill.", "Add a description, or trust the folder with `metier trust`."),
+    "many-skills": Kind("warning", "There are {0} skills; models choose badly among more than about {1}.", "Give agents fewer: `scope` in the frontmatter, `uses_skills` of an agent; set listing modes (`metier listing NAME name-only`); or raise the budget. Those that the catalog leaves out are found by search."),
     "cache-unusable": Kind("info", "The index cache could not be {0}: {1}.", "Everything works, more slowly; set METIER_CACHE to a writable folder."),
     # --- what only `validate` says ------------------------------------------------------------------------------------
     "not-deployable": Kind("info", "`metier deploy` would refuse it: {0}", "It can be used as it is; correct this before it is deployed or proposed."),

@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.rulebook import RuleBook
-from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, may_name
+from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
+from metier.skill.listing import Listings
+from metier.skill.patterns import may_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from metier.guard.policy.rules import PolicyRule
     from metier.guard.tool_rules.rules import Rule
 
-VISIBILITIES = ("", "name-only", "user-only", "off")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PLUGIN_APPROVAL: Mapping[str, Origin | None] = MappingProxyType(dict.fromkeys(CAPABILITY_NAMES))
 
@@ -138,8 +139,8 @@ class Effective:
     sources_require: SourceTerms = field(default_factory=SourceTerms)
     skills_allow: tuple[tuple[Origin, tuple[str, ...]], ...] = ()
     skills_deny: tuple[tuple[Origin, str], ...] = ()
-    visibility: Mapping[str, Located] = field(default_factory=lambda: _NOTHING)
-    """Pattern of skills to `name-only`, `user-only` or `off`."""
+    listing: Listings = field(default_factory=Listings)
+    """How much models are shown of skills."""
     pins: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NOTHING)
     reserved: Mapping[str, Origin] = field(default_factory=lambda: _NOTHING)
     """Names that only the enterprise layer may define, each with its line."""
@@ -192,15 +193,6 @@ class Effective:
     def needs_approval(self, layer: str) -> Mapping[str, Origin | None]:
         """What a skill of a layer needs an approval for, each with the line that says so; None is the default."""
         return self.required_of_plugins if layer == "plugin" else self.required
-
-    def visibility_of(self, name: str, source: str = "") -> tuple[str, Origin | None]:
-        """How much of a skill is to be seen: `name-only`, `user-only`, `off`, or empty for all of it."""
-        found: Located | None = None
-        for pattern, one in self.visibility.items():
-            stricter = found is None or VISIBILITIES.index(one.text) > VISIBILITIES.index(found.text)
-            if stricter and may_name(pattern, name, source):
-                found = one
-        return ("", None) if found is None else (found.text, found.origin)
 
     def pins_of(self, name: str, source: str = "") -> tuple[tuple[str, Origin | None], ...]:
         """The digests that a skill is pinned to; its content must be each of them."""

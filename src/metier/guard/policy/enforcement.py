@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from metier.guard.policy.kinds import Kind, Located
-from metier.guard.tool_rules.patterns import glob_matches
 from metier.library.copied import copied_into
 from metier.library.layers import LAYERS
 from metier.skill import shown
+from metier.skill.patterns import glob_matches
 from metier.source import FolderSource
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from metier.guard.policy.durations import as_duration, seconds_of
-from metier.guard.tool_rules.patterns import glob_matches
 from metier.skill import shown
+from metier.skill.listing import MODES, ListingRule
+from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -268,39 +269,39 @@ class Within(Kind["tuple[str, ...]"]):
         return list(value)
 
 
-class Ranked(Kind["dict[str, Located]"]):
-    """A map from skills to one of a few words, from the loosest to the strictest."""
+class Modes(Kind["tuple[tuple[ListingRule, ...], ...]"]):
+    """Maps from patterns of skills to listing modes, one for each file that has one."""
 
-    def __init__(self, *words: str) -> None:
-        self._words = words
-        self.example = f"{{my-skill: {words[0]}}}"
+    example = "{my-skill: name-only}"
 
-    def read(self, at: At, node: Node) -> dict[str, Located] | None:
-        """All of the map that can be read."""
-        found: dict[str, Located] = {}
+    def read(self, at: At, node: Node) -> tuple[tuple[ListingRule, ...], ...] | None:
+        """All of the map that can be read; a mode that cannot be is the strictest."""
+        found: list[ListingRule] = []
         for name, value in at.pairs(node, self.example):
             inner = at.below(name)
             word = value.text if value.kind == "text" else ""
-            if word not in self._words:
-                inner.wrong(value, f"Write one of {', '.join(self._words)}.")
-                word = self._words[-1]
-            found, _ = self.tighten(found, {name: Located(word, inner.origin(value))})
-        return found
+            mode = next((one for one in MODES if one == word), None)
+            if mode is None:
+                inner.wrong(value, f"Write one of {', '.join(MODES)}.")
+            found.append(ListingRule(pattern=name, mode=mode or MODES[-1], origin=inner.origin(value)))
+        return (tuple(found),)
 
-    def tighten(self, base: dict[str, Located], value: dict[str, Located]) -> tuple[dict[str, Located], str]:
-        """For each skill the strictest word."""
-        merged, lost = dict(base), ""
-        for name, own in value.items():
-            given = merged.get(name)
-            if given is None or self._words.index(own.text) > self._words.index(given.text):
-                merged[name] = own
-            elif own.text != given.text:
-                lost = f"`{own.text}` for {shown(name)!r} is less strict than `{given.text}`"
-        return merged, lost
+    def tighten(
+        self, base: tuple[tuple[ListingRule, ...], ...], value: tuple[tuple[ListingRule, ...], ...]
+    ) -> tuple[tuple[tuple[ListingRule, ...], ...], str]:
+        """Both: between files the strictest mode counts, and of preferences the closest."""
+        lost = ""
+        stricter = {rule.pattern: rule for layer in base for rule in layer if rule.is_strict}
+        for own in (rule for layer in value for rule in layer):
+            given = stricter.get(own.pattern)
+            if given is not None and MODES.index(own.mode) < MODES.index(given.mode):
+                lost = f"`{own.mode}` for {shown(own.pattern)!r} is less strict than `{given.mode}`"
+        return (*base, *value), lost
 
-    def shown(self, value: dict[str, Located]) -> object:
-        """Skill to word."""
-        return {name: one.text for name, one in value.items()}
+    def shown(self, value: tuple[tuple[ListingRule, ...], ...]) -> object:
+        """Pattern to mode, for each file where there are several."""
+        maps = [{rule.pattern: rule.mode for rule in layer} for layer in value]
+        return maps[0] if len(maps) == 1 else maps
 
 
 class Pins(Kind["dict[str, tuple[Located, ...]]"]):

@@ -25,6 +25,7 @@ from metier.guard.policy.file import PolicyProblem
 from metier.guard.policy.kinds import Located
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, EFFECTS
 from metier.guard.policy.schema import KEYS, RUN_KEYS
+from metier.skill.listing import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,7 +158,7 @@ class _Merging:
             ),
             skills_allow=_lists(values["skills.allow"]),
             skills_deny=_items(values["skills.deny"]),
-            visibility=MappingProxyType(values["skills.visibility"]),
+            listing=Listings(values["skills.listing"]),
             pins=MappingProxyType(values["skills.pins"]),
             reserved=MappingProxyType({text: origin for origin, text in _items(values["skills.reserved"])}),
             enterprise_names=values["skills.enterprise-names"],

@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier.guard.policy.rules import ends_of
+from metier.skill.patterns import ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

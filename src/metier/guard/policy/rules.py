@@ -6,11 +6,9 @@ They are read by `metier.guard.policy.rule_reading`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metier.guard.tool_rules.patterns import glob_matches
-from metier.skill.lookalikes import is_plain, readings
+from metier.skill.patterns import glob_matches, may_name, names_skill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -200,45 +198,3 @@ DEFAULT_RULES = (
     ),
 )
 """What holds until a policy file has a rule about scans."""
-
-
-@lru_cache(maxsize=8_192)  # every decision asks the same of the same skills
-def names_skill(pattern: str, name: str, source: str) -> bool:
-    """Whether a pattern names a skill: over its name, or over `name@source` where the pattern has an `@`.
-
-    Letters are compared whatever their case, as a name that differs by that alone would be taken for the same.
-
-    >>> names_skill("crypto-*@*", "crypto-miner", "acme"), names_skill("deploy", "Deploy", "acme")
-    (True, True)
-    """
-    whole = f"{name}@{source}" if "@" in pattern else name
-    return glob_matches(_folded(pattern), whole.casefold())
-
-
-@lru_cache(maxsize=8_192)
-def may_name(pattern: str, name: str, source: str) -> bool:
-    """Whether a pattern names a skill, or one that somebody would take it for; for what is denied or reserved.
-
-    The plain name is never taken for the one that imitates it: to deny the one leaves the other alone.
-
-    >>> may_name("data-*", "d\\u0430ta-handling", "acme"), may_name("d\\u0430ta", "data", "acme")
-    (True, False)
-    """
-    if is_plain(name):
-        return names_skill(pattern, name, source)
-    return any(names_skill(one, other, source) for one in readings(pattern) for other in readings(name))
-
-
-def ends_of(pattern: str) -> tuple[str, str]:
-    """What a skill that a pattern names must begin and end with, whatever its case.
-
-    >>> ends_of("Crypto-*@acme"), ends_of("*")
-    (('crypto-', '@acme'), ('', ''))
-    """
-    pieces = _folded(pattern).split("*")
-    return pieces[0], pieces[-1]
-
-
-@lru_cache(maxsize=16_384)
-def _folded(pattern: str) -> str:
-    return pattern.casefold()

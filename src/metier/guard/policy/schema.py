@@ -25,9 +25,9 @@ from metier.guard.policy.kinds import (
     Denied,
     Duration,
     Flag,
+    Modes,
     Number,
     Pins,
-    Ranked,
     Text,
     Within,
 )
@@ -129,10 +129,11 @@ _ALL_KEYS = (
     Key("skills.allow", AllowLists(_SKILLS), (), "The only skills there may be; `[]` is none."),
     Key("skills.deny", Denied(_SKILLS), (), "Skills that are not there."),
     Key(
-        "skills.visibility",
-        Ranked("name-only", "user-only", "off"),
-        {},
-        "Skills that models see the name of, that only people invoke, or that are off.",
+        "skills.listing",
+        Modes(),
+        (),
+        "How much models are shown of skills: `pinned`, `listed`, `name-only`, `manual` (only a person may start it) "
+        "or `off`. Of one file the most precise pattern counts; between files the strictest of name-only, manual, off.",
     ),
     Key("skills.pins", Pins(), {}, "The only content that a skill may have."),
     Key("skills.reserved", Denied("[data-handling]"), (), "Names that only the enterprise layer may define."),

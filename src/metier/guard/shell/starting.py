@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.shell.scanner import UNKNOWN
-from metier.guard.tool_rules.patterns import glob_matches
+from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

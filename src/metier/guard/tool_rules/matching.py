@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS, PATHS_ARGUMENTS, URL_ARGUMENTS, unknown_argument
 from metier.guard.tool_rules.names import canonical_tool, is_patch
 from metier.guard.tool_rules.paths import path_is_within, path_may_be_within, path_may_hold
-from metier.guard.tool_rules.patterns import glob_matches
+from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

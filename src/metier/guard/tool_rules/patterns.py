@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.shell.scanner import UNKNOWN
+from metier.skill.patterns import glob_matches, has_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ class WordPattern(NamedTuple):
 
     def _fits(self, words: Sequence[Word]) -> bool:
         text = _BETWEEN.join(word.text for word in words)
-        return any(_has_pieces(pieces, text) for pieces in self.forms)
+        return any(has_pieces(pieces, text) for pieces in self.forms)
 
     def climbs(self, words: Sequence[Word]) -> bool:
         """Whether a word leaves the folder that the pattern says it is in, or may leave it."""
@@ -109,21 +110,6 @@ def word_patterns(pattern: str) -> tuple[WordPattern, ...]:
     return tuple(_word_pattern(part.strip()) for part in pattern.split(" | "))
 
 
-def glob_matches(pattern: str, text: str) -> bool:
-    """Whether a text is like a pattern.
-
-    >>> glob_matches("https://x.org/*", "https://x.org/a/b"), glob_matches("a*c", "ab")
-    (True, False)
-    """
-    return _has_pieces(_pieces(pattern), text)
-
-
-@lru_cache(maxsize=16_384)
-def _pieces(pattern: str) -> tuple[str, ...]:
-    """What stands between the stars of a pattern; found out once, as policies have the same ones for long."""
-    return tuple(pattern.split("*"))
-
-
 def _word_pattern(pattern: str) -> WordPattern:
     base, tails = pattern, ""
     if pattern.endswith(":*"):
@@ -155,21 +141,6 @@ def _words(text: str) -> list[str]:
         except ValueError:
             pass
     return text.split()
-
-
-def _has_pieces(pieces: tuple[str, ...], text: str) -> bool:
-    first, last = pieces[0], pieces[-1]
-    if len(pieces) == 1:
-        return text == first
-    if not text.startswith(first) or not text.endswith(last) or len(first) + len(last) > len(text):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for piece in pieces[1:-1]:
-        found = text.find(piece, at, end)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return True
 
 
 def _may_have_pieces(pieces: tuple[str, ...], text: str) -> bool:
