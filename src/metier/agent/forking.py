@@ -30,6 +30,8 @@ class AgentSession(Session):
 
     agent: Agent | None = None
     """Who works in it."""
+    was_told_of_trust = False
+    """Whether its listeners were told that instructions of the project are not read."""
 
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a skill with an agent of its own: of the agent that it names, else of this one."""

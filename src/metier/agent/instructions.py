@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from metier.agent.project import project_instructions
+from metier.agent.team import tool_name
+from metier.agent.tool_guide import tool_guide
 from metier.errors import AgentFailed
-from metier.guard import Subject
+from metier.guard import Action, Subject
+from metier.session import Event
+from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier import Session
     from metier.agent.agent import Agent
+    from metier.agent.forking import AgentSession
+    from metier.dialect import Kit
 
 
 class OwnInstructions:
@@ -19,9 +26,10 @@ class OwnInstructions:
     is asked with it any more.
     """
 
-    def __init__(self, agent: Agent, session: Session) -> None:
+    def __init__(self, agent: Agent, session: AgentSession, kit: Kit) -> None:
         self._agent = agent
         self._session = session
+        self._kit = kit
         self._text = ""
         self._made_of: dict[str, str] | None = None
 
@@ -30,13 +38,36 @@ class OwnInstructions:
         made_of = self._made_of
         if made_of is None:
             made_of = self._bound()
-            self._text = await self._agent.instructions(self._session)
+            parts = (await self._agent.instructions(self._session), self._tools(), await self._project())
+            self._text = "\n\n".join(part for part in parts if part)
         now = self._bound()
         for name, digest in made_of.items():
             if now[name] != digest:
                 raise self._failed(name, "has changed")
         self._made_of = made_of
         return self._text
+
+    def _tools(self) -> str:
+        agents = self._agent.agents.delegates(self._agent.manifest)
+        return tool_guide([tool.name for tool in self._kit.tools], agents=[tool_name(one.id) for one in agents])
+
+    async def _project(self) -> str:
+        """The instructions of the project, where the agent takes them and the project is trusted."""
+        session = self._session
+        if self._agent.manifest.project_instructions == "off":
+            return ""
+
+        def may_read(path: str) -> bool:
+            with session.guard.enter(Action(point="read", path=path, by="host"), session.actor) as passage:
+                return passage.decision.is_allowed
+
+        found = await session.guard.in_thread(project_instructions, session.workspace, may_read)
+        if found.untrusted and not session.was_told_of_trust:
+            session.was_told_of_trust = True
+            files = ", ".join(shown(os.path.basename(path)) for path in found.untrusted)
+            message = f"Not read, as nobody trusts the project: {files}. Look at it, then `metier trust`."
+            session.emit(Event(kind="noted", message=message))
+        return found.text
 
     def _bound(self) -> dict[str, str]:
         """The skills that are part of the agent, with the digests of what is loaded."""

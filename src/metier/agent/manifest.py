@@ -51,7 +51,7 @@ _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ABSENT = ("", "~", "null")
 _FIELDS = (
     *("id", "name", "description", "model", "instructions", "uses_tools", "uses_skills", "catalog", "depends_on"),
-    *("limits", "integration_mode"),
+    *("limits", "integration_mode", "project_instructions"),
 )
 _LIMITS = ("max_turns",)
 
@@ -85,6 +85,8 @@ class Manifest:
     max_turns: int = MAX_TURNS
     integration_mode: IntegrationMode = "none"
     """`tool`: offered as a tool to agents that delegate."""
+    project_instructions: Literal["on", "off"] = "on"
+    """Whether it reads AGENTS.md and CLAUDE.md of a trusted project."""
     folder: str = ""
     """Where it was declared."""
     layer: Layer = "project"
@@ -126,6 +128,7 @@ def parse_manifest(text: str, *, folder: str, prompt: str = "", layer: Layer = "
         depends_on=fields.names("depends_on", is_a=is_valid_name, such_as="orchestrator"),
         max_turns=fields.max_turns(),
         integration_mode=mode,
+        project_instructions=cast('Literal["on", "off"]', fields.choice("project_instructions", ("on", "off"), "on")),
         folder=folder,
         layer=layer,
     )

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 
-    from metier import Session
     from metier.agent.agent import Agent
+    from metier.agent.forking import AgentSession
     from metier.agent.streaming import Pace
 
 _EMPTY_ANSWERS = 2
@@ -58,7 +58,7 @@ class Turn:
     def __init__(
         self,
         agent: Agent,
-        session: Session,
+        session: AgentSession,
         *,
         model: Model,
         under: Turn | None = None,
@@ -78,7 +78,6 @@ class Turn:
         self._suspension: Suspension | None = None
         self._used = RunUsage()
         self._turns = 0
-        self._own = OwnInstructions(agent, session) if is_itself else None
         self._kit = _Kit(
             session,
             agent.dialect,
@@ -86,6 +85,7 @@ class Turn:
             builtin=agent.builtin,
             tools=(*agent.tools(session), *team(self)),
         )
+        self._own = OwnInstructions(agent, session, self._kit) if is_itself else None
 
     @property
     def usage(self) -> Usage:

@@ -17,7 +17,7 @@ _HIDDEN = (
 _OPENING = "<\uff1c\ufe64"
 _WHOLE = (
     *("skill", "skills", "available_skills", "active_skills", "system", "assistant", "human", "developer", "invoke"),
-    "web_page",
+    *("web_page", "project_instructions"),
     *("start_of_turn", "end_of_turn", "im_start", "im_end"),
 )
 _BEGINNING = ("skill_", "skill-", "system_", "system-", "function_", "tool_", "antml:", "|")
