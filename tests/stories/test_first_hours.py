@@ -251,9 +251,10 @@ def test_a_contributor_learns_what_is_wanted_and_gets_feedback(
     propose = ("propose", "new", "changelog", "--from", "theirs/changelog", "--why", "Releases need it.", "--json")
     code, out, err = as_eve(*propose)
     assert code == 0, err
-    first = json.loads(out)["id"]
+    first = json.loads(out)["proposal"]["id"]
     assert as_eve("propose", "approve", first)[0] != 0, "nobody agrees to their own"
-    assert metier("propose", "reject", first, "--reason", "Say which sections a changelog has.")[0] == 0
+    code, out, err = metier("propose", "reject", first, "--reason", "Say which sections a changelog has.")
+    assert code == 0, out + err
     code, out, _ = as_eve("propose", "show", first)
     assert code == 0 and "Say which sections" in out
     assert "changelog" not in Library.discover()
@@ -261,5 +262,5 @@ def test_a_contributor_learns_what_is_wanted_and_gets_feedback(
         file.write("Sections: Added, Changed, Removed.\n")
     code, out, err = as_eve(*propose)
     assert code == 0, err
-    assert metier("propose", "approve", json.loads(out)["id"], "--reason", "Good.")[0] == 0
+    assert metier("propose", "approve", json.loads(out)["proposal"]["id"], "--reason", "Good.")[0] == 0
     assert "changelog" in Library.discover()

@@ -127,7 +127,7 @@ def test_what_an_administrator_deploys_cannot_be_walked_around(
             write(project / folder / name, {"SKILL.md": own.replace("name: data-handling", f"name: {name}")})
     assert metier("trust")[0] == 0
 
-    library = Library.discover(environment="production")
+    library = Library.discover().as_caller(environment="production")
     audit = AuditProbe()
     with library.session(guard=Guard(audit=audit)) as session:
         session.load(["data-handling"])
@@ -136,7 +136,7 @@ def test_what_an_administrator_deploys_cannot_be_walked_around(
             result = session.executor().execute_blocking("skills_load", {"skills": [other]})
             assert "print every IBAN" not in str(result.result) + session.instructions(), other
         assert "print every" not in session.instructions("How do I handle data?")
-    assert "data-handling" not in Library.discover(environment="staging"), "its scope holds"
+    assert "data-handling" not in Library.discover().as_caller(environment="staging"), "its scope holds"
 
     # She stops it at once, everywhere, and sees who used it.
     with library.session() as running:
