@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -376,3 +377,34 @@ def test_a_store_that_cannot_be_opened_is_told(metier: Call, monkeypatch: pytest
 def test_it_takes_a_word(metier: Call) -> None:
     assert metier("store")[0] == 2
     assert metier("store", "--help")[0] == 0
+
+
+def test_a_backup_of_another_machine_brings_its_key_along(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stands_on(machine: str) -> Path:
+        monkeypatch.setenv("METIER_CONFIG", str(tmp_path / machine / "config"))
+        monkeypatch.setenv("METIER_STORE", f"sqlite:///{tmp_path}/{machine}/metier.db")
+        (tmp_path / machine).mkdir(mode=0o700, exist_ok=True)
+        return tmp_path / machine / "config" / "keys"
+
+    keys = stands_on("old")
+    block("x")
+    assert metier("audit", "checkpoint")[0] == 0
+    assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
+    (public,) = keys.glob("*.pub")
+
+    other = stands_on("new")
+    code, out, err = metier("store", "restore", tmp_path / "backup.zip", "--key", public)
+    assert (code, err, "warning" in out) == (0, "", False), out
+    for words in (("store", "check"), ("audit", "verify")):
+        code, out, err = metier(*words)
+        assert (code, err, out.startswith("✓")) == (0, "", True), out
+
+    # Without the key nothing is wrong either, but for what cannot be checked: no mark says that all was.
+    (other / public.name).unlink()
+    code, out, _ = metier("store", "check")
+    assert (code, "✓" in out, "not as it was written" in out) == (0, False, False), out
+    assert "1 warning" in out and str(other) in out
+    shutil.copy(public, other)
+    assert metier("store", "check")[1].startswith("✓")

@@ -129,10 +129,17 @@ def _faults(url: str) -> list[Problem]:
     signing = key_file()
     report = verify_store(known_keys(signing), url, key_file=signing)
     faults = [chain.fault for chain in report.chains if chain.fault is not None]
+    keys = os.path.dirname(signing)
     return [
         Problem(
-            # Another machine has another key.
-            severity="warning" if fault.kind == "unknown-key" else "error",
+            severity="warning",  # another machine has another key
+            part="tables",
+            message=f"Not all of the audit trail can be checked. {fault.message}",
+            hint=f"Put audit-ID.pub of the machine that signed it into the folder {shown(keys, 300)}.",
+        )
+        if fault.kind == "unknown-key"
+        else Problem(
+            severity="error",
             part="tables",
             message=f"The audit trail is not as it was written. {fault.message}",
             hint="`metier audit verify` says more; bring a backup back if nobody can tell why.",
@@ -198,8 +205,10 @@ def _check(options: argparse.Namespace) -> int:
         print(f"There is no store at {_shown(where)} yet; the first record or approval makes it.")
         return FINE
     _print(problems)
-    if not errors:
+    if not problems:
         print(f"{_good()} The store {_shown(where)} is as it should be, and so is its audit trail.")
+    elif not errors:
+        print(f"The store {_shown(where)} can be used; {plural(len(problems), 'warning')}.")
     return INTEGRITY if errors else FINE
 
 

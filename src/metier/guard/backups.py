@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import AuditUnavailable, IntegrityFailed, StoreUnavailable
 from metier.guard.audit.checkpoints import Mark, marks_of
-from metier.guard.audit.signing import SigningKey, default_key_file, is_signed, known_keys
+from metier.guard.audit.signing import SigningKey, default_key_file, is_signed, keep_public, known_keys
 from metier.guard.stores import was_there
 from metier.store import Store, backup, default_store, restoring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from metier.store.restoring import Restored
 
@@ -42,7 +44,8 @@ def restore(
 ) -> Restored:
     """Put what a backup holds in place of what the store at an address holds.
 
-    It must be signed by the key that signs here, by one before it, or by one whose public half `keys` names. With
+    It must be signed by the key that signs here, by one before it, or by one whose public half `keys` names, which is
+    known here from then on: what the backup holds of the audit trail is signed by it too. With
     `untrusted` any other is brought back too, without all that loosens: approvals, people, tokens, scans, and what
     vouches for the content of folders. `force` replaces a store that is in use, `by` are fields for records of it.
 
@@ -61,9 +64,16 @@ def restore(
         if key is None:
             return f"it is signed by the key {signature.get('key_id')!r:.40}, which is not known here"
         made = signature.get("signature")
-        return "" if isinstance(made, str) and is_signed(_DOMAIN + manifest, made, key) else "its signature is wrong"
+        if not isinstance(made, str) or not is_signed(_DOMAIN + manifest, made, key):
+            return "its signature is wrong"
+        signed_by.append(key)
+        return ""
 
-    return restoring.restore(url, path, check, force=force, untrusted=untrusted, by=by)
+    signed_by: list[Ed25519PublicKey] = []
+    restored = restoring.restore(url, path, check, force=force, untrusted=untrusted, by=by)
+    for key in signed_by:
+        keep_public(signing, key)
+    return restored
 
 
 def _require_evidence(url: str, key_file: Path | str) -> None:

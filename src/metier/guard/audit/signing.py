@@ -48,10 +48,7 @@ class SigningKey:
             if not os.path.lexists(file):
                 _make(file)
             key = cls(_private_of(file))
-            published = file.with_name(f"{file.stem}-{key.id}.pub")
-            if not published.exists():
-                with contextlib.suppress(OSError):  # whoever brings a key need not let us write beside it
-                    published.write_bytes(_public_text(key._private.public_key()))
+            keep_public(file, key._private.public_key())
         except OSError as error:
             raise _unusable(file, error.strerror or str(error)) from None
         return key
@@ -73,6 +70,16 @@ def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519P
         public = _public_of(path)
         found[_id_of(public)] = public
     return found
+
+
+def keep_public(key_file: Path | str, public: Ed25519PublicKey) -> None:
+    """Write a public key beside the one that signs here, from where `known_keys` knows it."""
+    file = Path(key_file)
+    published = file.with_name(f"{file.stem}-{_id_of(public)}.pub")
+    if not published.exists():
+        with contextlib.suppress(OSError):  # whoever brings a key need not let us write beside it
+            published.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            published.write_bytes(_public_text(public))
 
 
 def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
