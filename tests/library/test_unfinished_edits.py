@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from metier import Library, Session
-from metier.errors import MetierError, SkillNotFound
+from metier import Library, Policy, Session
+from metier.errors import MetierError, Refused, SkillNotFound
 
 pytestmark = pytest.mark.covers("ACC-5")
 
@@ -157,6 +157,17 @@ def test_a_last_good_version_does_not_outlive_its_folder(library: Library, file:
         library.refresh()
         assert session.live() == ()
     with Session(library) as session, pytest.raises(SkillNotFound):
+        session.load(["greet"])
+
+
+@pytest.mark.parametrize("by", ["name", "digest"])
+def test_a_last_good_version_does_not_outlive_a_quarantine(library: Library, file: Path, by: str) -> None:
+    with Session(library) as session:
+        digest = session.load(["greet"]).active[0].digest
+    file.write_bytes(UNFINISHED["cut in a field"])
+    library.refresh()
+    policy = Policy(blocked=["greet" if by == "name" else digest])
+    with Session(library, policy=policy) as session, pytest.raises(Refused):
         session.load(["greet"])
 
 
