@@ -8,7 +8,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier._log import logger
 from metier.errors import MetierError, SourceUnavailable
 from metier.library.change import Change
 from metier.library.entry import Entry
@@ -44,8 +43,6 @@ _SAVE_AT_ONE_IN = 100
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
 _versions = itertools.count(1)
-
-log = logger("metier.library")
 
 
 def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Shelf, int]:
@@ -117,7 +114,7 @@ def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]
             continue
         draft = broken_draft(problem) if problem is not None else read_draft(data)
         if index is not None:
-            draft = _or_last_good(draft, shelf, index, folder, source.location(key))
+            draft = _or_last_good(draft, shelf, index, folder)
         fresh.add(key, row, source.forced_name(key) or draft_name(draft, folder), draft, version)
     removed = max(0, len(known.keys) + changed - len(fresh.keys))
     return Shelf(
@@ -156,7 +153,7 @@ def _is_known_problem(shelf: Shelf, index: int, problem: Diagnostic) -> bool:
     return problem in notes or any(note.code == "stale" and note.values == (problem.message,) for note in notes)
 
 
-def _or_last_good(draft: Draft, shelf: Shelf, index: int, folder: str, location: str) -> Draft:
+def _or_last_good(draft: Draft, shelf: Shelf, index: int, folder: str) -> Draft:
     """The new version, or the last good one when the new one cannot be used or is not whole."""
     if shelf.columns.marks[index] & BROKEN:
         return draft
@@ -165,11 +162,7 @@ def _or_last_good(draft: Draft, shelf: Shelf, index: int, folder: str, location:
     except ValueError:
         return draft
     problem = spoiled_by(draft, good, folder)
-    if problem is None:
-        return draft
-    stale = stale_draft(good, problem)
-    log.warning("%s: %s", location, stale.notes[-1].message)
-    return stale
+    return draft if problem is None else stale_draft(good, problem)
 
 
 def difference(before: Snapshot, after: Snapshot, caller: Caller, files_read: int) -> Change:
