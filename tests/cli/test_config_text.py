@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from metier.cli.config_text import with_entry_in_json, with_entry_in_toml
+from metier.cli.config_text import with_entry
 from metier.errors import FileRefused
 
 ENTRY = {"command": "metier", "args": ["mcp"]}
+
+
+def with_entry_in_json(text: str, *given: Any, **more: Any) -> str:
+    return with_entry(text, "json", *given, **more)
+
+
+def with_entry_in_toml(text: str, *given: Any, **more: Any) -> str:
+    return with_entry(text, "toml", *given, **more)
 
 
 @pytest.mark.each("text", ["", "  \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers": {}}', "// nothing yet\n"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from metier.cli import mcp_clients
-from metier.cli.config_text import with_entry_in_json
+from metier.cli.config_text import with_entry
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -221,7 +221,7 @@ def test_several_at_once_lose_nothing(forked: list[str], project: Path) -> None:
 def test_what_another_program_writes_meanwhile_is_not_lost(
     metier: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, change, changes = project / ".mcp.json", with_entry_in_json, 0
+    file, change, changes = project / ".mcp.json", with_entry, 0
 
     def meanwhile(*given: Any, **named: Any) -> str:
         nonlocal changes
@@ -230,7 +230,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(
             file.write_text(json.dumps({"state": changes}))
         return change(*given, **named)
 
-    monkeypatch.setattr(mcp_clients, "with_entry_in_json", meanwhile)
+    monkeypatch.setattr(mcp_clients, "with_entry", meanwhile)
     assert metier("mcp", "--install", "claude-code")[0] == 0
     assert json.loads(file.read_text()).keys() == {"state", "mcpServers"}
 

@@ -10,14 +10,19 @@ import itertools
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from metier.cli.config_yaml import yaml_changed, yaml_data, yaml_without
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|\s+|[^\s{}\[\],:"/]+', re.DOTALL)
+Format: TypeAlias = Literal["json", "toml", "yaml"]
+Section: TypeAlias = str | Sequence[str]
+"""The key that leads to the entries, or several of them."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _MAX_DEPTH = 200
 
@@ -26,14 +31,20 @@ def _any(entry: dict[str, Any]) -> bool:
     return True
 
 
-def with_entry_in_json(
-    text: str, section: str, name: str, entry: Mapping[str, Any], *, is_ours: Callable[[dict[str, Any]], bool] = _any
+def with_entry(
+    text: str,
+    format: Format,  # noqa: A002
+    section: Section,
+    name: str,
+    entry: Mapping[str, Any],
+    *,
+    is_ours: Callable[[dict[str, Any]], bool] = _any,
 ) -> str:
-    """JSON, with or without comments, in which an object has an entry of a name; fields that it has besides stay.
+    """The text of a file in which a section has an entry of a name; fields that the entry has besides stay.
 
     An entry of that name that is not `is_ours` is never changed; raises `FileRefused`.
 
-    >>> print(with_entry_in_json('{\\n  "a": 1 // one\\n}', "servers", "x", {"command": "y"}))
+    >>> print(with_entry('{\\n  "a": 1 // one\\n}', "json", "servers", "x", {"command": "y"}))
     {
       "a": 1, // one
       "servers": {
@@ -42,16 +53,7 @@ def with_entry_in_json(
         }
       }
     }
-    """
-    return _checked(text, section, name, entry, is_ours, _json_data, _json_changed)
-
-
-def with_entry_in_toml(
-    text: str, section: str, name: str, entry: Mapping[str, Any], *, is_ours: Callable[[dict[str, Any]], bool] = _any
-) -> str:
-    """TOML in which there is a table `[section.name]` with an entry; keys that it has besides stay.
-
-    >>> print(with_entry_in_toml("# mine", "servers", "x", {"command": "y", "args": ["a"]}))
+    >>> print(with_entry("# mine", "toml", "servers", "x", {"command": "y", "args": ["a"]}))
     # mine
     <BLANKLINE>
     [servers.x]
@@ -59,41 +61,95 @@ def with_entry_in_toml(
     args = ["a"]
     <BLANKLINE>
     """
-    return _checked(text, section, name, entry, is_ours, tomllib.loads, _toml_changed)
+    keys = (section,) if isinstance(section, str) else tuple(section)
+    data, servers = _read(text, format, keys)
+    there = _own_entry(servers, name, is_ours)
+    wanted = {**there, **entry}
+    if name in servers and there == wanted:
+        return text
+    change = {"json": _json_changed, "toml": _toml_changed, "yaml": yaml_changed}[format]
+    return _checked(format, keys, name, lambda: change(text, data, keys, name, wanted), _with(data, keys, name, wanted))
 
 
-def _checked(
+def without_entry(
     text: str,
-    section: str,
+    format: Format,  # noqa: A002
+    section: Section,
     name: str,
-    entry: Mapping[str, Any],
-    is_ours: Callable[[dict[str, Any]], bool],
-    read: Callable[[str], Any],
-    change: Callable[[str, dict[str, Any], str, str, dict[str, Any]], str],
+    *,
+    is_ours: Callable[[dict[str, Any]], bool] = _any,
 ) -> str:
+    """The text of a file without the entry of a name; one that is not `is_ours` stays, and `FileRefused` is raised.
+
+    >>> print(without_entry('{"servers": {"x": {"command": "y"}, "z": {}}}', "json", "servers", "x"))
+    {"servers": {"z": {}}}
+    """
+    keys = (section,) if isinstance(section, str) else tuple(section)
+    data, servers = _read(text, format, keys)
+    if name not in servers:
+        return text
+    _own_entry(servers, name, is_ours)
+    cut = {"json": _json_without, "toml": _toml_without, "yaml": yaml_without}[format]
+    wanted = _with(data, keys, name, None)
+    if format == "toml" and len(servers) == 1:
+        del wanted[keys[0]]  # it was there by this table alone
+    return _checked(format, keys, name, lambda: cut(text, keys, name), wanted)
+
+
+def entries_in(text: str, format: Format, section: Section) -> dict[str, Any]:  # noqa: A002
+    """The entries of a section; raises `FileRefused` for what cannot be read."""
+    return _read(text, format, (section,) if isinstance(section, str) else tuple(section))[1]
+
+
+def _read(text: str, format: Format, keys: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: A002
+    """The data of a file, and those of the section that some keys lead to."""
     try:
-        data = read(text)
+        data = _READERS[format](text)
     except (ValueError, RecursionError) as error:
         raise FileRefused(f"It cannot be read: {error}.", hint="Mend it, and try again.") from None
-    if not isinstance(data, dict) or not isinstance(data.get(section, {}), dict):
-        raise FileRefused(f"It has no object for {section}.", hint="Mend it, and try again.")
-    there = data.get(section, {}).get(name, {})
-    if name in data.get(section, {}) and not (isinstance(there, dict) and is_ours(there)):
+    found: Any = data
+    for key in keys:
+        found = found.get(key, {}) if isinstance(found, dict) else None
+        found = {} if found is None and format == "yaml" else found
+    if not isinstance(data, dict) or not isinstance(found, dict):
+        raise FileRefused(f"It has no object for {'.'.join(keys)}.", hint="Mend it, and try again.")
+    return data, found
+
+
+def _own_entry(servers: dict[str, Any], name: str, is_ours: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    there = servers.get(name, {})
+    if name in servers and not (isinstance(there, dict) and is_ours(there)):
         raise FileRefused(
             f"It has another server {name!r} already.", hint="Choose another name with --name, or remove that one."
         )
-    wanted = {**there, **entry}
-    if there == wanted:
-        return text
+    return there if isinstance(there, dict) else {}
+
+
+def _with(data: dict[str, Any], keys: tuple[str, ...], name: str, entry: Any) -> dict[str, Any]:
+    """The data as they are to be: with an entry, or without it."""
+    if keys:
+        below = data.get(keys[0]) or {}
+        return {**data, keys[0]: _with(below, keys[1:], name, entry)}
+    rest = {word: value for word, value in data.items() if word != name}
+    return rest if entry is None else {**data, name: entry}
+
+
+def _checked(
+    format: Format,  # noqa: A002
+    keys: tuple[str, ...],
+    name: str,
+    change: Callable[[], str],
+    wanted: dict[str, Any],
+) -> str:
     try:
-        changed = change(text, data, section, name, wanted)
-        is_good = read(changed) == {**data, section: {**data.get(section, {}), name: wanted}}
+        changed = change()
+        is_good = _READERS[format](changed) == wanted
     except (ValueError, LookupError, RecursionError):
         is_good = False
     if not is_good:
         raise FileRefused(
-            f"It is written in a way in which {section}.{name} cannot be changed safely.",
-            hint="Add it by hand; `docs/how-to/mcp.md` shows what to write.",
+            f"It is written in a way in which {'.'.join((*keys, name))} cannot be changed safely.",
+            hint="Change it by hand; `docs/how-to/mcp.md` shows what to write.",
         )
     return changed
 
@@ -118,6 +174,8 @@ class _Token(NamedTuple):
 class _Object(NamedTuple):
     """An object in a text: where its members' values are, and where it ends."""
 
+    keys: dict[str, int]
+    """Where each member begins."""
     values: dict[str, tuple[int, int]]
     last: _Token
     """The last token in it that says anything; its brace if it is empty."""
@@ -145,30 +203,60 @@ def _json_data(text: str) -> Any:
     return json.loads("\n".join(kept))
 
 
-def _json_changed(text: str, data: dict[str, Any], section: str, name: str, entry: dict[str, Any]) -> str:
+def _json_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
     newline, tokens = _newline_of(text), _tokens(text)
     opening = next((index for index, token in enumerate(tokens) if token.text == "{"), None)
     if opening is None:
         # Whatever there is are comments, or a mark of the encoding.
         gap = "" if not text.strip() or text.endswith("\n") else newline
-        return text + gap + _dumped({section: {name: entry}}, "  ", 0, newline) + newline
-    unit = _indent_of(text)
-    whole = _object_at(tokens, opening)
-    if section not in data:
-        return _added(text, whole, section, {name: entry}, unit, 1, newline)
-    inner = _inner(tokens, whole, section)
-    if name not in inner.values:
-        return _added(text, inner, name, entry, unit, 2, newline)
+        return text + gap + _dumped(_nested((*keys, name), entry), "  ", 0, newline) + newline
+    unit, whole = _indent_of(text), _object_at(tokens, opening)
+    there: Any = data
+    for depth, key in enumerate((*keys, name), 1):
+        if key not in there:
+            missing = _nested((*keys, name)[depth:], entry)
+            return _added(text, whole, key, missing, unit, depth, newline)
+        whole, there = _inner(tokens, whole, key), there[key]
     for word, value in entry.items():
         # One after the other, so that comments between them stay.
         tokens = _tokens(text)
-        ours = _inner(tokens, _inner(tokens, _object_at(tokens, opening), section), name)
+        ours = _object_at(tokens, opening)
+        for key in (*keys, name):
+            ours = _inner(tokens, ours, key)
         if word not in ours.values:
-            text = _added(text, ours, word, value, unit, 3, newline)
-        elif data[section][name].get(word) != value:
+            text = _added(text, ours, word, value, unit, len(keys) + 2, newline)
+        elif there.get(word) != value:
             begin, end = ours.values[word]
-            text = text[:begin] + _dumped(value, unit, 3, newline) + text[end:]
+            text = text[:begin] + _dumped(value, unit, len(keys) + 2, newline) + text[end:]
     return text
+
+
+def _nested(keys: tuple[str, ...], value: Any) -> Any:
+    for key in reversed(keys):
+        value = {key: value}
+    return value
+
+
+def _json_without(text: str, keys: tuple[str, ...], name: str) -> str:
+    tokens = _tokens(text)
+    whole = _object_at(tokens, next(index for index, token in enumerate(tokens) if token.text == "{"))
+    for key in keys:
+        whole = _inner(tokens, whole, key)
+    start, end = whole.keys[name], whole.values[name][1]
+    said = [token for token in tokens if not token.is_gap]
+    after = next(token for token in said if token.start >= end)
+    before = [token for token in said if token.end <= start][-1]
+    if after.text == ",":
+        end = after.end
+    elif before.text == ",":
+        # The one before becomes the last.
+        text = text[: before.start] + text[before.end :]
+        start, end = start - 1, end - 1
+    head, rest = text[:start].rstrip(" \t"), text[end:]
+    blank = rest.lstrip(" \t")
+    if head.endswith("\n") and blank[:2].lstrip("\r")[:1] == "\n":
+        return head + blank.removeprefix("\r").removeprefix("\n")
+    return head + ("" if head.endswith("{") or after.text == "}" else " ") + blank
 
 
 def _inner(tokens: list[_Token], whole: _Object, key: str) -> _Object:
@@ -178,6 +266,7 @@ def _inner(tokens: list[_Token], whole: _Object, key: str) -> _Object:
 
 
 def _object_at(tokens: list[_Token], opening: int) -> _Object:
+    keys: dict[str, int] = {}
     values: dict[str, tuple[int, int]] = {}
     last, filled, depth = tokens[opening], tokens[opening].end, 0
     key, start = "", -1
@@ -189,10 +278,11 @@ def _object_at(tokens: list[_Token], opening: int) -> _Object:
             if start >= 0:
                 values[key] = (start, last.end)
             if token.text == "}":
-                return _Object(values, last, filled)
+                return _Object(keys, values, last, filled)
             key, start = "", -1
         elif depth == 0 and not key and token.text.startswith('"'):
             key = json.loads(token.text)
+            keys[key] = token.start
         elif depth == 0 and key and start < 0 and token.text != ":":
             start = token.start
         depth += (token.text in "{[") - (token.text in "}]")
@@ -228,11 +318,12 @@ def _indent_of(text: str) -> str:
 # --- TOML ---------------------------------------------------------------------------------------------------------
 
 
-def _toml_changed(text: str, data: dict[str, Any], section: str, name: str, entry: dict[str, Any]) -> str:
-    lines, newline = re.findall(r"[^\n]*\n|[^\n]+", text), _newline_of(text)
+def _toml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
+    (section,) = keys
+    lines, newline = _lines_of(text), _newline_of(text)
     there = data.get(section, {}).get(name)
     key = name if _BARE(name) else json.dumps(name)
-    header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\.\s*(?:{re.escape(name)}|\"{re.escape(name)}\")\s*\]")
+    header = _header(section, name, r"\s*\]")
     at = next((index for index, line in enumerate(lines) if header.match(line)), None)
     if at is None:
         gap = "" if not text else newline if text.endswith("\n") else 2 * newline
@@ -243,6 +334,30 @@ def _toml_changed(text: str, data: dict[str, Any], section: str, name: str, entr
             (line,) = _assignments({word: value}, _comment_of(lines[start:end]) + newline)
             lines[start:end] = [line]
     return "".join(lines)
+
+
+def _toml_without(text: str, keys: tuple[str, ...], name: str) -> str:
+    (section,) = keys
+    lines, header = _lines_of(text), _header(section, name, r"\s*[\].]")
+    kept: list[str] = []
+    is_cut = False
+    for line in lines:
+        if line.lstrip().startswith("["):
+            is_cut = header.match(line) is not None
+            while is_cut and kept and not kept[-1].strip():
+                kept.pop()
+        # What stands alone may well be about the next table.
+        if not is_cut or not line.strip() or line.lstrip().startswith("#"):
+            kept.append(line)
+    return "".join(kept)
+
+
+def _header(section: str, name: str, end: str) -> re.Pattern[str]:
+    return re.compile(rf"\s*\[\s*{re.escape(section)}\s*\.\s*(?:{re.escape(name)}|\"{re.escape(name)}\"){end}")
+
+
+def _lines_of(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _assigned(lines: list[str], header: int, key: str) -> tuple[int, int]:
@@ -284,3 +399,6 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_toml_value(item) for item in value)}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+_READERS: Mapping[Format, Callable[[str], Any]] = {"json": _json_data, "toml": tomllib.loads, "yaml": yaml_data}

@@ -32,7 +32,7 @@ _MAX_LINE = 10_000
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.install is not None:
+    if options.install is not None or options.remove is not None:
         from metier.cli.mcp_clients import install
 
         return install(options)
@@ -93,7 +93,9 @@ def _token(options: argparse.Namespace, host: str) -> tuple[str | None, str]:
 def _refuse_what_belongs_to_install(options: argparse.Namespace) -> None:
     for name, is_given in {"--user": options.user, "--dry-run": options.dry_run}.items():
         if is_given:
-            raise InvalidArgument(f"{name} goes with --install.", hint=f"Add --install CLIENT, or leave {name} out.")
+            raise InvalidArgument(
+                f"{name} goes with --install and --remove.", hint=f"Add --install CLIENT, or leave {name} out."
+            )
 
 
 def _log_to_stderr() -> None:

@@ -1,30 +1,33 @@
-"""Where each MCP client keeps its configuration, and what ours looks like in it."""
+"""`metier mcp --install` and `--remove`: our server in the configuration of an MCP client."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib.util
 import os
 import re
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.config_text import with_entry_in_json, with_entry_in_toml
+from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 from metier.guard import FileAccess
+from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
 from metier.library.places import project_root
 from metier.library.trust import home_folder
 from metier.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from metier.library.clients import ServerFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
 _DEFAULTS = {"dialect": "runtime", "budget": 5_120, "ask": "", "deny": "", "scripts": "allow"}
@@ -32,77 +35,12 @@ _ATTEMPTS = 20
 _WHO = ("agent", "tenant", "environment")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """An MCP client."""
-
-    title: str
-    project: str
-    """Its file in a project."""
-    user: Callable[[str], str]
-    """Its file for all projects of a user, by the user's home."""
-    section: str = "mcpServers"
-    """What servers are listed under."""
-    says_type: bool = True
-    """Whether an entry says that it is started, and spoken to over stdio."""
-    workspace: str = ""
-    """What stands for the project in a shared file; empty where the client starts servers there anyway."""
-    then: str = ""
-    """What is left to do."""
-
-
-def _code_folder(home: str) -> str:
-    """Where VS Code keeps what a user configures."""
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "Code", "User")
-    if sys.platform == "win32":
-        return os.path.join(os.environ.get("APPDATA") or home, "Code", "User")
-    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "Code", "User")
-
-
-CLIENTS = {
-    "claude-code": Client(
-        title="Claude Code",
-        project=".mcp.json",
-        user=lambda home: os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or home, ".claude.json"),
-        then="Start `claude`, and `/mcp` shows it; a server of a project has to be approved there once.",
-    ),
-    "cursor": Client(
-        title="Cursor",
-        project=".cursor/mcp.json",
-        user=lambda home: os.path.join(home, ".cursor", "mcp.json"),
-        workspace="${workspaceFolder}",
-        then="Restart Cursor, and switch it on in its settings.",
-    ),
-    "vscode": Client(
-        title="VS Code",
-        project=".vscode/mcp.json",
-        user=lambda home: os.path.join(_code_folder(home), "mcp.json"),
-        section="servers",
-        workspace="${workspaceFolder}",
-        then="Run `MCP: List Servers`, and start it there.",
-    ),
-    "codex": Client(
-        title="Codex",
-        project=".codex/config.toml",
-        user=lambda home: os.path.join(os.environ.get("CODEX_HOME") or os.path.join(home, ".codex"), "config.toml"),
-        section="mcp_servers",
-        says_type=False,
-        then="Start `codex`, and `/mcp` shows it; the file of a project counts where Codex trusts the project.",
-    ),
-    "gemini": Client(
-        title="Gemini CLI",
-        project=".gemini/settings.json",
-        user=lambda home: os.path.join(home, ".gemini", "settings.json"),
-        says_type=False,
-        then="Start `gemini`, and `/mcp` shows it.",
-    ),
-}
-
-
 def install(options: argparse.Namespace) -> int:
-    """Write the server into the configuration of a client, and say what is left to do."""
-    client = CLIENTS[options.install]
+    """Write the server into the configuration of a client, or take it out, and say what is left to do."""
+    is_removal = options.remove is not None
+    client = CLIENTS[options.remove if is_removal else options.install]
+    servers = client.servers
+    assert servers is not None
     if options.http is not None or options.token is not None or options.no_token:
         raise InvalidArgument(
             "A client that starts the server itself needs neither --http nor --token.",
@@ -112,37 +50,64 @@ def install(options: argparse.Namespace) -> int:
         raise InvalidArgument(
             f"{options.name!r} cannot be the name of a server.", hint="Use letters, digits, `-` and `_`, at most 64."
         )
-    root, file = _place(client, is_user=options.user)
-    entry = _entry(client, root, options)
-    if not options.dry_run:
+    # Some clients have no file in a project.
+    is_user = options.user or not servers.project
+    root, file = _place(servers, is_user=is_user)
+    style, shown = Style(sys.stdout), Style.text(file, 4_096)
+    if not is_removal and (other := _installed_elsewhere(servers, options.name, is_user=is_user)):
+        whose = "this project" if is_user else "all your projects"
+        print(f"{style.good('✓')} {Style.text(other, 4_096)} has the server {options.name!r} for {whose} already.")
+        print(
+            f"Nothing was written to {shown}, as {client.title} would have it twice. `--name OTHER` adds a second one; "
+            f"`metier mcp --remove {client.name}{'' if is_user else ' --user'}` takes that one out."
+        )
+        return 0
+    entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
+    if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
-    with contextlib.nullcontext() if options.dry_run else _alone_in(root):
+    with contextlib.nullcontext() if options.dry_run or not os.path.isdir(root) else _alone_in(root):
         for _ in range(_ATTEMPTS):
-            before, after = _changed(client, root, file, options.name, entry)
+            before, after = _changed(servers, root, file, options.name, entry)
             if options.dry_run or before == after or _written(root, file, before, after):
                 break
         else:
             raise FileRefused(
                 f"{file} is being changed by another program all the time.", hint="End it, and try again.", path=file
             )
-    style, shown = Style(sys.stdout), Style.text(file, 4_096)
+    has = "has no" if is_removal else "has the"
     if before == after:
-        print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} already.")
+        print(f"{style.good('✓')} {shown} {has} server {options.name!r} for {client.title} already.")
+        other = _installed_elsewhere(servers, options.name, is_user=is_user) if is_removal else ""
+        if other:
+            print(f"{Style.text(other, 4_096)} has one: {'leave out' if is_user else 'add'} `--user` to take it out.")
     elif options.dry_run:
         print("\n".join(_difference(before, after, file)))
     else:
-        print(f"{style.good('✓')} {shown} has the server {options.name!r} for {client.title} now.")
-        print(client.then)
-    if importlib.util.find_spec("mcp") is None:
+        print(f"{style.good('✓')} {shown} {has} server {options.name!r} for {client.title} now.")
+        print(f"Restart {client.title} if it runs." if is_removal else servers.then)
+    if not is_removal and importlib.util.find_spec("mcp") is None:
         print(f"{style.warn('note')}: It needs `pip install 'metier[mcp]'` to start.", file=sys.stderr)
     return 0
 
 
-def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
+def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> str:
+    """The other file of a client, of the user or of the project, where it has this server too; empty otherwise."""
+    if not servers.project:
+        return ""
+    try:
+        root, file = _place(servers, is_user=not is_user)
+        text = _text(root, file)
+        found = entries_in(text, servers.format, _section(servers, text)).get(name)
+    except MetierError:
+        return ""  # it is not the file that is to be changed
+    return file if isinstance(found, dict) and _is_ours(servers, found) else ""
+
+
+def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
     """The folder that nothing is written outside of, and the file in it."""
     if not is_user:
         root = str(project_root(Path.cwd()))
-        file = os.path.join(root, *client.project.split("/"))
+        file = _in_use(servers, os.path.join(root, *servers.project.split("/")))
         if os.path.realpath(file) != file:
             # Whoever wrote the project chose where it leads.
             raise FileRefused(
@@ -154,7 +119,8 @@ def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
     home = home_folder()
     if home is None:
         raise InvalidArgument("You have no home folder here.", hint="Leave out --user.")
-    file = os.path.abspath(client.user(os.path.abspath(home)))
+    named = servers.user_on_windows if sys.platform == "win32" and servers.user_on_windows else servers.user
+    file = _in_use(servers, os.path.abspath(in_home(named, os.path.abspath(home))))
     real, root = os.path.realpath(file), os.path.realpath(home)
     # That a home or a folder which the environment names is itself reached by a link says nothing.
     known = next((start for start in (os.path.abspath(home), root) if file.startswith(start + os.sep)), None)
@@ -162,6 +128,12 @@ def _place(client: Client, *, is_user: bool) -> tuple[str, str]:
     if real != os.path.realpath(plain) + file[len(plain) :]:
         _require_own(file, real)
     return (root if real.startswith(root + os.sep) else os.path.dirname(real)), real
+
+
+def _in_use(servers: ServerFile, file: str) -> str:
+    """The file of several names that is there; the first of them where none is."""
+    names = [file, *(os.path.join(os.path.dirname(file), name) for name in servers.also)]
+    return next((name for name in names if os.path.lexists(name)), file)
 
 
 def _require_own(file: str, real: str) -> None:
@@ -185,13 +157,18 @@ def _require_own(file: str, real: str) -> None:
     )
 
 
-def _changed(client: Client, root: str, file: str, name: str, entry: dict[str, Any]) -> tuple[str, str]:
+def _changed(servers: ServerFile, root: str, file: str, name: str, entry: dict[str, Any] | None) -> tuple[str, str]:
     """The text of a file as it is, and as it would be."""
     before = _text(root, file)
-    # What a link leads to may have any name.
-    change = with_entry_in_toml if client.project.endswith(".toml") else with_entry_in_json
+    is_ours = functools.partial(_is_ours, servers)
     try:
-        after = change(before, client.section, name, entry, is_ours=_is_ours)
+        section = _section(servers, before)
+        if entry is None:
+            after = without_entry(before, servers.format, section, name, is_ours=is_ours)
+        else:
+            # In its older form, OpenCode starts nothing that does not say so.
+            more = {"enabled": True} if section == servers.older_section else {}
+            after = with_entry(before, servers.format, section, name, {**entry, **more}, is_ours=is_ours)
         after.encode()
     except MetierError as error:
         raise FileRefused(
@@ -202,6 +179,15 @@ def _changed(client: Client, root: str, file: str, name: str, entry: dict[str, A
             "A path with bytes that are no text cannot be written down.", hint="Name it without."
         ) from None
     return before, after
+
+
+def _section(servers: ServerFile, text: str) -> tuple[str, ...]:
+    """The keys that lead to the servers of a file: a file in the client's older form is kept in that form."""
+    if servers.older_section:
+        older = entries_in(text, servers.format, servers.older_section)
+        if any(isinstance(one, dict) and "type" in one for one in older.values()):
+            return servers.older_section
+    return servers.section
 
 
 def _text(root: str, file: str) -> str:
@@ -258,23 +244,32 @@ def _alone_in(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_ours(entry: dict[str, Any]) -> bool:
+def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
     """Whether an entry is one that was written here: it starts this program, and nothing else is to be reached."""
-    command, arguments = entry.get("command"), entry.get("args")
+    words: list[Any] = []
+    for field, value in servers.entry.items():
+        if value in (COMMAND, ARGUMENTS, WORDS):
+            given = entry.get(field)
+            words += given if isinstance(given, list) else [given]
+        elif field == "type" and entry.get(field, value) != value:
+            return False
     return (
-        isinstance(command, str)
-        and re.split(r"[/\\]", command)[-1].partition(".")[0] == "metier"
-        and isinstance(arguments, list)
-        and arguments[:1] == ["mcp"]
-        and entry.get("type", "stdio") == "stdio"
+        len(words) >= 2
+        and isinstance(words[0], str)
+        and re.split(r"[/\\]", words[0])[-1].partition(".")[0] == "metier"
+        and words[1] == "mcp"
         and not any("url" in word.lower() or word == "headers" for word in entry)
     )
 
 
-def _entry(client: Client, root: str, options: argparse.Namespace) -> dict[str, Any]:
+def _entry(servers: ServerFile, root: str, options: argparse.Namespace, *, is_user: bool) -> dict[str, Any]:
     """What the client is told to start."""
-    entry: dict[str, Any] = {"type": "stdio"} if client.says_type else {}
-    return {**entry, "command": _program(is_user=options.user), "args": ["mcp", *_arguments(client, root, options)]}
+    command = _program(is_user=is_user)
+    arguments = ["mcp", *_arguments(servers, root, options, is_user=is_user)]
+    values = {COMMAND: command, ARGUMENTS: arguments, WORDS: [command, *arguments], NAME: options.name}
+    return {
+        field: values.get(value, value) if isinstance(value, str) else value for field, value in servers.entry.items()
+    }
 
 
 def _program(*, is_user: bool) -> str:
@@ -286,15 +281,15 @@ def _program(*, is_user: bool) -> str:
     return script if is_user or shutil.which("metier") is None else "metier"
 
 
-def _arguments(client: Client, root: str, options: argparse.Namespace) -> Iterator[str]:
+def _arguments(servers: ServerFile, root: str, options: argparse.Namespace, *, is_user: bool) -> Iterator[str]:
     def path(word: str, text: str) -> str:
         absolute = os.path.realpath(text)
         if not os.path.exists(absolute):
             raise InvalidArgument(f"{Style.text(text)} does not exist.", hint=f"{word} names a folder.")
-        if options.user or not (absolute + os.sep).startswith(root + os.sep):
+        if is_user or not (absolute + os.sep).startswith(root + os.sep):
             return option(word, absolute)
         below = os.path.relpath(absolute, root).replace(os.sep, "/")
-        start = client.workspace or "."
+        start = servers.workspace or "."
         return option(word, start if below == "." else f"{start}/{plain(word, below)}", is_plain=True)
 
     def plain(word: str, text: str) -> str:
@@ -312,8 +307,8 @@ def _arguments(client: Client, root: str, options: argparse.Namespace) -> Iterat
         yield path("--skills", folder)
     if options.workspace is not None:
         yield path("--workspace", options.workspace)
-    elif client.workspace and not options.user:
-        yield option("--workspace", client.workspace, is_plain=True)
+    elif servers.workspace and not is_user:
+        yield option("--workspace", servers.workspace, is_plain=True)
     for word, default in _DEFAULTS.items():
         if getattr(options, word) != default:
             yield option(f"--{word}", str(getattr(options, word)))

@@ -10,6 +10,7 @@ from metier.cli import words_approve, words_audit, words_policy, words_propose, 
 from metier.cli.later import Later
 from metier.cli.suggesting import closest, suggestion
 from metier.cli.verbs import Formatter, add_check, explained
+from metier.library.clients import CLIENTS
 from metier.skill.diagnostic import shown
 from metier.skill.listing import MODES
 
@@ -31,7 +32,7 @@ examples:
   metier explain --rules "Bash(git:*)" --command "git push"   whether a call is allowed, and why
   metier ask "What is in sales.csv?"     an agent that uses the skills that fit
   metier chat --agent skill-builder      talk with an agent; `metier agents` lists them
-  metier mcp --install claude-code       skills for an MCP client: claude-code, cursor, vscode, codex or gemini
+  metier mcp --install claude-code       skills for an MCP client: also cursor, vscode, codex, zed and others
   metier sync --to .claude/skills        skills as folders, for clients that only read disk
   metier scan ./skills                   signs of an attack, without running anything
   metier policy explain deploy           why a skill is allowed, asked about or denied, with file and line
@@ -492,17 +493,26 @@ def _mcp(parser: argparse.ArgumentParser) -> None:
         "--scripts", choices=("allow", "ask", "deny"), default="allow", help="whether scripts run (default: allow)"
     )
     parser.add_argument("--proposals", action="store_true", help="let models propose changes to skills")
-    parser.add_argument(
+    clients = [client.name for client in CLIENTS.values() if client.servers is not None]
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
         "--install",
         metavar="CLIENT",
-        choices=("claude-code", "cursor", "vscode", "codex", "gemini"),
-        help="write this server into the configuration of a client: claude-code, cursor, vscode, codex or gemini",
+        choices=clients,
+        help=f"write this server into the configuration of a client: {', '.join(clients[:-1])} or {clients[-1]}",
     )
-    parser.add_argument("--user", action="store_true", help="with --install: for all your projects, not for this one")
+    change.add_argument(
+        "--remove", metavar="CLIENT", choices=clients, help="take the server that --install wrote out again"
+    )
     parser.add_argument(
-        "--name", metavar="NAME", default="metier", help="with --install: what the client calls the server"
+        "--user", action="store_true", help="with --install or --remove: for all your projects, not for this one"
     )
-    parser.add_argument("--dry-run", action="store_true", help="with --install: only print what would change")
+    parser.add_argument(
+        "--name", metavar="NAME", default="metier", help="with --install or --remove: what the client calls the server"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --install or --remove: only print what would change"
+    )
 
 
 def _shared(parser: argparse.ArgumentParser, when: str) -> None:
