@@ -174,3 +174,9 @@ def test_what_is_about_to_be_trusted_is_scanned_and_whoever_loads_it_is_told(
     assert code == 0
     assert "Skill 'evil' has findings of severity" in err
     assert "has findings" not in metier("session", given="load fine")[2]
+
+
+@pytest.mark.covers("ACC-14")
+def test_what_agents_are_told_from_now_on_is_said(metier: Call, project: Path) -> None:
+    (project / "AGENTS.md").write_text("Use tabs.")
+    assert "Agents that work there are told what it says in AGENTS.md." in metier("trust")[1]

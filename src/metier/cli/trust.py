@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier.agent.project import FILES
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
 from metier.errors import MetierError
@@ -43,6 +44,9 @@ def run(options: argparse.Namespace) -> int:
         agents, unusable = _agents_of(path)
         if agents:
             print(f"Its {plural(len(agents), 'agent')} can be used too: {', '.join(agents)}")
+        texts = [name for name in FILES if (path / name).is_file()]
+        if texts:
+            print(f"Agents that work there are told what it says in {' and '.join(texts)}.")
         if unusable:
             print(f"{plural(unusable, 'agent')} cannot be used yet; `metier agents` there says why.")
         return 0
