@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import mcp.client.stdio  # noqa: F401  # keeps the streams of whoever imports it first: not those of one test
 import pytest
 import yaml
+from tests.conftest import settle
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -48,29 +49,46 @@ def path(programs: Path) -> str:
     return os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
+@pytest.mark.covers("USE-11")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_code_of_a_page_does_what_the_page_says(
-    page: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_block_of_a_page_runs_alone(
+    page: Path, path: str, tmp_path: Path, homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
+    """In a folder and a home of its own, in which there are the files that the page shows before it, and nothing else."""
     monkeypatch.setenv("PATH", path)
     assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0, "a fence is not closed"
-    names: dict[str, Any] = {"__name__": "docs"}
-    for block in blocks_of(page):
+    before = tuple(sys.path)
+    files: dict[str, str] = {}
+    wrong: list[str] = []
+    for number, block in enumerate(blocks_of(page)):
+        if block.file is not None:
+            files[block.file] = block.code
+            continue
+        work = tmp_path / str(number)
+        if block.language in ("python", "console"):
+            settle(next(homes), monkeypatch)
+            write(files, work)
+            monkeypatch.chdir(work)
+            monkeypatch.setattr(sys, "path", [str(work), *before])
         try:
-            run(block, work, names)
+            run(block, work)
         except Exception as error:
-            raise AssertionError(f"{page.relative_to(ROOT)}:{block.line}: {error}") from error
+            wrong.append(f"{page.relative_to(ROOT)}:{block.line}: {type(error).__name__}: {error}")
+        for name in [name for name in files if name.endswith(".py")]:
+            sys.modules.pop(name.removesuffix(".py"), None)
+    assert not wrong, "\n".join(wrong)
 
 
-def run(block: Block, work: Path, names: dict[str, Any]) -> None:
-    if block.file is not None:
-        (work / block.file).parent.mkdir(parents=True, exist_ok=True)
-        (work / block.file).write_text(block.code, encoding="utf-8")
-    elif block.language == "python":
-        run_python(block.code, names)
+def write(files: dict[str, str], work: Path) -> None:
+    work.mkdir()
+    for name, text in files.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text, encoding="utf-8")
+
+
+def run(block: Block, work: Path) -> None:
+    if block.language == "python":
+        run_python(block.code)
     elif block.language == "console":
         run_console(block.code, work)
     elif block.language == "sh":
@@ -85,8 +103,9 @@ def run(block: Block, work: Path, names: dict[str, Any]) -> None:
         assert block.language == "text", f"nobody runs {block.language}"
 
 
-def run_python(code: str, names: dict[str, Any]) -> None:
+def run_python(code: str) -> None:
     """Run code that may `await` at its top level, as in a notebook."""
+    names: dict[str, Any] = {"__name__": "docs"}
     found = eval(compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
     if inspect.iscoroutine(found):
         asyncio.run(found)
