@@ -54,7 +54,7 @@ def path(programs: Path) -> str:
 def test_each_block_of_a_page_runs_alone(
     page: Path, path: str, tmp_path: Path, homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder and a home of its own, in which there are the files that the page shows before it, and nothing else."""
+    """In a folder and a home of its own, with the files that the page shows before it and nothing else."""
     monkeypatch.setenv("PATH", path)
     assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0, "a fence is not closed"
     before = tuple(sys.path)
@@ -77,6 +77,18 @@ def test_each_block_of_a_page_runs_alone(
         for name in [name for name in files if name.endswith(".py")]:
             sys.modules.pop(name.removesuffix(".py"), None)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.covers("USE-11")
+def test_the_text_names_each_file_that_a_page_shows() -> None:
+    """The name that a fence has is seen by nobody who reads the page."""
+    unnamed = [
+        f"{page.relative_to(ROOT)}:{block.line} {block.file}"
+        for page in PAGES
+        for block in blocks_of(page)
+        if block.file and block.file not in FENCE.sub("", page.read_text(encoding="utf-8"))
+    ]
+    assert unnamed == []
 
 
 def write(files: dict[str, str], work: Path) -> None:
