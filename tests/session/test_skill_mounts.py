@@ -170,9 +170,13 @@ def test_a_skill_that_may_not_be_loaded_is_not_read_by_its_mount(
 
 
 @pytest.mark.covers("ACC-2")
-def test_a_skill_that_somebody_would_be_asked_about_is_not_read_by_its_mount(
-    tmp_path: Path, write_skill: Write
-) -> None:
+def test_the_mount_has_the_skills_that_are_listed_for_models(model: Callable[..., Model]) -> None:
+    it = model("a", "b", "c", listing={"b": "manual", "c": "off"})
+    assert it.run(f"ls {AT}; cat {AT}/b/SKILL.md {AT}/c/SKILL.md").startswith("a\ncat: ")
+
+
+@pytest.mark.covers("ACC-2")
+def test_a_skill_that_has_to_be_asked_about_is_not_read_by_its_mount(tmp_path: Path, write_skill: Write) -> None:
     from metier import Place
     from metier.source import FolderSource
 

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, ShellRefused, SkillChanged
+from metier.find.listed import Listed
 from metier.find.render import one_line
 from metier.guard import Action
 from metier.run import INTERPRETERS
@@ -171,15 +172,9 @@ class SkillMounts:
 
 def _offered(session: State) -> list[Entry]:
     """The skills that a model may be told of."""
-    names, is_hidden = session.options.names, session.hiding()
-    return [
-        entry
-        for entry in session.library.entries()
-        if (names is None or entry.name in names)
-        and not entry.is_hidden_from_models
-        and not (is_hidden is not None and is_hidden(entry))
-        and entry.readiness().is_ready
-    ]
+    is_listed, is_hidden = Listed(session.machine, session.options.names, session.listings), session.hiding()
+    found = filter(is_listed, session.library.entries())
+    return [entry for entry in found if is_hidden is None or not is_hidden(entry)]
 
 
 def _stand_in(path: str, text: str) -> bytes:
