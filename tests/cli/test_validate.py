@@ -435,6 +435,8 @@ def test_files_that_the_instructions_mention_must_be_there(
         ("Change `notes/b.txt` and `notes/deep/c.json`.", "notes/deep/c.json"),
         ("Run `python ./scripts/gone.py --all`.", "scripts/gone.py"),
         ("Text ![picture](assets/gone.png) and more.", "assets/gone.png"),
+        ("```bash\npip install x\npython3 -u ${SKILL_DIR}/scripts/gone.py in.csv\n```", "scripts/gone.py"),
+        ("~~~\n# then\n$ bash scripts/gone.sh\n~~~", "scripts/gone.sh"),
     ],
 )
 def test_a_missing_file_is_found_however_it_is_mentioned(
@@ -445,7 +447,9 @@ def test_a_missing_file_is_found_however_it_is_mentioned(
     (folder / "notes" / "b.txt").write_text("x")
     code, out, _ = metier("validate", folder, "--json")
     found = [one for one in json.loads(out)["skills"][0]["diagnostics"] if one["code"] == "reference-missing"]
-    assert (code, [(one["line"], f"`{missing}` is" in one["message"]) for one in found]) == (0, [(7, True)])
+    assert (code, [(one["line"], f"`{missing}` is" in one["message"]) for one in found]) == (
+        *(0, [(7 + 2 * (line[0] in "`~"), True)]),
+    )
 
 
 @pytest.mark.covers("ACC-12")
@@ -461,6 +465,7 @@ def test_a_missing_file_is_found_however_it_is_mentioned(
         "See e.g. version 1.2.md5 or Node.js, or a.b.c.",
         "- limits.md: it is in another folder, and found",
         "<!-- See docs/old.md. -->",
+        "```\nmy-skill/\n  scripts/other.py\nscripts/other.py: [it](docs/x.md)\ncat scripts/other.py\n```",
         "See `docs/*.md` and `docs/{name}.md`.",
     ],
 )

@@ -120,3 +120,22 @@ def test_long_odd_bodies_are_linted_in_bounded_time(unit: str) -> None:
     start = time.process_time()
     lint(HEAD + unit * (100_000 // len(unit)))
     assert time.process_time() - start < 2
+
+
+@pytest.mark.covers("ACC-12")
+@pytest.mark.parametrize(
+    "text",
+    ["<!--", "```a\n", "a/", "a.b ", "[x](", "- a.md: b\n", "see ", "`docs/a.md` ", "  ```", "python scripts/"],
+)
+def test_references_are_looked_for_in_time_that_grows_with_the_text(text: str) -> None:
+    """Ten times the text takes about ten times as long, and not a hundred times."""
+
+    def seconds(size: int) -> float:
+        body = text * (size // len(text))
+        data = f"---\nname: a\ndescription: Does it.\n---\n{body}".encode()
+        start = time.process_time()
+        check(data, MemoryPackage({"SKILL.md": data}), folder="a")
+        return time.process_time() - start
+
+    seconds(10_000)
+    assert seconds(500_000) < 40 * max(seconds(50_000), 0.01)

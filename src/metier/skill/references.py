@@ -16,7 +16,11 @@ _NEAR = 80
 """How much of a line before a path is looked at."""
 
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.MULTILINE | re.DOTALL)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMAND = re.compile(
+    r"\s*(?:[$>]\s+)?(?:(?:python3?|bash|sh|node|ruby|perl|deno\s+run|npx\s+tsx|uv\s+run)\s+)(?:-\S+\s+|python3?\s+)*"
+    r"[\"']?(?:\$\{?(?:CLAUDE_)?SKILL_DIR\}?/|\{baseDir\}/|\./)?(scripts/[\w./-]*\w\.\w{1,8})"
+)
+_LONGEST_COMMAND = 400
 _LINK = re.compile(r"\]\(<?([^)\s>#?]+)")
 _NOT_A_FILE = re.compile(r"[a-zA-Z][\w+.-]*:|/|#|<|\{|\$")
 _PATH = re.compile(r"(?<![\w./~$}{@\\:-])(?:\./)?((?:[\w-]+/)*[\w-]+(?:\.[\w-]+)*\.([A-Za-z]\w{0,7}))(?![\w/\\({<-])")
@@ -68,13 +72,14 @@ def references_in(text: str, paths: Iterable[str]) -> list[Reference]:
     """The paths that a text mentions as files of its skill, whose files are `paths`; each once, in order.
 
     A path counts where it is a link, where its folder is one that skills or this skill have, where somebody is told to
-    read it, and where it stands in a list with what is in it. Others are mostly files of whoever uses the skill.
+    read it, where it stands in a list with what is in it, and where a line of code runs it as a script. Others are
+    mostly files of whoever uses the skill.
 
     >>> references_in("See docs/api.md.\\n- limits.md: how much\\nEdit `src/app.ts`.", [])
     [Reference(path='docs/api.md', line=0), Reference(path='limits.md', line=1)]
     """
-    for blank in (_FENCED, _COMMENT):
-        text = blank.sub(lambda block: "\n" * block[0].count("\n"), text)
+    text = _FENCED.sub(lambda block: "\n".join(map(_script_in, block[0].split("\n"))), text)
+    text = _without_comments(text)
     folders = _OWN_FOLDERS | {path.partition("/")[0] for path in paths if "/" in path}
     places: dict[str, int] = {}
     for path, place in _mentions(text, folders):
@@ -90,6 +95,22 @@ def references_in(text: str, paths: Iterable[str]) -> list[Reference]:
     return found
 
 
+def _without_comments(text: str) -> str:
+    """A text of as many lines; by hand, as a pattern takes the square of the time for comments that never end."""
+    parts: list[str] = []
+    at = 0
+    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin)) >= 0:
+        parts += (text[at:begin], "\n" * text.count("\n", begin, end))
+        at = end + 3
+    return "".join((*parts, text[at:]))
+
+
+def _script_in(line: str) -> str:
+    """The script of the skill that a line of a code block runs; what else stands in code may be of anywhere."""
+    command = _COMMAND.match(line[:_LONGEST_COMMAND])
+    return command[1] if command else ""
+
+
 def _mentions(text: str, folders: frozenset[str]) -> Iterator[tuple[str, int]]:
     for match in _LINK.finditer(text):
         path = match[1].removeprefix("./")
@@ -100,10 +121,9 @@ def _mentions(text: str, folders: frozenset[str]) -> Iterator[tuple[str, int]]:
         if "/" in path and path.partition("/")[0] in folders:
             yield path, match.start()
         elif suffix.lower() in _TEXTS and path.rpartition("/")[2].partition(".")[0].lower() not in _OF_PROJECTS:
-            begin = text.rfind("\n", 0, match.start()) + 1
-            before = text[max(begin, match.start() - _NEAR) : match.start()]
-            end = text.find("\n", match.end())
-            after = text[match.end() : min(match.end() + 2 * _NEAR, end if end >= 0 else len(text))]
+            # No more than is near: a line may have a million characters, and as many paths.
+            before = text[max(0, match.start() - _NEAR) : match.start()].rpartition("\n")[2]
+            after = text[match.end() : match.end() + 2 * _NEAR].partition("\n")[0]
             folder, _, name = path.rpartition("/")
             is_listed = not folder and _LISTED.fullmatch(before) and _SAID.match(after)
             is_marked = folder in _FOR_TEXTS and before.endswith(("`", "`./")) and after.startswith("`")
