@@ -130,7 +130,11 @@ def terminal() -> Callable[..., tuple[int, str]]:
                 for name, stream in {"stdin": stdin, "stdout": stdout, "stderr": stderr}.items():
                     patch.setattr(sys, name, stream)
                     patch.setattr(sys, f"__{name}__", stream)
-                code = main([str(argument) for argument in arguments])
+                try:
+                    code = main([str(argument) for argument in arguments])
+                except SystemExit as leaving:
+                    assert isinstance(leaving.code, int)
+                    code = leaving.code
         finally:
             os.close(theirs)
             reader.join(60)

@@ -178,7 +178,7 @@ def test_anything_else_is_told_in_one_line() -> None:
         ),
         (
             {"event": "person", "type": "person.refused", "decision": "deny", "notes": ["tried person.added"]},
-            "person.refused user=root tried person.added",
+            "person.refused user=root (tried person.added)",
         ),
     ],
 )

@@ -126,7 +126,8 @@ def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: 
     style = Style(sys.stdout)
     print()
     for one in dossier.approvals:
-        print(f"{one.id}  {_state(one, now)}  {Style.text(one.decided_by)}  {one.decided_at}  {Style.text(one.reason)}")
+        said = f"{Style.text(one.decided_by)}  {style.when(one.decided_at)}  {Style.text(one.reason)}"
+        print(f"{one.id}  {style.outcome(_state(one, now))}  {said}")
     if asked.status == "pending" and asked.id:
         if terms.quorum > 1:
             print(f"{len(agreed)} of {terms.quorum} agreed: {Style.text(', '.join(agreed)) or 'nobody yet'}")

@@ -140,7 +140,7 @@ class _Page:
         print(style.dim(asked.digest))
         if asked.requested_by or asked.reason:
             by = Style.text(asked.requested_by) or "nobody"
-            print(f"Asked for by {by} at {asked.created_at}. {Style.text(asked.reason, 1_000)}".rstrip())
+            print(f"Asked for by {by} {style.at(asked.created_at)}. {Style.text(asked.reason, 1_000)}".rstrip())
         self._capabilities()
         self._scripts()
         self._findings()
@@ -218,8 +218,8 @@ class _Page:
         if found.before is None or not found.base:
             self._head("CONTENT")
         else:
-            by, at = Style.text(found.before.decided_by), found.before.decided_at
-            self._head(f"CHANGES since {found.base}, approved by {by} at {at}")
+            by, at = Style.text(found.before.decided_by), self._style.at(found.before.decided_at)
+            self._head(f"CHANGES since {found.base}, approved by {by} {at}")
         shown_files = found.changed if self._full else found.changed[:_FEW]
         for how, path in shown_files:
             self._say(f"  {how}  {path}")

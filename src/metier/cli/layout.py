@@ -17,7 +17,7 @@ _WORD = re.compile(r" *(?:[^ `]*`[^`]{1,100}`[^ ]*|[^ ]+)")
 _HANG = 2
 """Cells by which the lines that follow are indented: no text of a stranger begins a line of its own."""
 _GAP = 2
-_LEAST_TEXT = 28
+_LEAST_TEXT = 24
 """Cells that the last column of a table needs beside the others; with less it stands below them."""
 _EMOJI = "\ufe0f"
 
@@ -147,7 +147,8 @@ def row_lines(
     for index, (cell, column) in enumerate(zip(row, columns, strict=True)):
         if index and column.start <= columns[index - 1].start:
             base = len(lines)
-        texts = _cell_lines(cell, column, width, most_lines if index == len(columns) - 1 else None)
+        taken = used[base] if base < len(used) else 0
+        texts = _cell_lines(cell, column, width, taken, most_lines if index == len(columns) - 1 else None)
         while any(taken > start for taken, (start, _) in zip(used[base:], texts, strict=False)):
             base += 1
         for number, (start, text) in enumerate(texts, base):
@@ -160,8 +161,8 @@ def row_lines(
     return lines
 
 
-def _cell_lines(cell: str, column: Column, width: int, most: int | None) -> list[tuple[int, str]]:
-    """The lines of a cell, each with the place where it begins."""
+def _cell_lines(cell: str, column: Column, width: int, taken: int, most: int | None) -> list[tuple[int, str]]:
+    """The lines of a cell, each with the place where it begins; of the first line `taken` cells are."""
     lines = list(islice(wrap(cell, column.width), None if most is None else most + 1)) if cell else []
     if most is not None and len(lines) > most:
         *_, last = lines = lines[:most]
@@ -169,21 +170,33 @@ def _cell_lines(cell: str, column: Column, width: int, most: int | None) -> list
         while len(words) > 1 and width_of("".join(words)) >= column.width:
             words.pop()
         lines[-1] = "".join(words) + "…"
-    # A word that finds no room behind its column's start begins further left.
-    return [(max(min(column.start, _HANG), min(column.start, width - width_of(line))), line) for line in lines]
+    return [
+        (_start_of(width_of(line), column, width, width if number else taken), line)
+        for number, line in enumerate(lines)
+    ]
+
+
+def _start_of(size: int, column: Column, width: int, taken: int) -> int:
+    """The place of a line: that of its column, and further left where it would not end within the terminal."""
+    latest = width - size
+    if latest >= column.start or column.start <= _HANG:
+        return column.start
+    # On the same line if that is free, else below, where no text of a stranger begins a line of its own.
+    return latest if latest >= taken else max(_HANG, min(latest, 2 * _HANG))
 
 
 def columns_of(rows: Sequence[Sequence[str]], width: int) -> list[Column]:
     """The places of columns: what is short has all the room that it needs, and what is long shares the rest."""
-    natural = [max(map(width_of, cells)) for cells in zip(*rows, strict=True)]
-    *widths, text = (min(one, max(_LEAST_TEXT, width * 2 // 5)) for one in natural)
-    text = min(text, _LEAST_TEXT)
+    most = max(_LEAST_TEXT, width * 3 // 8)
+    *columns_before, last = zip(*rows, strict=True)
+    widths = [max(_needed(cell, most) for cell in cells) for cells in columns_before]
+    text = min(max(map(width_of, last)), _LEAST_TEXT)
     excess = sum(widths) + _GAP * len(widths) + text - width
     if excess > 0:
         # A column of several words can be narrower; one of a single word cannot, and would only push its row apart.
         least = [
-            max((width_of(word.lstrip(" ")) for cell in cells for word in _words(cell, width)), default=0)
-            for cells in list(zip(*rows, strict=True))[:-1]
+            max((size for cell in cells for size in _word_sizes(cell) if size <= most), default=0)
+            for cells in columns_before
         ]
         if sum(max(one - small, 0) for one, small in zip(widths, least, strict=True)) >= excess:
             for _ in range(excess):
@@ -198,3 +211,13 @@ def columns_of(rows: Sequence[Sequence[str]], width: int) -> list[Column]:
     if start and start + text > width:
         start = 2 * _HANG
     return [*columns, Column(start, max(1, width - start))]
+
+
+def _needed(cell: str, most: int) -> int:
+    """The cells that a column should have for a text: none for a word that has to have a line of its own anyway."""
+    size = width_of(cell)
+    return size if size <= most else most if max(_word_sizes(cell)) <= most else 0
+
+
+def _word_sizes(cell: str) -> list[int]:
+    return [width_of(word.lstrip(" ")) for word in _words(cell, 0)]

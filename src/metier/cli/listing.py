@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.cli.barred import Barred, warn
 from metier.cli.library import library_of, out_of_scope
-from metier.cli.output import Progress, Style, plural, print_json, table
+from metier.cli.output import Progress, Style, plural, print_json, shortened, table
 from metier.cli.shapes import entry_shape
 from metier.library import Machine
 from metier.library.readiness import readiness
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.cli.barred import Word
     from metier.library import Entry
+
+_DESCRIPTION_SHOWN = 160
+"""Characters of a description that a person sees of each skill among all."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,14 +56,22 @@ def run(options: argparse.Namespace) -> int:
     }
     unready = {entry for entry, state in states.items() if state != "ready"}
     if options.all:
+        most = _DESCRIPTION_SHOWN if style.is_terminal else sys.maxsize
         rows = [
-            (entry.name, _layer(entry), entry.selector, _status(entry, states, words), _said(entry, words))
+            (entry.name, _layer(entry), entry.selector, _status(entry, states, words), _said(entry, words, most))
             for entry in entries
         ]
         rows += [
-            (entry.name, _layer(entry), entry.source, "hidden", f"[{_way_in(entry)}] {_one_line(entry)}")
+            (
+                entry.name,
+                _layer(entry),
+                entry.source,
+                "hidden",
+                f"[{_way_in(entry)}] {shortened(_one_line(entry), most)}",
+            )
             for entry in hidden
         ]
+        paint |= {3: style.outcome}
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
     else:
         modes = {id(entry): barred.listing(entry).mode for entry in entries if not entry.is_broken}
@@ -107,13 +118,14 @@ def _layer(entry: Entry) -> str:
     return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
 
 
-def _said(entry: Entry, words: dict[Entry, Word]) -> str:
-    """The description, and before it why the skill is not simply there."""
+def _said(entry: Entry, words: dict[Entry, Word], most: int) -> str:
+    """The description, so many characters of it, and before it why the skill is not simply there."""
+    text = shortened(_one_line(entry), most)
     if entry.shadowed_by is not None:
         winner = entry.shadowed_by
-        return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {_one_line(entry)}"
+        return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {text}"
     why = words[entry].sentence if entry in words else _why_stale(entry)
-    return f"[{why}] {_one_line(entry)}" if why else _one_line(entry)
+    return f"[{why}] {text}" if why else text
 
 
 def _why_stale(entry: Entry) -> str:

@@ -86,6 +86,11 @@ class Style:
         span = plural(count, unit) if unit == "day" else f"{count} {unit}"
         return f"in {span}" if away > 0 else f"{span} ago"
 
+    def at(self, moment: str) -> str:
+        """The same at the end of a sentence: `at 2026-01-31T12:00:00+00:00`, or `3 min ago`."""
+        shown_moment = self.when(moment)
+        return f"at {moment}" if shown_moment == moment else shown_moment
+
     @staticmethod
     def text(text: str, limit: int = 500) -> str:
         """Words of a stranger, on one line, without anything that acts on a terminal."""

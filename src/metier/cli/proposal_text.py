@@ -78,7 +78,7 @@ class _Text:
         if self._basis.note and proposal.status == "open":
             print(style.warn(self._basis.note))
         on_behalf = f" for {Style.text(proposal.on_behalf_of)}" if proposal.on_behalf_of else ""
-        print(f"By {proposal.author_kind} {Style.text(proposal.author)}{on_behalf} at {proposal.created_at}")
+        print(f"By {proposal.author_kind} {Style.text(proposal.author)}{on_behalf} {style.at(proposal.created_at)}")
         print(style.dim(Style.text(proposal.location, 4_096)))
         self._head("WHY")
         self._say(proposal.justification)
@@ -91,7 +91,7 @@ class _Text:
         self._findings()
         self._diff()
         if proposal.reviewer:
-            print(f"\nDecided by {Style.text(proposal.reviewer)} at {proposal.decided_at}.")
+            print(f"\nDecided by {Style.text(proposal.reviewer)} {style.at(proposal.decided_at)}.")
             self._say(proposal.comment)
         elif why_not is not None:
             print(style.dim(f"\n{Style.text(why_not, 1_000)}"))

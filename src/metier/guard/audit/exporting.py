@@ -159,7 +159,9 @@ def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
     reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
     notes = record.get("notes")
     tried = [str(note) for note in notes if str(note).startswith("tried ")] if isinstance(notes, list | tuple) else []
-    return " ".join(found if is_done_by_people else found[:1]), ", ".join(part for part in (reason, *tried) if part)
+    return " ".join(found if is_done_by_people else found[:1]), " ".join(
+        part for part in (reason, *(f"({note})" for note in tried)) if part
+    )
 
 
 def _told_run(record: Mapping[str, Any], said: Mapping[str, str]) -> list[str]:
