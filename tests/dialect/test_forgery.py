@@ -450,7 +450,7 @@ def test_lists_and_searches_are_json_with_one_object_for_each_skill(text: str) -
     shown = as_text(session.executor(dialect="registry").execute_blocking("list_skills"))
     assert [one["id"] for one in json.loads(shown)["skills"]] == ["honest", "liar"]
     shown = as_text(session.executor().execute_blocking("skills_search", {"query": "helps lies"}))
-    assert {one["name"] for one in json.loads(shown)} <= {"honest", "liar"}
+    assert {one["name"] for one in json.loads(shown)["skills"]} <= {"honest", "liar"}
     assert shown.count("\n") == 0
 
 

@@ -266,13 +266,13 @@ def test_without_isolation_a_script_is_refused(begin: Callable[..., Session]) ->
 
 
 def test_a_search_gives_the_skills_that_fit(call: Call) -> None:
-    found = json.loads(call("skills_search", query="write letters").result)
-    assert found[0] == {"name": "letters", "description": "Writes letters."}
-    assert len(json.loads(call("skills_search", query="forms letters", k=1).result)) == 1
+    found = call("skills_search", query="write letters").result
+    assert found["skills"][0] == {"name": "letters", "description": "Writes letters."}
+    assert len(call("skills_search", query="forms letters", k=1).result["skills"]) == 1
 
 
 def test_a_search_finds_nothing_that_a_model_may_not_load(call: Call) -> None:
-    assert "deploy" not in call("skills_search", query="deploy").result
+    assert call("skills_search", query="deploy").result == {"skills": [], "total": 0}
 
 
 @pytest.mark.covers("G-31")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_FOUND = 200
+"""How many skills that fit a query are counted and can be turned to, page by page."""
+
 
 class Operations:
     """One session as a model uses it. All decisions are the session's and the guard's."""
@@ -90,9 +93,49 @@ class Operations:
         """The skills that fit."""
         return self.session.search(query, k)
 
-    def listed(self, part: str = "") -> list[Entry]:
-        """The skills that may be loaded, by name; with `part`, those whose name or a tag contains it."""
-        return self.session.listed(part)
+    def found(self, query: str) -> list[Entry]:
+        """The skills that fit a query, the best first: as many as can be turned to, and one more where there are."""
+        return [result.entry for result in self.search(query, MAX_FOUND + 1)]
+
+    def listed(self, query: str) -> list[Entry]:
+        """The same with those whose name or a tag contains the query; without a query all skills, by name."""
+        return self.session.listed(query, MAX_FOUND + 1)
+
+    def page(
+        self,
+        entries: list[Entry],
+        number: int,
+        *,
+        size: int = 10,
+        key: str = "name",
+        asks: str = "page=",
+        is_all: bool = False,
+    ) -> ToolResult:
+        """A page of skills, how many there are, and what gets the next page.
+
+        `key` is what the dialect calls a skill's name, and `asks` how its tool takes the number of a page. A list
+        `is_all` skills where no query has made a choice.
+        """
+        is_cut = not is_all and len(entries) > MAX_FOUND
+        entries = entries[:MAX_FOUND] if is_cut else entries
+        pages = max(1, -(-len(entries) // size))
+        if number > pages:
+            raise InvalidArgument(f"There is no page {number:,}.", hint=f"The last one is {pages:,}.")
+        first = (number - 1) * size
+        shown = [{key: one.name, "description": self.described(one, is_listed=is_all)} for one in entries[first : first + size]]
+        found: dict[str, Any] = {"skills": shown, "total": len(entries)}
+        if pages > 1:
+            found |= {"page": number, "pages": pages}
+        hints = []
+        if number < pages:
+            more = len(entries) - first - len(shown)
+            hints.append(f"{more:,} more are on further pages: {asks}{number + 1} gets the next one.")
+        if is_cut:
+            found["at_least"] = True
+            hints.append("More skills have these words than are counted: use rarer ones.")
+        if hints:
+            found["hint"] = " ".join(hints)
+        return ToolResult(success=True, result=found, truncated=number < pages or is_cut)
 
     def _is_forked(self, name: str) -> bool:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import has_skills
@@ -46,7 +45,10 @@ RUN = schema(
     seconds=number("How long it may take, at most 600; 30 when left out."),
 )
 SEARCH = schema(
-    ("query",), query=text("What the skill should be good for."), k=number("How many at most; 10 when left out.")
+    ("query",),
+    query=text("What the skill should be good for."),
+    k=number("How many on a page, at most 50; 10 when left out."),
+    page=number("Which page; 1 when left out."),
 )
 
 
@@ -114,9 +116,8 @@ class _Calls:
         return outcome_result(outcome)
 
     async def search(self, arguments: Mapping[str, Any]) -> ToolResult:
-        results = self._do.search(arguments["query"], min(arguments.get("k", 10), 50))
-        found = [{"name": result.name, "description": self._do.described(result.entry)} for result in results]
-        return ToolResult(success=True, result=json.dumps(found, ensure_ascii=False))
+        found, size = self._do.found(arguments["query"]), min(arguments.get("k", 10), 50)
+        return self._do.page(found, arguments.get("page", 1), size=size)
 
 
 def _element(tag: str, text: str, **attributes: str) -> str:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 SKILL = schema(
     ("skill_name",),
     skill_name=text("The name of the skill, as listed. For search: what the skill should be good for."),
-    args=text("For load: what the skill is to work on. For read: a path. For run: a script and its arguments."),
+    args=text(
+        "For load: what the skill is to work on. For read: a path. For run: a script and its arguments. "
+        "For search: the number of a page."
+    ),
     action=choice(
         "load (default): get its instructions. read: get a file of it. run: run a script of it. unload: end it. "
         "search: find skills that are not listed.",
@@ -103,11 +106,7 @@ class _Calls:
             receipt = await self._do.unload([name], False)
             return ToolResult(success=True, result={"skill_name": name, "unloaded": name in receipt.changed})
         if action == "search":
-            found = [
-                {"name": result.name, "description": self._do.described(result.entry)}
-                for result in self._do.search(name)
-            ]
-            return ToolResult(success=True, result={"skills": found})
+            return self._do.page(self._do.found(name), _page(args), asks="args=")
         if action == "read":
             resource = await self._do.read(args, name)
             return resource_result(resource)
@@ -138,6 +137,14 @@ class _Calls:
         if args:
             found["args"] = contained(args)
         return loaded.result(found)
+
+
+def _page(number: str) -> int:
+    if not number.strip():
+        return 1
+    if not (number.strip().isdecimal() and 0 < int(number[:9]) and len(number) < 9):
+        raise InvalidArgument("args is no number of a page.", hint='Write args="2" for the second page.')
+    return int(number)
 
 
 def _words(line: str) -> list[str]:

@@ -241,12 +241,19 @@ class Use(State):
         names = self._prompting.names(self, ())
         return self.library.search(query, k, names=names, machine=self.machine, listing=self.listings)
 
-    def listed(self, part: str = "") -> list[Entry]:
-        """The skills that a model may load, by name; with `part`, those whose name or a tag contains it."""
+    def listed(self, query: str = "", most: int = 200) -> list[Entry]:
+        """The skills that a model may load, by name; with a query those that fit it, at most so many, the best first.
+
+        After those that a search finds come those whose name or a tag contains the query.
+        """
         self.require_open()
         self.live()
-        found = self.library.select(contains=part, names=self._prompting.names(self, ()))
-        return list(filter(Listed(self.machine, None, self.listings), found))
+        names = self._prompting.names(self, ())
+        best = [result.entry for result in self.search(query, most)] if query.strip() else []
+        found = {entry.name for entry in best}
+        others = self.library.select(contains=query.strip(), names=names) if len(best) < most else ()
+        rest = filter(Listed(self.machine, None, self.listings), (one for one in others if one.name not in found))
+        return [*best, *rest][: most if query.strip() else None]
 
     # --- tool calls ---------------------------------------------------------------------------------------------
 
