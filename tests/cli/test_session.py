@@ -240,3 +240,24 @@ def test_a_policy_file_means_the_same_to_every_command(
         else:
             assert "is not used without its check `false`" in text, text
             assert "run: {hooks: allow}" in text or index == 1, text  # an agent's person is told of it in one line
+
+
+@pytest.mark.covers("ACC-11")
+def test_a_person_is_told_that_a_skill_would_have_an_agent_of_its_own(
+    talk: Talk, write_skill: Write, skills: Path
+) -> None:
+    write_skill(skills / "research", more="context: fork\n")
+    code, out, err = talk("load research")
+    assert code == 0
+    assert "noted research: Skill 'research' asks for an agent of its own" in err
+    code, out, err = talk("load research", options=("--json",))
+    assert answers(out)[0]["inline"] == ["research"]
+
+
+@pytest.mark.covers("ACC-4")
+def test_a_person_is_told_which_skill_made_room(talk: Talk, write_skill: Write, skills: Path) -> None:
+    for number in range(9):
+        write_skill(skills / f"more-{number}")
+    code, _, err = talk(*(f"/more-{number}" for number in range(9)))
+    assert code == 0
+    assert "Unloaded more-0: removed to make room for more-8, as 8 skills are the most." in " ".join(err.split())

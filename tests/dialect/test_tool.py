@@ -297,3 +297,131 @@ def test_a_script_is_read_by_the_hint_with_the_tool_that_runs_it(call: Call) -> 
 def test_unloading_what_is_not_loaded_does_no_harm(call: Call) -> None:
     result = call("skill", skill_name="forms", action="unload")
     assert (result.success, result.result["unloaded"]) == (True, False)
+
+
+# --- the stack of activations ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def skill() -> Callable[..., ToolResult]:
+    """Calls the tool in a session with three skills that restrict nothing, or what is said."""
+    session = library_of("a", "b", "c").session(guard=Guard(audit=MemoryLog()))
+    executor = session.executor(dialect="tool")
+
+    def skill(name: str, action: str, **more: Any) -> ToolResult:
+        return executor.execute_blocking("skill", {"skill_name": name, "action": action, **more})
+
+    skill.session = session  # type: ignore[attr-defined]
+    return skill
+
+
+def active(skill: Any) -> list[str]:
+    return [one.name for one in skill.session.active]
+
+
+@pytest.mark.covers("ACC-8", "O-38")
+def test_skills_are_activated_and_deactivated_in_reverse_order(skill: Any) -> None:
+    first = skill("a", "activate", args="x")
+    assert (first.result["status"], first.result["skill_name"]) == ("activated", "a")
+    assert first.result["content"]
+    assert skill("b", "activate").success
+    assert (active(skill), skill.session.stack) == (["a", "b"], ("a", "b"))
+    assert skill("b", "deactivate").result == {"skill_name": "b", "status": "deactivated"}
+    assert skill("a", "deactivate").result == {"skill_name": "a", "status": "deactivated"}
+    assert (active(skill), skill.session.stack) == ([], ())
+
+
+@pytest.mark.covers("ACC-8", "O-38")
+@pytest.mark.parametrize("before", ["activate", "load"])
+def test_a_skill_that_is_active_is_not_activated_again(skill: Any, before: str) -> None:
+    assert skill("a", before).success
+    result = skill("a", "activate")
+    assert (result.success, result.code) == (False, "activation-failed")
+    assert "already active" in (result.error or "")
+    assert result.hint
+    assert active(skill) == ["a"]
+    assert skill("a", "deactivate").success
+    assert active(skill) == []
+
+
+@pytest.mark.covers("ACC-8", "O-38")
+@pytest.mark.parametrize("how", ["activate", "load"])
+def test_only_the_top_of_the_stack_is_deactivated(skill: Any, how: str) -> None:
+    skill("a", how)
+    skill("b", how)
+    result = skill("a", "deactivate")
+    assert (result.success, result.code) == (False, "activation-failed")
+    assert "not at top of stack" in (result.error or "")
+    assert "b" in (result.hint or "")
+    assert active(skill) == ["a", "b"]
+
+
+@pytest.mark.covers("ACC-8", "O-38")
+def test_what_is_not_active_is_not_deactivated(skill: Any) -> None:
+    skill("a", "activate")
+    for name, code in (("b", "activation-failed"), ("none", "skill-not-found")):
+        result = skill(name, "deactivate")
+        assert (result.success, result.code) == (False, code)
+    assert active(skill) == ["a"]
+
+
+@pytest.mark.covers("ACC-8")
+def test_a_skill_that_was_unloaded_can_be_activated_again(skill: Any) -> None:
+    skill("a", "activate")
+    skill("b", "activate")
+    assert skill("a", "unload").success
+    assert skill.session.stack == ("b",)
+    assert skill("a", "activate").success
+    assert skill("b", "load").success
+    for name in ("a", "b"):
+        assert skill(name, "deactivate").success
+    assert active(skill) == []
+
+
+@pytest.mark.covers("ACC-8", "O-103")
+def test_a_sixth_activation_inside_others_is_too_deep() -> None:
+    session = library_of(*"abcdef").session(guard=Guard(audit=MemoryLog()))
+    executor = session.executor(dialect="tool")
+    results = [executor.execute_blocking("skill", {"skill_name": name, "action": "activate"}) for name in "abcdef"]
+    assert [one.success for one in results] == [True] * 5 + [False]
+    assert "a -> b -> c -> d -> e -> f" in (results[-1].error or "")
+
+
+@pytest.mark.covers("ACC-8")
+def test_what_an_agent_is_made_of_is_not_deactivated() -> None:
+    session = library_of("a").session(guard=Guard(audit=MemoryLog()), bound=["a"])
+    executor = session.executor(dialect="tool")
+    result = executor.execute_blocking("skill", {"skill_name": "a", "action": "deactivate"})
+    assert (result.success, result.code) == (False, "activation-failed")
+    assert [one.name for one in session.active] == ["a"]
+
+
+@pytest.mark.covers("ACC-8", "O-39")
+def test_what_an_activated_skill_restricts_ends_with_it() -> None:
+    library = Library.from_files(
+        {"SKILL.md": "---\nname: strict\ndescription: S.\nallowed-tools: other\n---\nDo."},
+        {"SKILL.md": "---\nname: free\ndescription: F.\n---\nDo."},
+    )
+    session = library.session(guard=Guard(audit=MemoryLog()))
+    executor = session.executor([FunctionTool(lambda: "found", name="lookup")], dialect="tool")
+    for name in ("strict", "free"):
+        assert executor.execute_blocking("skill", {"skill_name": name, "action": "activate"}).success
+    assert not executor.execute_blocking("lookup").success
+    assert not executor.execute_blocking("skill", {"skill_name": "strict", "action": "deactivate"}).success
+    assert not executor.execute_blocking("lookup").success
+    for name in ("free", "strict"):
+        assert executor.execute_blocking("skill", {"skill_name": name, "action": "deactivate"}).success
+    assert executor.execute_blocking("lookup").success
+
+
+@pytest.mark.covers("ACC-8")
+def test_what_a_skill_requires_comes_with_its_activation() -> None:
+    library = Library.from_files(
+        {"SKILL.md": "---\nname: base\ndescription: B.\n---\nBasics."},
+        {"SKILL.md": "---\nname: top\ndescription: T.\nrequires: [base]\n---\nMore."},
+    )
+    session = library.session(guard=Guard(audit=MemoryLog()), dependencies="load")
+    result = session.executor(dialect="tool").execute_blocking("skill", {"skill_name": "top", "action": "activate"})
+    assert result.result["skill_name"] == "top"
+    assert "Basics." in result.result["content"]
+    assert "More." in result.result["content"]

@@ -47,6 +47,7 @@ class AgentSession(Session):
         except MetierError as error:
             self._tell_of_failure(entry, by, error)
             raise
+        child.forked_for = entry.name
         try:
             child.load([child.handle(entry)], "add", args=args, by=by)
             child._fix([child.one(entry.name)])

@@ -159,7 +159,7 @@ def _skills_in(text: str) -> list[str]:
 
 def _found(text: str) -> list[str]:
     try:
-        return [item["name"] for item in json.loads(text)]
+        return [item["name"] for item in json.loads(text)["skills"]]
     except (ValueError, TypeError, KeyError):
         return []
 

@@ -270,7 +270,8 @@ class Shell:
     def _tell(self, event: Event) -> None:
         paint = self._style.bad if event.kind == "refused" else self._style.dim
         # What somebody should know says more than that it happened.
-        more = f": {Style.text(event.message, 300)}" if event.kind == "noted" else ""
+        says = event.kind == "noted" or event.data.get("rule", "default") != "default"
+        more = f": {Style.text(event.message, 300)}" if says else ""
         print(paint(f"· {event.kind} {Style.text(event.skill or event.tool)}{more}"), file=sys.stderr)
 
     def _ended(self, success: bool, code: str = "") -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from metier.errors import InvalidArgument, SkillNotFound
+from metier.errors import ActivationFailed, InvalidArgument, SkillNotFound
 from metier.find.catalog import MAX_DESCRIPTION
 from metier.find.render import one_line
 from metier.find.shortening import shortened
 from metier.session import MARKER, contained, contained_in
-from metier.skill import estimate_tokens
+from metier.skill import estimate_tokens, shown
 from metier.tools import ToolResult
 from metier.tools.handover import Handover
 
@@ -41,19 +41,67 @@ class Operations:
     async def load(self, names: Sequence[str], mode: Literal["replace", "add"], args: str = "") -> Loaded:
         """Load skills; one with `context: fork` is run in an agent of its own where the host can start one."""
         session = self.session
-        if self._spawn is not None and len(names) == 1 and self._is_forked(names[0]):
+        forked = [name for name in names if self._is_forked(name)] if self._spawn is not None else []
+        if self._spawn is not None and forked:
+            if len(names) > 1:
+                raise InvalidArgument(
+                    f"Skill {shown(forked[0])!r} runs in an agent of its own, and not beside others.",
+                    hint="Load it in a call of its own.",
+                )
             return await self._forked(self._spawn, names[0], args)
+        # Where a model cannot unload, it must not get stuck either.
+        make_room = self.words.unload is None
+        return await self._delivered(session.load, names, mode, args=args, by="model", make_room=make_room)
+
+    async def activate(self, name: str, args: str = "") -> Loaded:
+        """Load a skill on the stack; one that is active already is an error, on the stack or not."""
+        session = self.session
+
+        def activate() -> Receipt:
+            entry, before = session.find(name), {one.name for one in session.live()}
+            if entry.name in before:
+                raise ActivationFailed(
+                    f"Skill {entry.name!r} is already active.",
+                    hint="Follow its instructions, which you have; or deactivate it first, to begin again.",
+                    name=entry.name,
+                )
+            session.activate(name, args=args, by="model")
+            return session.receipt(tuple(one.name for one in session.active if one.name not in before))
+
+        if self._spawn is not None and self._is_forked(name):
+            return await self.load([name], "add", args)
+        return await self._delivered(activate)
+
+    async def deactivate(self, name: str) -> str:
+        """Unload the skill that is on top of the stack, where none is on it the one that was loaded last; its name."""
+        session = self.session
+
+        def deactivate() -> str:
+            active = [one.name for one in session.live()]
+            wanted = name if name in active else session.find(name).name
+            if wanted in session.stack or wanted not in active:
+                session.deactivate(wanted, by="model")
+            elif active[-1] != wanted:
+                raise ActivationFailed(
+                    f"Skill {wanted!r} is not at top of stack: {' -> '.join(active)}.",
+                    hint=f"Deactivate {active[-1]} first.",
+                    name=wanted,
+                )
+            else:
+                session.unload([wanted], by="model")
+            if any(one.name == wanted for one in session.live()):
+                raise ActivationFailed(
+                    f"Skill {wanted!r} is part of this agent and stays active.", hint="Go on with it.", name=wanted
+                )
+            return wanted
+
+        return await self._in_thread_if(session.may_take_long, deactivate)
+
+    async def _delivered(self, load: Callable[..., Receipt], *args: Any, **options: Any) -> Loaded:
+        """Load by a function, with the text of each skill that is loaded by it."""
+        session = self.session
         try:
-            receipt = await self._in_thread_if(
-                session.may_take_long,
-                session.load,
-                names,
-                mode,
-                args=args,
-                by="model",
-                # Where a model cannot unload, it must not get stuck either.
-                make_room=self.words.unload is None,
-            )
+            receipt = await self._in_thread_if(session.may_take_long, load, *args, **options)
         except SkillNotFound as error:
             # The library's hint is for people at a terminal.
             hint = f"Find one that fits with {self.words.search}." if self.words.search else error.hint
@@ -122,13 +170,14 @@ class Operations:
         if number > pages:
             raise InvalidArgument(f"There is no page {number:,}.", hint=f"The last one is {pages:,}.")
         first = (number - 1) * size
-        shown = [{key: one.name, "description": self.described(one, is_listed=is_all)} for one in entries[first : first + size]]
-        found: dict[str, Any] = {"skills": shown, "total": len(entries)}
+        here = entries[first : first + size]
+        listed = [{key: one.name, "description": self.described(one, is_listed=is_all)} for one in here]
+        found: dict[str, Any] = {"skills": listed, "total": len(entries)}
         if pages > 1:
             found |= {"page": number, "pages": pages}
         hints = []
         if number < pages:
-            more = len(entries) - first - len(shown)
+            more = len(entries) - first - len(listed)
             hints.append(f"{more:,} more are on further pages: {asks}{number + 1} gets the next one.")
         if is_cut:
             found["at_least"] = True
@@ -198,7 +247,13 @@ class Loaded:
         return self._session.one(self.receipt.changed[-1])
 
     def result(self, value: Any) -> ToolResult:
-        """A result that hosts should keep whole when they compact a history, where it has skill content."""
+        """A result that hosts should keep whole when they compact a history, where it has skill content.
+
+        Beside the value that the dialect shows, it says what the load did that nobody asked for.
+        """
+        notes = contained_in(list(self.receipt.notes))
+        if notes:
+            value = "\n".join((value, *notes)) if isinstance(value, str) else {**value, "notes": notes}
         return ToolResult(
             success=True,
             result=value,
@@ -210,8 +265,8 @@ class Loaded:
 
 def resource_result(resource: Resource, value: str | None = None) -> ToolResult:
     """The result of reading a file: as a dialect shows it, or all that there is to say of it."""
-    shown = contained_in(resource.as_dict()) if value is None else value
-    return ToolResult(success=True, result=shown, truncated=resource.truncated, data=resource.as_dict())
+    result = contained_in(resource.as_dict()) if value is None else value
+    return ToolResult(success=True, result=result, truncated=resource.truncated, data=resource.as_dict())
 
 
 def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:

@@ -12,13 +12,13 @@ from metier.find.render import MARKDOWN_HEADING
 from metier.session import Vocabulary, contained_in
 from metier.session.instructions import active_block, compose
 from metier.skill import estimate_tokens
-from metier.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.dialect.operations import Spawn
     from metier.session import Session
+    from metier.tools import ToolResult
 
 HEADING = "[Available skills]"
 PAGE = 50

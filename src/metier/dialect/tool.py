@@ -27,12 +27,15 @@ SKILL = schema(
     ),
     action=choice(
         "load (default): get its instructions. read: get a file of it. run: run a script of it. unload: end it. "
-        "search: find skills that are not listed.",
+        "search: find skills that are not listed. activate, deactivate: the same as load and unload on a stack, where "
+        "what is active cannot be activated again, and what was activated last ends first.",
         "load",
         "read",
         "run",
         "unload",
         "search",
+        "activate",
+        "deactivate",
     ),
 )
 
@@ -113,11 +116,14 @@ class _Calls:
         if action == "run":
             script, *rest = _words(args)
             return outcome_result(await self._do.run(script, rest, name))
-        return await self._load(name, args)
+        if action == "deactivate":
+            ended = await self._do.deactivate(name)
+            return ToolResult(success=True, result={"skill_name": ended, "status": "deactivated"})
+        return await self._load(name, args, on_stack=action == "activate")
 
-    async def _load(self, name: str, args: str) -> ToolResult:
+    async def _load(self, name: str, args: str, *, on_stack: bool) -> ToolResult:
         try:
-            loaded = await self._do.load([name], "add", args)
+            loaded = await (self._do.activate(name, args) if on_stack else self._do.load([name], "add", args))
         except (InvalidArgument, Refused, SkillNotFound):
             raise
         except MetierError as error:
@@ -136,13 +142,15 @@ class _Calls:
             found["allowed_tools"] = contained_in(one.skill.allowed_tools)
         if args:
             found["args"] = contained(args)
+        if on_stack:
+            found["status"] = "activated"
         return loaded.result(found)
 
 
 def _page(number: str) -> int:
     if not number.strip():
         return 1
-    if not (number.strip().isdecimal() and 0 < int(number[:9]) and len(number) < 9):
+    if not (number.strip().isdecimal() and int(number[:9]) > 0 and len(number) < 9):
         raise InvalidArgument("args is no number of a page.", hint='Write args="2" for the second page.')
     return int(number)
 

@@ -98,12 +98,36 @@ class Receipt:
     """The skills that were loaded or unloaded by it."""
     requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Skills that the loaded ones build on and that are not loaded."""
+    unloaded: tuple[str, ...] = ()
+    """The skills that are no longer active because of it: unloaded, replaced, or removed to make room."""
+    inline: tuple[str, ...] = ()
+    """The loaded skills that ask for an agent of their own (`context: fork`) and are part of this conversation here."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for a model about what a load did beside what was asked for."""
+        found = []
+        if self.unloaded:
+            names = ", ".join(self.unloaded)
+            found.append(
+                f"No longer active: {names}. What these say does not count any more; load them again to use it."
+            )
+        found += [
+            f"Skill {name!r} asks for an agent of its own, and none can be started here: it was loaded into this "
+            "conversation. Do what it says as a step of its own, and go on with what comes of it."
+            for name in self.inline
+        ]
+        return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
         """The receipt as JSON holds it."""
         found: dict[str, Any] = {"active": [item.as_dict() for item in self.active]}
         if self.requires:
             found["requires"] = {name: list(needed) for name, needed in self.requires.items()}
+        if self.unloaded:
+            found["unloaded"] = list(self.unloaded)
+        if self.inline:
+            found["inline"] = list(self.inline)
         return found
 
 

@@ -47,6 +47,7 @@ class Loading:
         self._passages: list[tuple[Passage, Subject]] = []
         self._hooked: list[ActiveSkill] = []
         self._copied: list[ActiveSkill] = []
+        self._noted: dict[str, list[str]] = {}
 
     def _with_dependencies(self, entries: Sequence[Entry]) -> list[Entry]:
         """The skills with those that they require before them; raises `ActivationFailed` for a cycle."""
@@ -102,6 +103,11 @@ class Loading:
             raise
         for passage, _ in self._passages:
             passage.close(success=True)
+
+    def note(self, text: str) -> None:
+        """Say something more in the records of the load."""
+        for passage, subject in self._passages:
+            passage.runs_with(notes=(*self._noted.get(subject.name, ()), text))
 
     def require_unchanged(self, loaded: Sequence[ActiveSkill]) -> None:
         """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
@@ -163,7 +169,7 @@ class Loading:
         action = session.load_action(entry, digest, self._by)
         passage = session.guard.enter(action, session.actor)
         self._passages.append((passage, subject_of(entry, digest)))
-        notes = self._notes(entry, digest)
+        notes = self._noted[entry.name] = self._notes(entry, digest)
         if notes:
             passage.runs_with(notes=notes)
             log.warning("loading %s: %s", entry.name, " ".join(notes))
@@ -183,6 +189,9 @@ class Loading:
         severity = session.guard.governance.known_severity(session.actor, digest)
         if severity in ("high", "critical"):
             found.append(f"Skill {entry.name!r} has findings of severity {severity}: `metier scan` shows them.")
+            session.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
+        if session.is_inline(entry):
+            found.append(f"Skill {entry.name!r} asks for an agent of its own, and is loaded into this conversation.")
             session.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
         if entry.layer == "plugin" and entry.name in self._bare:
             rest = library.snapshot.view(library.caller).rest

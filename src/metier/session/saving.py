@@ -94,7 +94,7 @@ class Saved:
         }
 
     def active_in(self, session: Session) -> tuple[ActiveSkill, ...]:
-        """The skills that are still there and still allowed, as they were."""
+        """The skills that are still there and still allowed, as they were; there may be more than may be active."""
         found = []
         inner = {name for name, _ in self.frames[1:]}
         for item in self.skills:
@@ -103,7 +103,7 @@ class Saved:
             one = None if item["name"] in session.bound else _resumed(session, item, nested=nested)
             if one is not None:
                 found.append(one)
-        return tuple(found[-session.options.max_active :])
+        return tuple(found)
 
 
 def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:

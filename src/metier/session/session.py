@@ -162,19 +162,28 @@ class Session(Use):
                 before = self._active
                 now = self._after_loading(before, loaded, "add" if mode == "add" else "replace")
                 room = self.options.max_active + sum(one.name in self._fixed for one in now)
+                removed: list[ActiveSkill] = []
                 if make_room and len(loaded) <= room:
-                    others = [one for one in now if one.name not in self._fixed][-self.options.max_active :]
-                    now = tuple(one for one in now if one.name in self._fixed or one in others)
+                    removed = [one for one in now if one.name not in self._fixed][: -self.options.max_active]
+                    now = tuple(one for one in now if one not in removed)
                 if len(now) > room:
                     raise too_many(len(now), room)
                 loading.require_unchanged(loaded)
                 self._set(now)
-        self._ended([one for one in before if not any(is_same_load(one, other) for other in now)], by, "replaced")
+            if removed:
+                loading.note(f"Removed to make room: {', '.join(one.name for one in removed)}.")
+        gone = [one for one in before if not any(is_same_load(one, other) for other in now)]
+        self._ended([one for one in gone if one not in removed], by, "replaced")
+        self._ended_for_room(removed, by, f" for {', '.join(one.name for one in loaded)}")
         self._shell.follow()
         for one in loaded:
             log.info("activated %s (%s)", one.name, one.digest)
             self.emit(Event(kind="loaded", skill=one.name, message=f"Loaded {one.name}.", data={"digest": one.digest}))
-        return self.receipt(tuple(one.name for one in loaded))
+        return self.receipt(tuple(one.name for one in loaded), gone)
+
+    def _ended_for_room(self, removed: Sequence[ActiveSkill], by: By, whom: str = "") -> None:
+        most = self.options.max_active
+        self._ended(removed, by, f"removed to make room{whom}, as {most} skills are the most", rule="max_active")
 
     def unload(self, names: str | Sequence[str] = (), *, all: bool = False, by: By = "host") -> Receipt:  # noqa: A002
         """Unload some skills, or all; one that is not loaded does not matter."""
@@ -186,7 +195,7 @@ class Session(Use):
             gone = [one for one in self._active if (all or one.name in chosen) and one.name not in self._fixed]
             self._set(tuple(one for one in self._active if one not in gone))
         self._ended(gone, by, "unloaded")
-        return self.receipt(tuple(one.name for one in gone))
+        return self.receipt(tuple(one.name for one in gone), gone)
 
     def close(self) -> None:
         """Unload everything and end; nothing can be done with it afterwards."""
@@ -242,7 +251,8 @@ class Session(Use):
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
         receipt = self.load([self.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
         content = self.content(entry.name, words=words)
-        return Invocation(name=entry.name, arguments=arguments, text=content, receipt=receipt)
+        text = "\n\n".join((content, *receipt.notes))
+        return Invocation(name=entry.name, arguments=arguments, text=text, receipt=receipt)
 
     # --- nesting and tasks --------------------------------------------------------------------------------------
 
@@ -262,12 +272,12 @@ class Session(Use):
             raise
         return self.one(entry.name)
 
-    def deactivate(self, name: str) -> None:
+    def deactivate(self, name: str, *, by: By = "host") -> None:
         """End the innermost activation, which must be this skill's."""
         self.require_open()
         _, was_loaded = self._stack.pop(name)
         if not was_loaded and any(one.name == name for one in self.live()):
-            self.unload([name])
+            self.unload([name], by=by)
 
     @contextlib.contextmanager
     def activation(self, name: str, *, args: str = "", by: By = "host") -> Iterator[ActiveSkill]:
@@ -327,6 +337,7 @@ class Session(Use):
         entry = self.find(name, by=by)
         # It is there from the first call on, before any tool could have told the sub-agent of it.
         child = self.child(entry.name, delivery="instructions")
+        child.forked_for = entry.name
         try:
             child.load([child.handle(entry)], args=args, by=by)
             # That agent is there for this skill alone: nothing that it reads may talk it out of what the skill
@@ -369,12 +380,14 @@ class Session(Use):
         found = Saved(state)
         session = cls(library, **({"id": found.id} | options))
         session._actor = replace(session._actor, task=found.task)
-        saved = found.active_in(session)
+        resumed = found.active_in(session)
+        saved = resumed[-session.options.max_active :]
         names = {one.name for one in saved}
         session._set((*(one for one in session._active if one.name not in names), *saved))
         names = {one.name for one in session._active}
         session._stack = Stack(frame for frame in found.frames if frame[0] in names)
         session._delivered = found.delivered
+        session._ended_for_room(resumed[: -session.options.max_active], "host")
         return session
 
 

@@ -10,6 +10,7 @@ from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
 MAX_NESTING = 5
 
@@ -74,6 +75,11 @@ class Stack:
                 )
             self.frames = self.frames[:-1]
             return innermost
+
+    def end(self, names: AbstractSet[str]) -> None:
+        """End the activations of skills that are gone, wherever they stand."""
+        with self._changing:
+            self.frames = tuple(frame for frame in self.frames if frame[0] not in names)
 
     def clear(self) -> None:
         """End all of them."""

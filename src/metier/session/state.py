@@ -124,6 +124,8 @@ class State:
         self.id = _checked_id(id) if id else uuid.uuid4().hex
         self.workspace = workspace
         self.lineage = lineage or Lineage()
+        self.forked_for = ""
+        """The skill that it was made for, in a session for a sub-agent."""
         self.copies = Copies()
         """What its scripts and hooks run from."""
         self.cage = Cage(self, secrets)
@@ -369,8 +371,8 @@ class State:
                 raise SkillNotActive(f"Skill {entry.name!r} is not loaded.", hint=hint, name=entry.name)
         return found
 
-    def receipt(self, changed: tuple[str, ...] = ()) -> Receipt:
-        """What is loaded."""
+    def receipt(self, changed: tuple[str, ...] = (), gone: Sequence[ActiveSkill] = ()) -> Receipt:
+        """What is loaded, after a change by which some are `gone`."""
         active = self.active
         names = {one.name for one in active}
         missing = {
@@ -378,7 +380,17 @@ class State:
             for one in active
             if one.name in changed and (needed := tuple(name for name in one.skill.requires if name not in names))
         }
-        return Receipt(active=tuple(receipt_item(one) for one in active), changed=changed, requires=missing)
+        return Receipt(
+            active=tuple(receipt_item(one) for one in active),
+            changed=changed,
+            requires=missing,
+            unloaded=tuple(one.name for one in gone if one.name not in names),
+            inline=tuple(one.name for one in active if one.name in changed and self.is_inline(one.entry)),
+        )
+
+    def is_inline(self, entry: Entry) -> bool:
+        """Whether a skill that is loaded here asks for an agent of its own, and this is none that was made for it."""
+        return entry.skill.context == "fork" and entry.name != self.forked_for
 
     def call_of(
         self,
@@ -471,11 +483,11 @@ class State:
             self._active = active
             self._version += 1
 
-    def _ended(self, gone: Sequence[ActiveSkill], by: By, why: str) -> None:
+    def _ended(self, gone: Sequence[ActiveSkill], by: By, why: str, *, rule: str = "default") -> None:
         """What follows when skills are no longer active: their hooks, a record and an event each."""
         for one in gone:
             action = Action(point="unload", skill=one.subject, by=by)
-            decision = Decision(outcome="allow", reason=f"It was {why}.", rule="default")
+            decision = Decision(outcome="allow", reason=f"It was {why}.", rule=rule)
             passage = Passage(self.guard.keep, action, self._actor, decision)
             try:
                 if one.skill.hooks is not None:
@@ -487,7 +499,10 @@ class State:
                 passage.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
             because = "" if why == "unloaded" else f": {why}"
-            self.emit(Event(kind="unloaded", skill=one.name, message=f"Unloaded {one.name}{because}."))
+            message, data = f"Unloaded {one.name}{because}.", {"reason": why, "rule": rule}
+            self.emit(Event(kind="unloaded", skill=one.name, message=message, data=data))
+        # What is not active is not activated either; a skill that was loaded anew still is.
+        self._stack.end({one.name for one in gone} - {one.name for one in self._active})
 
     def forget_copies(self, gone: Sequence[ActiveSkill]) -> None:
         """Remove the copies of skills, but for what is active still or again, perhaps from elsewhere."""
