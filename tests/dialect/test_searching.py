@@ -56,7 +56,11 @@ WAYS: dict[DialectName, Find] = {"registry": listing, "runtime": searching, "too
 def find(request: pytest.FixtureRequest, library: Library) -> Callable[[str, int], ToolResult]:
     """Asks for skills as a model of each dialect does that has a tool to find them."""
     executor = library.session(guard=Guard(audit=MemoryLog())).executor(dialect=request.param)
-    return lambda query, page=1: WAYS[request.param](executor, query, page)
+
+    def find(query: str, page: int = 1) -> ToolResult:
+        return WAYS[request.param](executor, query, page)
+
+    return find
 
 
 def names(result: ToolResult) -> list[str]:

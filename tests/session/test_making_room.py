@@ -15,10 +15,7 @@ from metier.session import Event
 from metier.tools import ToolResult
 
 NAMES = [f"skill-{letter}" for letter in "abcdefghi"]
-READS = {
-    "registry": lambda name: ("read_skill", {"skill_id": name}),
-    "sandbox": lambda name: ("get_skill", {"skill_name": name}),
-}
+READS = {"registry": ("read_skill", "skill_id"), "sandbox": ("get_skill", "skill_name")}
 
 
 def skill(name: str, more: str = "") -> dict[str, str]:
@@ -55,10 +52,11 @@ def model_notes(result: ToolResult) -> str:
 def test_the_ninth_load_says_what_made_room_for_it(begin: Callable[..., Session], log: MemoryLog, dialect: Any) -> None:
     session = begin()
     executor = session.executor(dialect=dialect)
+    tool, key = READS[dialect]
     for name in NAMES[:8]:
-        assert "notes" not in executor.execute_blocking(*READS[dialect](name)).result
+        assert "notes" not in executor.execute_blocking(tool, {key: name}).result
     events = listening(session)
-    result = executor.execute_blocking(*READS[dialect](NAMES[8]))
+    result = executor.execute_blocking(tool, {key: NAMES[8]})
     # The model, the program, whoever listens, and whoever reads the records.
     assert "skill-a" in model_notes(result)
     assert "skill-b" not in model_notes(result)
@@ -88,13 +86,10 @@ def test_a_person_who_invokes_a_ninth_skill_and_the_model_are_told(begin: Callab
 @pytest.mark.covers("ACC-4", "G-42")
 def test_where_the_cap_is_an_error_it_stays_one_and_nothing_is_unloaded(begin: Callable[..., Session]) -> None:
     session = begin(skills=NAMES[:8])
-    for dialect, call in {
-        "runtime": ("skills_load", {"skills": ["skill-i"], "mode": "add"}),
-        "tool": ("skill", {"skill_name": "skill-i"}),
-    }.items():
-        result = session.executor(dialect=dialect).execute_blocking(*call)
-        assert not result.success
-        assert [one.name for one in session.active] == NAMES[:8]
+    in_runtime = session.executor().execute_blocking("skills_load", {"skills": ["skill-i"], "mode": "add"})
+    in_tool = session.executor(dialect="tool").execute_blocking("skill", {"skill_name": "skill-i"})
+    assert (in_runtime.success, in_tool.success) == (False, False)
+    assert [one.name for one in session.active] == NAMES[:8]
 
 
 @pytest.mark.covers("ACC-4")
