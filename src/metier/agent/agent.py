@@ -19,7 +19,7 @@ from metier.agent.models import choose_model
 from metier.agent.streaming import streamed
 from metier.agent.team import lineage_name, root_lineage
 from metier.agent.turn import Turn
-from metier.dialect.context import SkillContext, enriched_prompt
+from metier.dialect.context import SkillContext, TurnContext, enriched_prompt_async
 from metier.dialect.dialects import dialect as dialect_of
 from metier.dialect.pydantic_ai import Skills
 from metier.dialect.skills import MAX_FORKS
@@ -263,7 +263,8 @@ class Agent:
             raise InvalidArgument("Nothing was asked.", hint="Say what the agent is to do.")
         if not self._context:
             return prompt
-        return await anyio.to_thread.run_sync(enriched_prompt, self._providers(session), prompt)
+        turn = TurnContext(agent_id=self.manifest.id, session_id=session.id, user=session.actor.user)
+        return await enriched_prompt_async(self._providers(session), prompt, turn)
 
     def _providers(self, session: Session) -> list[ContextProvider]:
         found = []

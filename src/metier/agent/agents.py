@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
-from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, PROMPT_FILE, read_manifest
+from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PROMPT_FILE, read_manifest
 from metier.agent.order import AgentFailure, start_order
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
 from metier.guard import current_user
@@ -106,9 +106,7 @@ class Agents:
                 raise SourceUnavailable(f"There is no folder {shown(path, 300)}.", hint="Check the path.", path=path)
         found = (
             # A folder may be an agent itself.
-            _declared_by(path, "project")
-            if os.path.lexists(os.path.join(path, MANIFEST_FILE))
-            else _in_folder(path, "project")
+            (list(_declared_by(path, "project")) if _has_manifest(path) else []) or _in_folder(path, "project")
             for path in dict.fromkeys(paths)
         )
         return cls(itertools.chain.from_iterable(found), Library.discover() if library is None else library)
@@ -260,6 +258,10 @@ def _in_folder(folder: str, layer: Layer) -> Iterator[Declared]:
             yield from _declared_by(path, layer)
 
 
+def _has_manifest(path: str) -> bool:
+    return any(os.path.lexists(os.path.join(path, name)) for name in MANIFEST_FILES)
+
+
 def _declared_by(path: str, layer: Layer) -> Iterator[Declared]:
     try:
         manifest = read_manifest(path, layer=layer)
@@ -308,7 +310,7 @@ def _untrusted_in(folder: str) -> Iterator[AgentFailure]:
     for path in _folders_in(folder):
         if isinstance(path, AgentFailure):
             yield path
-        elif os.path.lexists(os.path.join(path, MANIFEST_FILE)):
+        elif _has_manifest(path):
             name = os.path.basename(path)
             yield AgentFailure(
                 id=name,

@@ -18,9 +18,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from metier._aliases import AGENT_BLOCK, AGENT_FILE, AGENT_TOOLS, ALWAYS_THERE
 from metier.errors import AgentInvalid, FileMissing, FileRefused, FileTooLarge, MetierError
 from metier.skill import FolderPackage, is_valid_name, shown, slug
 from metier.skill.block import BlockError, parse_yaml
@@ -34,6 +35,8 @@ CatalogScope: TypeAlias = Literal["own", "all"]
 IntegrationMode: TypeAlias = Literal["none", "tool"]
 
 MANIFEST_FILE = "agent.yaml"
+MANIFEST_FILES = (MANIFEST_FILE, AGENT_FILE)
+"""The files that may declare an agent, the first that is there."""
 PROMPT_FILE = "prompt.jinja2"
 ALL_AGENTS = "agents"
 """In `uses_tools`: every agent with `integration_mode: tool`."""
@@ -100,16 +103,27 @@ def read_manifest(folder: Path | str, *, layer: Layer = "project") -> Manifest |
     """
     path = os.fspath(folder)
     package = FolderPackage(path)
-    text = _read(package, MANIFEST_FILE)
-    if text is None:
+    for name in MANIFEST_FILES:
+        text = _read(package, name)
+        if text is not None:
+            break
+    else:
         return None
+    if name == AGENT_FILE and AGENT_BLOCK not in _Fields(text, os.path.join(path, name)).mapping:
+        return None  # it declares something else
     prompt = _read(package, PROMPT_FILE) or ""
-    return parse_manifest(text, prompt=prompt, folder=path, layer=layer)
+    return parse_manifest(text, prompt=prompt, folder=path, layer=layer, file=name)
 
 
-def parse_manifest(text: str, *, folder: str, prompt: str = "", layer: Layer = "project") -> Manifest:
-    """The agent that the text of an `agent.yaml` declares; raises `AgentInvalid` with what to write instead."""
-    fields = _Fields(text, os.path.join(folder, MANIFEST_FILE))
+def parse_manifest(
+    text: str, *, folder: str, prompt: str = "", layer: Layer = "project", file: str = MANIFEST_FILE
+) -> Manifest:
+    """The agent that the text of an `agent.yaml` declares; raises `AgentInvalid` with what to write instead.
+
+    The fields may stand in a block `agent:`, beside `id`, `name` and `depends_on`.
+    """
+    fields = _Fields(text, os.path.join(folder, file))
+    fields.open_block()
     fields.refuse_unknown(fields.mapping, _FIELDS)
     uses_skills = fields.names("uses_skills", is_a=_is_skill, such_as="pdf-forms")
     mode = cast("IntegrationMode", fields.choice("integration_mode", ("none", "tool"), "none"))
@@ -122,10 +136,14 @@ def parse_manifest(text: str, *, folder: str, prompt: str = "", layer: Layer = "
         model=fields.line("model", most=200) or None,
         instructions=fields.text("instructions").strip(),
         prompt=prompt,
-        uses_tools=fields.names("uses_tools", is_a=_is_tool, such_as="Read"),
+        uses_tools=_spread(fields.names("uses_tools", is_a=_is_tool, such_as="Read")),
         uses_skills=uses_skills,
         catalog=cast("CatalogScope", fields.choice("catalog", ("own", "all"), catalog)),
-        depends_on=fields.names("depends_on", is_a=is_valid_name, such_as="orchestrator"),
+        depends_on=tuple(
+            name
+            for name in fields.names("depends_on", is_a=_is_id, such_as="orchestrator")
+            if name not in ALWAYS_THERE
+        ),
         max_turns=fields.max_turns(),
         integration_mode=mode,
         project_instructions=cast('Literal["on", "off"]', fields.choice("project_instructions", ("on", "off"), "on")),
@@ -133,6 +151,8 @@ def parse_manifest(text: str, *, folder: str, prompt: str = "", layer: Layer = "
         layer=layer,
     )
     if mode == "tool" and not manifest.description:
+        if manifest.name != known_as:
+            return replace(manifest, description=manifest.name)
         raise fields.invalid(
             "integration_mode",
             "An agent that is offered as a tool needs a description",
@@ -164,6 +184,26 @@ class _Fields:
         self.mapping: dict[str, Any] = parsed.value or {}
         self._lines = {key: line + 1 for key, line in zip(self.mapping, parsed.lines, strict=True)}
 
+    def open_block(self) -> None:
+        """Take the fields in a block for those of the agent; raises for one that is there and beside it as well."""
+        block = self.mapping.get(AGENT_BLOCK)
+        if block is None:
+            return
+        if not isinstance(block, dict):
+            raise self.invalid(
+                AGENT_BLOCK,
+                f"`{AGENT_BLOCK}` is {_kind(block)} where a block of fields is expected",
+                f"Write the fields below `{AGENT_BLOCK}:`, indented; or write them without it.",
+            )
+        line = self._lines[AGENT_BLOCK]
+        for key, value in block.items():
+            if key in self.mapping and self.mapping[key] != value:
+                raise self.invalid(
+                    AGENT_BLOCK, f"{shown(key)!r} is given twice, beside `{AGENT_BLOCK}:` and below it", "Keep one."
+                )
+            self._lines.setdefault(key, line)
+        self.mapping = {key: value for key, value in self.mapping.items() if key != AGENT_BLOCK} | block
+
     def refuse_unknown(self, mapping: dict[str, Any], known: tuple[str, ...], below: str = "") -> None:
         """Raise for a key that means nothing: most likely a typing error, and what it says would be ignored."""
         for key in mapping:
@@ -180,11 +220,13 @@ class _Fields:
         """What it is called by: the field, or the name of its folder."""
         written = self.text("id")
         name = written or folder
-        if not is_valid_name(name):
+        if not _is_id(name):
             better = slug(name)
             what = f"{shown(name)!r} is no id" if written else f"The folder's name {shown(name)!r} is no id"
             example = better if is_valid_name(better) else "my-agent"
-            raise self.invalid("id", what, f"Write `id: {example}`: a-z, 0-9 and single hyphens, at most 64.")
+            raise self.invalid(
+                "id", what, f"Write `id: {example}`: a-z, 0-9 and single hyphens or underscores, at most 64."
+            )
         if name == ALL_AGENTS:
             raise self.invalid("id", f"{name!r} stands for all agents and is no id", "Write another `id:`.")
         return name
@@ -280,6 +322,15 @@ def _read(package: FolderPackage, name: str) -> str | None:
     except MetierError as error:
         what, hint = error.message.rstrip("."), "Check its permissions."
     raise AgentInvalid(f"{shown(path, 300)} cannot be used: {what}.", hint=hint, path=path) from None
+
+
+def _is_id(name: str) -> bool:
+    return is_valid_name(name.replace("_", "-"))
+
+
+def _spread(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of tools, with the tools of a set in its place."""
+    return tuple(dict.fromkeys(tool for name in names for tool in AGENT_TOOLS.get(name, (name,))))
 
 
 def _is_skill(name: str) -> bool:

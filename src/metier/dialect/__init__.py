@@ -9,7 +9,15 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
-    from metier.dialect.context import ContextProvider, SkillContext, enriched_prompt, joined_context
+    from metier.dialect.context import (
+        ContextProvider,
+        SkillContext,
+        TurnContext,
+        enriched_prompt,
+        enriched_prompt_async,
+        joined_context,
+        joined_context_async,
+    )
     from metier.dialect.dialects import CONTROL_TOOLS, Dialect, DialectName, dialect
     from metier.dialect.operations import Spawn
     from metier.dialect.proposing import proposal_tools
@@ -37,12 +45,15 @@ _NAMES = {
     "Skills": "metier.dialect.skills",
     "Spawn": "metier.dialect.operations",
     "ToolDialect": "metier.dialect.tool",
+    "TurnContext": "metier.dialect.context",
     "answer": "metier.dialect.providers",
     "as_text": "metier.dialect.providers",
     "definitions": "metier.dialect.providers",
     "dialect": "metier.dialect.dialects",
     "enriched_prompt": "metier.dialect.context",
+    "enriched_prompt_async": "metier.dialect.context",
     "joined_context": "metier.dialect.context",
+    "joined_context_async": "metier.dialect.context",
     "proposal_tools": "metier.dialect.proposing",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
@@ -63,11 +74,14 @@ __all__ = [
     "Skills",
     "Spawn",
     "ToolDialect",
+    "TurnContext",
     "answer",
     "as_text",
     "definitions",
     "dialect",
     "enriched_prompt",
+    "enriched_prompt_async",
     "joined_context",
+    "joined_context_async",
     "proposal_tools",
 ]

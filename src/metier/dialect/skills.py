@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from metier._aliases import TOOLS
 from metier.dialect.dialects import PROPOSAL_TOOLS
 from metier.dialect.ending import ended_with_its_threads
 from metier.dialect.order import Order
@@ -194,8 +195,8 @@ class Kit:
 
     def changes(self, tool: str) -> bool:
         """Whether a tool changes which skills are active; calls that come later wait for it."""
-        words = self._dialect.words
-        return any(tool == word.partition(" ")[0] for word in (words.load, words.unload) if word)
+        words, named = self._dialect.words, TOOLS.get(tool, tool)
+        return any(named == word.partition(" ")[0] for word in (words.load, words.unload) if word)
 
     def may_offer(self, tool: str) -> bool:
         """Whether a tool that the provider runs on its own side may be in a request, as it cannot be refused later."""

@@ -68,6 +68,7 @@ KINDS: dict[str, Kind] = {
     "description-too-long": Kind("warning", "The description has {0} characters; the specification allows 1,024.", "Say what it does and when to use it; move the rest into the body."),
     "compatibility-too-long": Kind("warning", "`compatibility` has {0} characters; the specification allows 500.", "Shorten it."),
     "field-alias": Kind("info", "`{0}` was read as `{1}`.", "Write `{1}`."),
+    "field-twice": Kind("warning", "`{0}` means `{1}`, and both are given with different values; only `{1}` counts.", "Keep `{1}`."),
     "field-restricts-twice": Kind("warning", "`{0}` is given more than once; only what all of them allow counts.", "Keep one."),
     "field-joined": Kind("info", "`{0}` is a list or map where text is expected; it was read as text.", "Write it as one line of text."),
     "field-as-list": Kind("warning", "`{0}` is text where a list is expected; it was read as a list of one.", "Write `{0}: [{1}]`."),

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._aliases import SKILL_FIELDS
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
 
@@ -45,17 +46,7 @@ FIELD_NAMES = [
     "legacy-large-file",
 ]
 
-_MISSPELT = {
-    "user-invokable": "user-invocable",
-    "userinvokable": "user-invocable",
-    "args": "arguments",
-    "trigger": "triggers",
-    "scopes": "scope",
-    "keywords": "triggers",
-    "whentouse": "when_to_use",
-    "when-to-use": "when_to_use",
-}
-_CANONICAL = {name.replace("_", "-"): name for name in FIELD_NAMES} | _MISSPELT
+_CANONICAL = {name.replace("_", "-"): name for name in FIELD_NAMES} | dict(SKILL_FIELDS)
 # `tools` names the same thing in some collections and quite another (a list of MCP servers) in others.
 _TOOLS_ALIAS = "tools"
 _BOOLEANS = {
@@ -114,9 +105,14 @@ class Fields:
             known = canonical_field(key)
             if known is None and key == _TOOLS_ALIAS and "allowed-tools" not in self._values and is_tool_list(value):
                 known = "allowed-tools"
+            if known == "requires" and isinstance(self._values.get(known), dict):
+                # That says what the machine has to have; this names skills.
+                self.drop(known)
             if known is None or known in self._values:
                 if known is None or not self._restrict(known, value, line):
                     self.extra[key] = value
+                if known == "requires" and value != self._values[known]:
+                    self.note("field-twice", line, key, known)
                 return
             self.note("field-alias", line, key, known)
             field = known

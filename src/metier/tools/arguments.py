@@ -6,7 +6,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from metier._aliases import Contradiction, canonical_arguments
+
+if TYPE_CHECKING:
+    from metier.tools.tool import Tool
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 MAX_ARGUMENT_DEPTH = 64
@@ -47,6 +52,17 @@ def read_arguments(given: Any) -> dict[str, Any] | Misfit:
     except Exception as error:
         # A mapping of somebody else's making may do anything when it is read.
         return Misfit(problem=f"The arguments cannot be read ({type(error).__name__}).", hint=_AS_OBJECT)
+
+
+def arguments_for(tool: Tool, given: Any) -> dict[str, Any] | Misfit:
+    """Arguments as `read_arguments` gives them, under the names that the tool has for them."""
+    read = read_arguments(given)
+    if isinstance(read, Misfit):
+        return read
+    try:
+        return canonical_arguments(tool.name, tool.parameters.get("properties", {}), read)
+    except Contradiction as error:
+        return Misfit(problem=str(error), hint=f"Give {error.name!r} alone.")
 
 
 def kind_of(value: Any) -> str:

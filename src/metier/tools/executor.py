@@ -17,7 +17,7 @@ from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
 from metier.skill import shown
-from metier.tools.arguments import Misfit, read_arguments
+from metier.tools.arguments import Misfit, arguments_for, read_arguments
 from metier.tools.results import failure_of, result_of
 from metier.tools.schema import schema_of
 from metier.tools.tool import ToolResult
@@ -105,7 +105,7 @@ class Executor:
         started = self._clock()
         tool = self.registry.get(name) if isinstance(name, str) else None
         named = tool.name if tool is not None else shown(name, 200) if isinstance(name, str) else ""
-        read = read_arguments(arguments)
+        read = read_arguments(arguments) if tool is None else arguments_for(tool, arguments)
         problem = self._unknown(named) if tool is None else _unfit(tool, read)
         values = {} if isinstance(read, Misfit) else read
 

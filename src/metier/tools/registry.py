@@ -6,6 +6,7 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
+from metier._aliases import TOOLS
 from metier.errors import InvalidArgument
 from metier.skill import shown
 from metier.tools.schema import schema_of
@@ -78,15 +79,16 @@ class ToolRegistry:
             self._version += 1
 
     def get(self, name: str) -> Tool | None:
-        """The tool of exactly that name."""
-        return self._tools.get(name)
+        """The tool of that name, or else the one that the name is an alias of."""
+        found = self._tools.get(name)
+        return self._tools.get(TOOLS.get(name, "")) if found is None else found
 
     def names(self) -> tuple[str, ...]:
         """The names of all tools."""
         return tuple(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return isinstance(name, str) and self.get(name) is not None
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(tuple(self._tools.values()))

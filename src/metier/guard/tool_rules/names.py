@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from metier._aliases import TOOLS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -36,7 +38,10 @@ _OTHERS = (
 )
 """Tools that agents have under one name, and at the end those that control skills."""
 
-ALIASES: Mapping[str, str] = MappingProxyType({alias: name for name, same in _SAME.items() for alias in same.split()})
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {alias.lower(): name.lower() for alias, name in TOOLS.items() if alias.lower() != name.lower()}
+    | {alias: name for name, same in _SAME.items() for alias in same.split()}
+)
 """Another name of a tool -> the name that rules are compared by."""
 
 _KNOWN = frozenset((*_SAME, *_OTHERS.split()))

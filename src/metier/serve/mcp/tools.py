@@ -16,6 +16,7 @@ from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
 from metier.serve.mcp.turns import Busy
 from metier.tools import ToolResult
+from metier.tools.arguments import Misfit, arguments_for
 from metier.tools.results import failure_of
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ class Tools:
         """A call outside of any conversation: it has the skill that it names, and begins one if it loads a skill."""
         async with self._conversations.beginning() as begun:
             tool = begun.kit.executor.registry.get(name)
+            if tool is not None:
+                name, read = tool.name, arguments_for(tool, arguments)
+                arguments = arguments if isinstance(read, Misfit) else read
             if tool is not None and not tool.is_control:
                 # What active skills forbid must not be had by not saying which conversation they are active in.
                 return _result(await _refused(begun.kit, name, arguments, _NO_CONVERSATION))
