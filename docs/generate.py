@@ -16,17 +16,20 @@ import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import metier
 import metier.guard
 import metier.hub
 import metier.store
-from metier import errors
+from metier import _aliases, errors
 from metier.cli.parser import make_parser
 from metier.guard.scan.finding import rank
 from metier.guard.scan.ruleset import all_rules
 from metier.skill import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTICE = "<!-- Made from the code by `make docs`; edit the code instead. -->\n"
@@ -91,6 +94,55 @@ def errors_page() -> str:
         *(f"| `{codes.replace(', ', '`, `')}` | {why} |" for codes, why in REFUSALS.items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def aliases_page() -> str:
+    """All names of other systems that are taken."""
+    arguments = [(f"`{tool}`", *row) for tool, rows in _aliases.ARGUMENTS.items() for row in rows.items()]
+    tools = [(f"`{name}` in `uses_tools`", _listed(tools) or "nothing") for name, tools in _aliases.AGENT_TOOLS.items()]
+    lines = [
+        "# Names from other systems\n",
+        NOTICE,
+        "Whoever comes from another system keeps its names. Each is taken where a call, a manifest, a provider or a",
+        "SKILL.md enters; rules, records and hooks have the canonical name alone. A rule may be written with either. A",
+        "name from here beside its canonical one must say the same, or it is an error. A tool that an agent has itself",
+        "under such a name stays that.\n",
+        "## Tools\n",
+        "Names with a dot are for hosts that call the executor themselves: providers' APIs refuse them.\n",
+        "| name | canonical |",
+        "|---|---|",
+        *(f"| `{alias}` | `{name}` |" for alias, name in _aliases.TOOLS.items()),
+        "",
+        "`activate` and `deactivate` are actions of the tool `skill`: like `load` and `unload`, but on a stack.\n",
+        "## Arguments\n",
+        "| tool | name | canonical |",
+        "|---|---|---|",
+        *(f"| {tool} | `{alias}` | `{name}` |" for tool, alias, name in arguments),
+        "",
+        "`env` of `skills_run` is a list of `NAME=value`, one such text, or an object; `timeout_ms` is milliseconds.\n",
+        "## Manifests of agents\n",
+        "| there | here |",
+        "|---|---|",
+        f"| `{_aliases.AGENT_FILE}` with a block `{_aliases.AGENT_BLOCK}:` | `agent.yaml` with its fields |",
+        *(f"| {name} | {meaning} |" for name, meaning in tools),
+        f"| {_listed(sorted(_aliases.ALWAYS_THERE))} in `depends_on` | always there |",
+        "",
+        "## Context providers\n",
+        "| member | canonical |",
+        "|---|---|",
+        *(f"| `{alias}` | `{name}` |" for alias, name in _aliases.PROVIDER_MEMBERS.items()),
+        "",
+        "Either may be async, and may take the turn beside the prompt.\n",
+        "## Fields of a SKILL.md\n",
+        "| field | canonical |",
+        "|---|---|",
+        *(f"| `{alias}` | `{name}` |" for alias, name in _aliases.SKILL_FIELDS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def scan_rules_page() -> str:
@@ -273,6 +325,7 @@ class _Shown(str):
 
 
 PAGES = {
+    "aliases.md": aliases_page,
     "api.md": api_page,
     "diagnostics.md": diagnostics_page,
     "errors.md": errors_page,

@@ -299,14 +299,23 @@ class TestConversations:
 
         assert talk(url, use).startswith("Error [session-not-found]")
 
+    @pytest.mark.covers("ACC-7")
+    @pytest.mark.parametrize("names", [("Write", "skills_load", "skills"), ("write", "skills.load", "names")])
     def test_tools_that_skills_can_forbid_need_a_conversation(
-        self, serve: Callable[..., SkillServer], http: Callable[..., str], tmp_path: Path, log: MemoryLog
+        self,
+        serve: Callable[..., SkillServer],
+        http: Callable[..., str],
+        tmp_path: Path,
+        log: MemoryLog,
+        names: tuple[str, str, str],
     ) -> None:
+        write, load, several = names
+
         async def use(client: mcp.Client) -> list[Any]:
-            alone = await client.call_tool("Write", {"file_path": "a.txt", "content": "x"})
-            key = named(text_of(await client.call_tool("skills_load", {"skills": ["forms"]})))
+            alone = await client.call_tool(write, {"file_path": "a.txt", "content": "x"})
+            key = named(text_of(await client.call_tool(load, {several: ["forms"]})))
             given = {"file_path": "b.txt", "content": "x", "conversation": key}
-            return [alone, await client.call_tool("Write", given)]
+            return [alone, await client.call_tool(write, given)]
 
         alone, inside = talk(http(serve(builtin=["Write"])), use)
         assert text_of(alone).startswith("Error [invalid-argument]")
@@ -320,6 +329,9 @@ class TestConversations:
             ("runtime", "skills_read", {"skill": "forms", "path": "references/fields.md"}),
             ("tool", "skill", {"skill_name": "forms", "action": "read", "args": "references/fields.md"}),
             ("registry", "read_skill_resource", {"skill_id": "forms", "path": "references/fields.md"}),
+            ("runtime", "skills.read", {"skill_name": "forms", "path": "references/fields.md"}),
+            ("tool", "Skill", {"skill": "forms", "action": "read", "args": "references/fields.md"}),
+            ("registry", "read_skill_resource", {"skill": "forms", "path": "references/fields.md"}),
         ],
     )
     def test_a_call_that_names_its_skill_needs_no_conversation(

@@ -140,9 +140,7 @@ def parse_manifest(
         uses_skills=uses_skills,
         catalog=cast("CatalogScope", fields.choice("catalog", ("own", "all"), catalog)),
         depends_on=tuple(
-            name
-            for name in fields.names("depends_on", is_a=_is_id, such_as="orchestrator")
-            if name not in ALWAYS_THERE
+            name for name in fields.names("depends_on", is_a=_is_id, such_as="orchestrator") if name not in ALWAYS_THERE
         ),
         max_turns=fields.max_turns(),
         integration_mode=mode,
@@ -197,6 +195,8 @@ class _Fields:
             )
         line = self._lines[AGENT_BLOCK]
         for key, value in block.items():
+            if key == AGENT_BLOCK:
+                raise self.invalid(key, f"There is no field '{key}.{key}'", "Write its fields one level higher.")
             if key in self.mapping and self.mapping[key] != value:
                 raise self.invalid(
                     AGENT_BLOCK, f"{shown(key)!r} is given twice, beside `{AGENT_BLOCK}:` and below it", "Keep one."

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +17,7 @@ from metier._log import logger
 from metier.dialect.registry import RegistryDialect
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from metier.dialect.dialects import Dialect
     from metier.session import Session
@@ -46,7 +45,7 @@ class ContextProvider(Protocol):
         """Where its text stands: the lower, the earlier."""
         ...
 
-    def context(self, prompt: str) -> str | None | Awaitable[str | None]:
+    def context(self, prompt: str) -> str | Awaitable[str | None] | None:
         """What to say before this prompt; None for nothing. It may take a `TurnContext` besides."""
         ...
 
@@ -92,9 +91,7 @@ class SkillContext:
         return await anyio.to_thread.run_sync(self.context, prompt, turn_context)
 
 
-def joined_context(
-    providers: Iterable[ContextProvider], prompt: str, turn: TurnContext | None = None
-) -> str | None:
+def joined_context(providers: Iterable[ContextProvider], prompt: str, turn: TurnContext | None = None) -> str | None:
     """What all providers say, the lowest priority first; None when none says anything.
 
     One that fails, says no text or has no priority is logged, and left out: it must not cost the turn. So is one that

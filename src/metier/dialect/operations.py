@@ -269,9 +269,10 @@ def resource_result(resource: Resource, value: str | None = None) -> ToolResult:
     return ToolResult(success=True, result=result, truncated=resource.truncated, data=resource.as_dict())
 
 
-def outcome_result(outcome: Outcome, value: Any = None) -> ToolResult:
+def outcome_result(outcome: Outcome, value: Any = None, *, path: str = "") -> ToolResult:
     """The result of running something: a failure when it did not end well, with what it wrote in either case."""
-    found = {
+    found: dict[str, Any] = {"path": path} if path else {}
+    found |= {
         "exit_code": outcome.exit_code,
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,

@@ -113,7 +113,7 @@ class _Calls:
             folder=arguments.get("folder"),
             seconds=arguments.get("seconds"),
         )
-        return outcome_result(outcome)
+        return outcome_result(outcome, path=arguments["script"])
 
     async def search(self, arguments: Mapping[str, Any]) -> ToolResult:
         found, size = self._do.found(arguments["query"]), min(arguments.get("k", 10), 50)

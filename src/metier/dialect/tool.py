@@ -115,7 +115,7 @@ class _Calls:
             return resource_result(resource)
         if action == "run":
             script, *rest = _words(args)
-            return outcome_result(await self._do.run(script, rest, name))
+            return outcome_result(await self._do.run(script, rest, name), path=script)
         if action == "deactivate":
             ended = await self._do.deactivate(name)
             return ToolResult(success=True, result={"skill_name": ended, "status": "deactivated"})
