@@ -79,7 +79,7 @@ def test_the_calls_of_another_runtime_work_as_they_are_documented_there(begin: C
             "workdir": "inner",
         },
     )
-    assert (ran.result["path"], ran.result["exit_code"], ran.result["stderr"]) == ("scripts/show.py", 0, "")
+    assert (ran.data["path"], ran.data["exit_code"], ran.data["stderr"]) == ("scripts/show.py", 0, "")
     assert ran.result["stdout"] == "--in x 1 = one inner\n"
     assert call("skills.unload", {"names": ["pdf"]}).success
     assert [one.name for one in session.active] == ["mail"]

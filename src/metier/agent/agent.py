@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from metier.agent.answer import Answer
     from metier.agent.conversation import Conversation
     from metier.agent.manifest import Manifest
-    from metier.dialect import ContextProvider, Dialect, DialectName
+    from metier.dialect import Dialect, DialectName
+    from metier.dialect.context import AnyProvider
     from metier.dialect.pydantic_ai import Models
     from metier.guard import AuditLog
     from metier.guard.question import Approve
@@ -72,7 +73,7 @@ class Agent:
         model: Model | str | None = None,
         models: Models | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
-        context: Sequence[ContextProvider | Callable[[Session], ContextProvider]] = (),
+        context: Sequence[AnyProvider | Callable[[Session], AnyProvider]] = (),
         dialect: DialectName | Dialect = "runtime",
         policy: Policy | None = None,
         guard: Guard | None = None,
@@ -266,7 +267,7 @@ class Agent:
         turn = TurnContext(agent_id=self.manifest.id, session_id=session.id, user=session.actor.user)
         return await enriched_prompt_async(self._providers(session), prompt, turn)
 
-    def _providers(self, session: Session) -> list[ContextProvider]:
+    def _providers(self, session: Session) -> list[AnyProvider]:
         found = []
         for one in self._context:
             try:

@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from metier._aliases import PROVIDER_MEMBERS
 from metier._log import logger
@@ -48,6 +48,22 @@ class ContextProvider(Protocol):
     def context(self, prompt: str) -> str | Awaitable[str | None] | None:
         """What to say before this prompt; None for nothing. It may take a `TurnContext` besides."""
         ...
+
+
+class TurnContextProvider(Protocol):
+    """The same under the names of other systems."""
+
+    @property
+    def context_priority(self) -> int:
+        """Where its text stands: the lower, the earlier."""
+        ...
+
+    def get_context(self, prompt: str, turn_context: Any) -> str | Awaitable[str | None] | None:
+        """What to say before this prompt in this turn; None for nothing."""
+        ...
+
+
+AnyProvider: TypeAlias = ContextProvider | TurnContextProvider
 
 
 class SkillContext:
@@ -91,7 +107,7 @@ class SkillContext:
         return await anyio.to_thread.run_sync(self.context, prompt, turn_context)
 
 
-def joined_context(providers: Iterable[ContextProvider], prompt: str, turn: TurnContext | None = None) -> str | None:
+def joined_context(providers: Iterable[AnyProvider], prompt: str, turn: TurnContext | None = None) -> str | None:
     """What all providers say, the lowest priority first; None when none says anything.
 
     One that fails, says no text or has no priority is logged, and left out: it must not cost the turn. So is one that
@@ -107,7 +123,7 @@ def joined_context(providers: Iterable[ContextProvider], prompt: str, turn: Turn
 
 
 async def joined_context_async(
-    providers: Iterable[ContextProvider], prompt: str, turn: TurnContext | None = None
+    providers: Iterable[AnyProvider], prompt: str, turn: TurnContext | None = None
 ) -> str | None:
     """The same with providers that are async; the others are asked in a thread, one after another."""
     import anyio.to_thread
@@ -126,21 +142,21 @@ def _joined(said: list[tuple[float, str]]) -> str | None:
     return SEPARATOR.join(text for _, text in sorted(said, key=lambda one: one[0]) if text) or None
 
 
-def _member(provider: ContextProvider, name: str) -> Any:
+def _member(provider: AnyProvider, name: str) -> Any:
     """What a provider has under a name, or under the one that other systems have for it."""
     names = (name, *(alias for alias, known in PROVIDER_MEMBERS.items() if known == name))
     found = next((one for one in names if hasattr(_awaited_by_nobody(provider), one)), name)
     return getattr(provider, found)
 
 
-def _priority(provider: ContextProvider) -> float:
+def _priority(provider: AnyProvider) -> float:
     priority: Any = _member(provider, "priority")
     if not isinstance(priority, int | float) or math.isnan(priority):
         raise TypeError(f"{type(provider).__name__}.priority is {type(priority).__name__}, and no number")
     return priority
 
 
-def _asking(provider: ContextProvider, prompt: str, turn: TurnContext | None) -> Callable[[], Any]:
+def _asking(provider: AnyProvider, prompt: str, turn: TurnContext | None) -> Callable[[], Any]:
     """What asks a provider, with the turn where it takes one."""
     ask = _member(provider, "context")
     try:
@@ -150,7 +166,7 @@ def _asking(provider: ContextProvider, prompt: str, turn: TurnContext | None) ->
     return functools.partial(ask, prompt, turn)
 
 
-def _text(provider: ContextProvider, text: Any) -> str:
+def _text(provider: AnyProvider, text: Any) -> str:
     if text is not None and not isinstance(text, str):
         raise TypeError(f"{type(provider).__name__}.context gave {type(text).__name__}, and no text")
     return "" if text is None or text.isspace() else text
@@ -164,14 +180,12 @@ def _awaited_by_nobody(value: Any) -> Any:
     return value
 
 
-def enriched_prompt(providers: Iterable[ContextProvider], prompt: str, turn: TurnContext | None = None) -> str:
+def enriched_prompt(providers: Iterable[AnyProvider], prompt: str, turn: TurnContext | None = None) -> str:
     """The prompt with the context before it; unchanged when there is none."""
     return _enriched(joined_context(providers, prompt, turn), prompt)
 
 
-async def enriched_prompt_async(
-    providers: Iterable[ContextProvider], prompt: str, turn: TurnContext | None = None
-) -> str:
+async def enriched_prompt_async(providers: Iterable[AnyProvider], prompt: str, turn: TurnContext | None = None) -> str:
     """The same with providers that are async."""
     return _enriched(await joined_context_async(providers, prompt, turn), prompt)
 

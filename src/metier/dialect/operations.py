@@ -246,14 +246,16 @@ class Loaded:
         """The skill that was loaded last."""
         return self._session.one(self.receipt.changed[-1])
 
-    def result(self, value: Any) -> ToolResult:
+    def result(self, value: Any, active: str = "") -> ToolResult:
         """A result that hosts should keep whole when they compact a history, where it has skill content.
 
-        Beside the value that the dialect shows, it says what the load did that nobody asked for.
+        After the value that the dialect shows, it says what the load did besides, and in a text what is `active` now.
         """
         notes = contained_in(list(self.receipt.notes))
-        if notes:
-            value = "\n".join((value, *notes)) if isinstance(value, str) else {**value, "notes": notes}
+        if isinstance(value, str):
+            value = "\n\n".join(filter(None, (value, *notes, active)))
+        elif notes:
+            value = {**value, "notes": notes}
         return ToolResult(
             success=True,
             result=value,
@@ -270,9 +272,11 @@ def resource_result(resource: Resource, value: str | None = None) -> ToolResult:
 
 
 def outcome_result(outcome: Outcome, value: Any = None, *, path: str = "") -> ToolResult:
-    """The result of running something: a failure when it did not end well, with what it wrote in either case."""
-    found: dict[str, Any] = {"path": path} if path else {}
-    found |= {
+    """The result of running something: a failure when it did not end well, with what it wrote in either case.
+
+    Programs are told the `path` of a script besides; whoever called it knows that.
+    """
+    found = {
         "exit_code": outcome.exit_code,
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
@@ -284,8 +288,9 @@ def outcome_result(outcome: Outcome, value: Any = None, *, path: str = "") -> To
     if outcome.notes:
         found["notes"] = list(outcome.notes)
     result = contained_in(found if value is None else value)
+    data = {"path": path, **found} if path else found
     if outcome.is_success:
-        return ToolResult(success=True, result=result, truncated=outcome.is_truncated, data=found)
+        return ToolResult(success=True, result=result, truncated=outcome.is_truncated, data=data)
     reason = "It timed out." if outcome.timed_out else f"It failed with exit code {outcome.exit_code}."
     return ToolResult(
         success=False,
@@ -294,5 +299,5 @@ def outcome_result(outcome: Outcome, value: Any = None, *, path: str = "") -> To
         code="timed-out" if outcome.timed_out else "exit-code",
         hint="Read what it wrote, and correct the call.",
         truncated=outcome.is_truncated,
-        data=found,
+        data=data,
     )

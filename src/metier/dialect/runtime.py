@@ -92,7 +92,7 @@ class _Calls:
         loaded = await self._do.load(arguments["skills"], arguments.get("mode", "replace"), arguments.get("args", ""))
         if loaded.output is not None:
             return loaded.result(_element("skill_output", loaded.output, skill=arguments["skills"][0]))
-        return loaded.result(f"{loaded.content}\n\n{_active(loaded.receipt.active)}")
+        return loaded.result(loaded.content, _active(loaded.receipt.active))
 
     async def unload(self, arguments: Mapping[str, Any]) -> ToolResult:
         receipt = await self._do.unload(arguments.get("skills", ()), arguments.get("all", False))
