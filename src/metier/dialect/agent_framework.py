@@ -117,6 +117,7 @@ class _Models(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         kit = self._run.kit
+        kit.set_others(map(_name_of, (context.options or {}).get("tools") or ()))
         instructions = await anyio.to_thread.run_sync(kit.instructions, self._run.prompt)
         # A copy: the same options come again with the next call.
         options = dict(context.options or {})
@@ -183,10 +184,16 @@ def _may_use(kit: Kit, tool: Any) -> bool:
     if isinstance(tool, FunctionTool):
         # Without a function it is the host's to run after the run, where nothing can be refused any more.
         return not tool.declaration_only or kit.may_offer(tool.name)
+    return kit.may_offer(_name_of(tool))
+
+
+def _name_of(tool: Any) -> str:
+    if isinstance(tool, FunctionTool):
+        return str(tool.name)
     named = tool if isinstance(tool, Mapping) else vars(tool) if hasattr(tool, "__dict__") else {}
     function = named.get("function")  # as OpenAI writes them
     named = function if isinstance(function, Mapping) else named
-    return kit.may_offer(str(named.get("name") or named.get("type") or type(tool).__name__))
+    return str(named.get("name") or named.get("type") or type(tool).__name__)
 
 
 def _never_comes_back(tool: Any) -> bool:

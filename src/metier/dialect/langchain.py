@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest, ModelResponse
     from langchain.tools.tool_node import ToolCallRequest
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.tools import BaseTool
 
     from metier.dialect.langchain_threads import Thread
     from metier.dialect.operations import Spawn
@@ -180,6 +181,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         thread, session = self._place(request.state, request.runtime)
         kit = self._kit(session, request.runtime, in_loop)
         self._agents[kit.session] = (request.model, request.tools)
+        kit.set_others(map(_name_of, request.tools))
         asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
         is_known = thread is None or not thread.lost
         others = [tool for tool in request.tools if not isinstance(tool, dict) or (is_known and _may_use(kit, tool))]
@@ -387,9 +389,15 @@ def _answered(kit: Kit, response: ModelResponse[Any]) -> list[tuple[str, Any]]:
 
 
 def _may_use(kit: Kit, tool: dict[str, Any]) -> bool:
+    return kit.may_offer(_name_of(tool))
+
+
+def _name_of(tool: BaseTool | dict[str, Any]) -> str:
+    if not isinstance(tool, dict):
+        return str(tool.name)
     function = tool.get("function")
     named = function if isinstance(function, dict) else tool
-    return kit.may_offer(str(named.get("name") or tool.get("type")))
+    return str(named.get("name") or tool.get("type"))
 
 
 def _with(message: SystemMessage | None, text: str) -> SystemMessage | None:

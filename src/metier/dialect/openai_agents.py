@@ -125,7 +125,9 @@ class _Equipped(Agent[Any]):
         kit = await self._metier_kit(run_context)
         changes = Changes()
         _turn.set(_Turn(self, kit, changes))
-        others = [await gated(tool, kit, changes, run_context) for tool in await super().get_all_tools(run_context)]
+        all_tools = await super().get_all_tools(run_context)
+        kit.set_others(tool.name for tool in all_tools)
+        others = [await gated(tool, kit, changes, run_context) for tool in all_tools]
         # The SDK reads it next; more may have been added since the last turn. Clones have the old list too.
         self.handoffs = [gated_handoff(one, self, self._metier_kit) for one in self.handoffs]
         return [*(tool for tool in others if tool is not None), *(_own(tool, kit, changes) for tool in kit.tools)]

@@ -121,6 +121,7 @@ class _Run(AbstractCapability[Any]):
         self._switch = switch
         self._asked = asked
         self._own_model: Model | None = None
+        self._native: list[str] = []
         # A name says nothing of whose a tool is: others may take one of ours while there are no skills.
         self._mark = secrets.token_hex(16)
         self._unvalidated: set[str] = set()
@@ -132,6 +133,8 @@ class _Run(AbstractCapability[Any]):
     def get_instructions(self) -> Callable[[RunContext[Any]], Awaitable[str]]:
         async def instructions(ctx: RunContext[Any]) -> str:
             prompt = ctx.prompt if isinstance(ctx.prompt, str) else None
+            if ctx.tool_manager is not None and ctx.tool_manager.tools is not None:
+                self._kit.set_others([*ctx.tool_manager.tools, *self._native])
             return await anyio.to_thread.run_sync(self._kit.instructions, prompt)
 
         return instructions
@@ -155,6 +158,7 @@ class _Run(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         parameters = request_context.model_request_parameters
+        self._native = [tool.kind for tool in parameters.native_tools]
         allowed = [tool for tool in parameters.native_tools if self._kit.may_offer(tool.kind)]
         if len(allowed) == len(parameters.native_tools):
             return request_context

@@ -72,7 +72,9 @@ class Skills:
 
     def conversation(self, id: str | None = None) -> Conversation:  # noqa: A002
         """A conversation: the one of that id, or a new one."""
-        return Conversation(self, self.seam.kit(id, spawn=self._loop and self._spawn, tools=self._tools))
+        kit = self.seam.kit(id, spawn=self._loop and self._spawn, tools=self._tools)
+        kit.set_others(())
+        return Conversation(self, kit)
 
     async def _spawn(self, skill: ActiveSkill, task: str, session: Session) -> str:
         assert self._loop is not None

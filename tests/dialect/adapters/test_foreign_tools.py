@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -79,3 +80,18 @@ def test_a_skill_that_is_blocked_in_the_middle_of_a_conversation_is_gone_at_once
     assert "Error [" in script.requests[2].results[1]
     assert 'name="letters"' not in script.requests[2].system
     assert "<name>letters</name>" not in script.requests[2].system
+
+
+def test_a_skill_is_shown_where_the_agent_has_the_tools_that_it_requires(perform: Perform, folder: Path) -> None:
+    for name, tool in (("pages", "WebFetch"), ("chats", "slack"), ("files", "Read"), ("loads", "skills_load")):
+        (folder / name).mkdir()
+        text = f"---\nname: {name}-helper\ndescription: Helps.\nrequires: {{tools: [{tool}]}}\n---\nHelp.\n"
+        (folder / name / "SKILL.md").write_text(text)
+    script = Script(["Done."])
+    anyio.run(perform(script, builtin=["Read"]).say, "Help me.")
+    told = script.requests[0].system
+    assert [name for name in ("pages", "chats", "files", "loads") if f"{name}-helper" in told] == [
+        "pages",  # `web_fetch`, by another name
+        "files",
+        "loads",
+    ]
