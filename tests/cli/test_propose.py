@@ -244,3 +244,34 @@ def test_wrong_usage_is_explained(
     assert said in err
     assert "Traceback" not in err
     assert "No proposal waits." in metier("propose", "list")[1]
+
+
+@pytest.mark.covers("ACC-6")
+def test_an_owner_who_is_alone_answers_for_a_change_by_hand_themselves(
+    metier: Metier, own_home: Path, write_skill: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_skill(tmp_path / "drafts" / "greet", body="Say hello.")
+    assert metier("deploy", tmp_path / "drafts" / "greet", "--scope", "personal")[0] == 0
+    file = own_home / ".metier/skills/greet/SKILL.md"
+    file.write_text(file.read_text() + "Smile.\n")
+    for shown in (metier("history", "greet")[1], metier("release", "greet", "--reason", "It is mine.")[2]):
+        assert "metier rollback greet@personal" in shown and "metier propose update greet@personal" in shown
+    code, out, err = metier("propose", "update", "greet", "--why", "Politeness.", "--json")
+    assert code == 0, err
+    code, _, err = metier("propose", "approve", json.loads(out)["proposal"]["id"])
+    assert (code, "nobody decides about their own" in err) == (1, True)
+    (deploy,) = (words for words in err.split("`") if words.startswith("metier deploy"))
+    code, _, err = metier(*deploy.split()[1:])
+    assert code == 0, err
+    assert "greet" in metier("list")[1]
+    assert "changed by hand" not in metier("history", "greet")[1]
+    assert "Smile." in metier("read", "greet")[1]
+
+
+@pytest.mark.covers("ACC-6")
+def test_what_is_as_it_was_accepted_is_still_no_change(as_: Metier, skill: Path, proposed: str, tmp_path: Path) -> None:
+    assert as_("ada", "propose", "approve", proposed)[0] == 0
+    for words in ((), ("--from", str(skill))):
+        code, _, err = as_("builder", "propose", "update", "deploy", *words, "--why", "x")
+        assert (code, "It changes nothing." in err) == (1, True)

@@ -11,6 +11,7 @@ from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json, table
 from metier.guard.approvals.roles import demand
+from metier.guard.verdict import way_on
 from metier.hub.history import compare
 from metier.hub.homes import find_home
 from metier.hub.proposal_page import shown_lines
@@ -54,9 +55,11 @@ def run(options: argparse.Namespace) -> int:
         for one in versions
     ]
     print(table(style, ("VERSION", "DIGEST", "SINCE", "BY", "PROPOSAL", "WHY"), rows))
-    if not is_there:
-        what = "is gone from its folder" if there is None else "was changed by hand since"
-        print(style.warn(f"The skill {what}. `metier rollback {Style.text(home.ref)}` brings back the last version."))
+    if there is None:
+        way = f"`metier rollback {Style.text(home.ref)}` brings back the last version."
+        print(style.warn(f"The skill is gone from its folder. {way}"))
+    elif not is_there:
+        print(style.warn(f"The skill was changed by hand since. {way_on(home.ref)}"))
     return 0
 
 

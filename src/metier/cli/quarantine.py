@@ -103,8 +103,7 @@ def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: Bl
         return 0 if was_there else 1
     changed = [one for one in scope.installs.all() if _is_meant(one, kind, value) and _is_changed(one)]
     for one in changed:
-        ref = f"{one.skill}@{one.source}"
-        print(f"The content of {Style.text(ref)} is not what was recorded. {way_on(ref)}", file=sys.stderr)
+        print(f"The content of {Style.text(_ref(one))} is not what was recorded. {way_on(_ref(one))}", file=sys.stderr)
     if not was_there and not changed:
         print(
             f"{_named(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.", file=sys.stderr
@@ -113,6 +112,10 @@ def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: Bl
         return 1
     print(f"{Style(sys.stdout).good('✓')} {_named(kind, value)} may be used again, where policy lets it.")
     return 0
+
+
+def _ref(install: Install) -> str:
+    return f"{install.skill}@{install.source}" if install.source else install.skill
 
 
 def _is_meant(install: Install, kind: BlockKind, value: str) -> bool:
@@ -138,6 +141,8 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, style.when(one.at), one.reason) for one in blocks]
     rows += [("folder", one.location, INTEGRITY, style.when(_taken_out(scope, one)), CHANGED) for one in folders]
     print(table(style, ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
+    for one in folders:
+        print(style.dim(way_on(_ref(one))))
     return 0
 
 

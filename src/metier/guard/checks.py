@@ -52,9 +52,13 @@ def quarantine(case: Case) -> Iterator[Verdict]:
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is in quarantine{_NOT_AS_RECORDED if is_changed else '.'}",
                 code="integrity-failed" if is_changed else "skill-quarantined",
-                hint=way_on(subject.ref) if is_changed else _ADMINISTRATOR,
+                hint=_way_on(subject) if is_changed else _ADMINISTRATOR,
                 is_switch=True,
             )
+
+
+def _way_on(subject: Subject) -> str:
+    return f"Ask an administrator: {way_on(subject.ref)}"
 
 
 def _is_for_a_person(action: Action) -> bool:
@@ -181,7 +185,7 @@ def integrity(case: Case) -> Iterator[Verdict]:
             outcome="deny",
             reason=f"The content of skill {subject.name!r} is not what was recorded when it was put there.",
             code="integrity-failed",
-            hint=way_on(subject.ref),
+            hint=_way_on(subject),
             is_switch=True,
         )
 

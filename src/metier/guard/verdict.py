@@ -78,6 +78,6 @@ def way_on(skill: str) -> str:
     """The commands for a skill, called `name@source`, whose content is not what was recorded."""
     name = shown(skill)
     return (
-        f"Ask an administrator: `metier rollback {name}` restores what was recorded, and "
-        f"`metier propose update {name} --why TEXT` proposes what is there now."
+        f"`metier rollback {name}` restores what was recorded, and `metier propose update {name} --why TEXT` "
+        "proposes what is there now."
     )
