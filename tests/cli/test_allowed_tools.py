@@ -139,6 +139,20 @@ def test_the_users_file_makes_a_source_advisory_and_the_projects_file_does_not(
     assert not called(Library.discover())[0].success
 
 
+def test_a_change_of_the_setting_counts_from_the_next_decision_on(
+    own_home: Path, write_skill: Write, project: Path
+) -> None:
+    write_skill(own_home / ".claude/skills/review", more=REVIEW)
+    with Library.discover().session(guard=Guard(audit=AuditProbe())) as session:
+        session.load("review")
+        executor = session.executor([FunctionTool(price_of)])
+        outcomes = []
+        for setting in ({}, {"personal": "enforced"}, {"project": "enforced"}):
+            write_policy(own_home, setting)
+            outcomes.append(executor.execute_blocking("price_of", {"item": "tea"}).success)
+    assert outcomes == [True, False, True]
+
+
 def test_a_copy_that_sync_made_in_another_clients_folder_is_enforced_like_its_original(
     own_home: Path, write_skill: Write, project: Path, metier: Metier
 ) -> None:

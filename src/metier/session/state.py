@@ -472,7 +472,8 @@ class State:
             if is_same(entry, one.entry):
                 changed = entry.identity != one.entry.identity and self.library.digest(entry) != one.digest
                 # Its name may belong to a skill by now that was not there when it was loaded.
-                now = replace(one, entry=entry, is_stale=one.is_stale or changed)
+                ceiling = one.ceiling.under(self.guard.enforcement_of(entry.place, entry.folder))
+                now = replace(one, entry=entry, is_stale=one.is_stale or changed, ceiling=ceiling)
                 return (None, "blocked") if self.guard.bars(now.subject, self._actor) else (now, "")
         except MetierError:
             pass

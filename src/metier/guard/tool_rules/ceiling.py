@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.guard.tool_rules.rules import parse_rules
@@ -41,6 +41,11 @@ class Ceiling:
     run_scripts_with: str = "skills_run"
     """The tool that runs them, for the message."""
 
+    def under(self, enforcement: Enforcement) -> Ceiling:
+        """The same rules with the list enforced, or advisory, as a policy says by now."""
+        advisory = enforcement.because if enforcement.is_advisory else ""
+        return self if advisory == self.advisory else replace(self, advisory=advisory)
+
 
 def declared_ceiling(
     skill: Skill,
@@ -53,12 +58,12 @@ def declared_ceiling(
 ) -> Ceiling:
     """The ceiling that a skill declares; `fill` puts the folders into a rule that names them by variables."""
     allowed = None if skill.allowed_tools is None else parse_rules([fill(rule) for rule in skill.allowed_tools])
-    return Ceiling(
+    declared = Ceiling(
         owner=entry.name,
         digest=digest,
         layer=entry.layer,
         allowed=allowed,
-        advisory=enforcement.because if enforcement.is_advisory else "",
         disallowed=parse_rules([fill(rule) for rule in skill.disallowed_tools]),
         scripts=scripts,
     )
+    return declared.under(enforcement)
