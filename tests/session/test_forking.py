@@ -29,7 +29,7 @@ def test_a_child_has_its_skill_and_nothing_else_of_its_parent(begin: Begin, skil
     assert child.actor.user == "ada"
     assert child.actor.correlation_id == parent.id
     assert (child.lineage.chain, child.lineage.parent_id) == (("a",), parent.lineage.id)
-    assert told == []
+    assert [(event.kind, event.session) for event in told] == [("loading", child.id), ("loaded", child.id)]
 
 
 @pytest.mark.covers("O-102")
