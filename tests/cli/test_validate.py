@@ -459,7 +459,7 @@ def test_a_missing_file_is_found_however_it_is_mentioned(
         "Look into `package.json` and `src/app.ts`, and edit `docs/guide/intro.md`.",
         "Read CLAUDE.md, README.md and `docs/CHANGELOG.md`.",
         "Read `style.md` if it exists, and `SOUL.md` from the workspace root.",
-        "Write the result to `result.md`.",
+        "Write the result to `result.md`, and read `numbers.txt` first.",
         "- `memory/YYYY-MM-DD.md`: what happened that day",
         "- `tsconfig.json`: options of the compiler",
         "See e.g. version 1.2.md5 or Node.js, or a.b.c.",
@@ -503,6 +503,17 @@ def test_a_hook_that_is_not_there_is_said_with_its_line(
         (file.parent / missing).parent.mkdir(exist_ok=True)
         (file.parent / missing).write_text("#!/bin/sh\n")
         assert "hook-missing" not in found_in(metier, file.parent)
+
+
+@pytest.mark.covers("ACC-5")
+def test_a_file_that_is_not_whole_is_said_to_be_held_back(metier: Call, own_home: Path, write_skill: Write) -> None:
+    file = write_skill(own_home / ".metier/skills/alpha")
+    assert metier("list")[0] == 0
+    assert found_in(metier, file.parent) == {}
+    file.write_text("---\nname: alpha\ndescription: Does it.\n")
+    assert "stale" in found_in(metier, file.parent)
+    write_skill(own_home / ".metier/skills/alpha", description="Does more.")
+    assert found_in(metier, file.parent) == {}
 
 
 @pytest.mark.covers("ACC-12")

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metier import Library
 from metier.cli.known_tools import about_tools
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import ArchiveRefused, SourceUnavailable
@@ -58,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
             if verdict.path not in seen:
                 seen.add(verdict.path)
                 verdicts.append(verdict)
+    verdicts = _with_last_good(verdicts)
     ok = all(verdict.ok for verdict in verdicts)
     if options.json:
         print_json({"ok": ok, "skills": [verdict.as_json() for verdict in verdicts]})
@@ -73,6 +75,18 @@ def run(options: argparse.Namespace) -> int:
     said = f"{plural(skills, 'skill')}, {errors}."
     print(style.bad(said) if bad else style.good(said))
     return 2 if missing else 0 if ok else 1
+
+
+def _with_last_good(verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts, with a note on each file in whose place agents here are served its last good version."""
+    if not any(found.severity != "info" for verdict in verdicts for found in verdict.diagnostics):
+        return verdicts
+    stale = {os.path.realpath(entry.location): entry for entry in Library.discover().snapshot.entries if entry.is_stale}
+    notes = {path: [one for one in entry.diagnostics if one.code == "stale"] for path, entry in stale.items()}
+    return [
+        verdict._replace(diagnostics=[*verdict.diagnostics, *notes.get(os.path.realpath(verdict.path), ())])
+        for verdict in verdicts
+    ]
 
 
 def _paths_here() -> list[str]:

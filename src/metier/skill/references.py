@@ -41,7 +41,7 @@ _THEIRS = re.compile(
     re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(r"YYYY|XXX|NNN|MM-DD|TIMESTAMP")
-_TEXTS = frozenset({"md", "mdx", "txt", "rst"})
+_TEXTS = frozenset({"md", "mdx", "rst"})
 _OF_PROJECTS = frozenset(
     {
         *("readme", "claude", "agents", "gemini", "skill", "changelog", "contributing", "license", "security", "todo"),
