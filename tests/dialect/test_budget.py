@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from metier import Library
 from metier.dialect import DialectName
 from metier.guard import Guard, MemoryLog
-from metier.skill.listing import MODES
 
 DIALECTS: tuple[DialectName, ...] = ("runtime", "registry", "tool", "sandbox")
 GUARD = Guard(audit=MemoryLog())
@@ -47,7 +46,7 @@ def told(library: Library, dialect: DialectName, budget: int, prompt: str | None
     st.integers(512, 8_000),
     st.sampled_from(DIALECTS),
     st.none() | words,
-    st.sampled_from(MODES),
+    st.sampled_from(["pinned", "listed", "name-only", "manual", "off"]),
 )
 def test_no_library_and_no_budget_makes_a_text_that_is_larger(
     descriptions: tuple[str, ...], length: int, budget: int, dialect: DialectName, prompt: str | None, mode: str

@@ -167,3 +167,16 @@ def test_readiness_counts_the_tools_that_the_session_really_has(tool: str, is_sh
     assert ("needy" in session.instructions()) is is_shown
     assert bool(session.search("needs it")) is is_shown
     assert executor.execute_blocking("skills_load", {"skills": ["needy"]}).success
+
+
+@pytest.mark.parametrize("has_tool", [True, False])
+def test_a_tool_that_the_session_has_is_not_said_to_be_unknown(has_tool: bool) -> None:
+    from metier import FunctionTool
+
+    log = MemoryLog()
+    text = "---\nname: rates\ndescription: Rates.\nallowed-tools: browser\n---\nDo."
+    session = Library.from_files({"SKILL.md": text}).session(guard=Guard(audit=log))
+    executor = session.executor([FunctionTool(browser)] if has_tool else [])
+    assert executor.execute_blocking("skills_load", {"skills": ["rates"]}).success
+    notes = " ".join(str(one.as_dict()) for one in log.records)
+    assert ("tools that are not known: browser" in notes) is not has_tool

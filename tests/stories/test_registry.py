@@ -108,5 +108,12 @@ def test_a_registry_of_thirty_skills_with_an_agent_that_binds_some(
         assert "contract test" in begun.instructions, "what it binds stays"
         assert "Start with 256 MiB." in fresh.told[0]
 
+    # A host with the three tools of a registry finds it by the same word.
+    registry = library.session(workspace=tmp_path / "work").executor(dialect="registry")
+    listed = registry.execute_blocking("list_skills", {"query": "kubernetes"}).result
+    assert listed["skills"][0]["id"] == "cluster-care"
+    read = registry.execute_blocking("read_skill", {"skill_id": "cluster-care"}).result
+    assert "memory of the pod first" in read["content"] and read["approximate_tokens"] > 0
+
     assert [one.skill for one in audit.records if one.event == "load" and one.success].count("cluster-care") == 2
     assert "extension-development, api-design" in metier("agents")[1]

@@ -199,7 +199,9 @@ class Loading:
             if others:
                 named = ", ".join(one.reference for one in others)
                 found.append(f"Several packages define {entry.name!r}: this is {entry.reference}, not {named}.")
-        unknown = unknown_tools(entry.skill.allowed_tools)
+        known = session.machine
+        own = set(map(known.tool_name, known.tools or ()))
+        unknown = [name for name in unknown_tools(entry.skill.allowed_tools) if known.tool_name(name) not in own]
         if unknown:
             found.append(f"Its allowed-tools name tools that are not known: {shown(', '.join(unknown), 300)}.")
         return found
