@@ -408,3 +408,9 @@ def test_what_a_client_sends_after_the_end_goes_nowhere(tmp_path: Path) -> None:
         os.dup2(before, 0)
         os.close(before)
         os.close(theirs)
+
+
+@pytest.mark.parametrize("text", ["nonsense", "all", "-"])
+def test_a_word_that_is_neither_an_address_nor_a_port_is_said_to_be_none(metier: Call, text: str) -> None:
+    code, _, err = metier("mcp", f"--http={text}")
+    assert (code, f"{text!r} has no host to listen on" in err, "127.0.0.1:8321" in err) == (2, True, True)

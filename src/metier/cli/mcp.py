@@ -67,7 +67,9 @@ def address(text: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= _MAX_PORT):
         raise InvalidArgument(f"{text!r} has no port to listen on.", hint="Write HOST:PORT, such as 127.0.0.1:8321.")
-    if not host.isprintable() or any(c in host for c in "/@ ") or len(host) > 255:
+    # One word that is neither an address nor a port is a slip more often than a machine of that name.
+    is_slip = not colon and not text.isdecimal() and not ({".", ":"} & {*host}) and host != "localhost"
+    if is_slip or not host.isprintable() or any(c in host for c in "/@ ") or len(host) > 255:
         raise InvalidArgument(f"{text!r} has no host to listen on.", hint="Write HOST:PORT, such as 127.0.0.1:8321.")
     return host, int(port)
 

@@ -17,6 +17,7 @@ _WANTED = "the id of a request, the digest of its content, or the name of a skil
 def add(command: Command) -> None:
     """Add them to the parser."""
     _approve(command)
+    _waiting(command)
     _quarantine(command)
     _people(command)
 
@@ -74,6 +75,25 @@ def _approve(command: Command) -> None:
     revoke.add_argument("id", metavar="ID", help="the id of the approval: a-...")
     _reason(revoke)
     _shared(revoke, json=True)
+
+
+def _waiting(command: Command) -> None:
+    waiting = command(
+        "waiting",
+        "say what waits for you: requests, proposals, quarantines; ends with 4 if anything does",
+        "metier waiting --json",
+    )
+    waiting.add_argument("--since", metavar="CURSOR", help="only what came after the `cursor` of an earlier --json")
+    waiting.add_argument("--new", action="store_true", help="only what was not told to you with --new before")
+    waiting.add_argument("--timeout", metavar="TIME", help="how long the program of --then may take (default: 30s)")
+    _shared(waiting, json=True)
+    waiting.add_argument(
+        "--then",
+        metavar="PROGRAM",
+        nargs="...",
+        default=[],
+        help="if anything waits, start this program with its arguments, and give it the JSON on its input",
+    )
 
 
 def _quarantine(command: Command) -> None:

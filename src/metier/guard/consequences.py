@@ -142,8 +142,17 @@ def _request(scope: Scope, case: Case, subject: Subject) -> Request:
             scripts=found.scripts,
             actor=case.actor,
             environment=case.environment,
-            reason=f"It was to be used ({case.trigger}).",
+            reason=_REASONS.get(case.trigger, "Somebody wanted to use it."),
         )
+
+
+_REASONS = {
+    "model": "A model wanted to use it.",
+    "user": "A person wanted to use it.",
+    "host": "The program that runs the agent wanted to use it.",
+    "nested": "Another skill wanted to use it.",
+}
+"""The reason of a request, by the cause of the action that needs the approval."""
 
 
 def _keep_content(scope: Scope, case: Case) -> None:

@@ -127,7 +127,7 @@ def may_decide(effective: Effective, person: Person, request: Request) -> str | 
         return f"A policy file cannot be used, so nobody knows who decides. {effective.errors[0]}"
     if not is_named(person, terms.approvers):
         return _stranger(effective, person)
-    if not terms.self_approval and _is_requester(person, request):
+    if not terms.self_approval and is_requester(person, request):
         return f"{shown(person.name)!r} asked for it, and policy lets nobody decide about their own request."
     return None
 
@@ -137,7 +137,8 @@ def _stranger(effective: Effective, person: Person) -> str:
     return f"{shown(person.name)!r} is not among those who decide about approvals: {named}."
 
 
-def _is_requester(person: Person, request: Request) -> bool:
+def is_requester(person: Person, request: Request) -> bool:
+    """Whether somebody made a request, or an agent made it for them."""
     # Names that differ in upper and lower case alone may be those of one account.
     asked, name = request.requested_by.casefold(), person.name.casefold()
     # No user's name has a comma, and an agent may be called anything.
