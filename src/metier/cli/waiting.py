@@ -6,8 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -25,6 +23,7 @@ from metier.guard.approvals.roles import demand, holds
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.policy.files import Policies
 from metier.library.trust import default_config_folder
+from metier.run.notification import start_notification
 
 if TYPE_CHECKING:
     import argparse
@@ -159,40 +158,15 @@ def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: 
 
     That it failed is recorded, and changes nothing else.
     """
-    # The program need not be able to decide, and what it prints is for nobody who reads our output.
+    # The program need not be able to decide.
     environment = {name: value for name, value in os.environ.items() if name != TOKEN}
-    try:
-        started = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            started.communicate(json.dumps(report).encode(), timeout=limit)
-            problem = f"It ended with {started.returncode}." if started.returncode else ""
-        except subprocess.TimeoutExpired:
-            _end(started)
-            problem = f"It did not end within {limit:g} s."
-    except (OSError, ValueError) as error:
-        problem = f"It cannot be started: {error}."
+    problem = start_notification(command, json.dumps(report).encode(), limit=limit, environment=environment)
     if problem:
         style = Style(sys.stderr)
         name = Style.text(command[0], 200)
         print(f"{style.warn('warning')}: {name} told nobody. {Style.text(problem, 500)}", file=sys.stderr)
         keep(scope, "notification.failed", actor_of(person, scope), reason=f"{command[0][:200]}: {problem[:500]}")
     return not problem
-
-
-def _end(started: subprocess.Popen[bytes]) -> None:
-    """End a program, and all that it started."""
-    with contextlib.suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(started.pid, signal.SIGKILL)
-    started.kill()
-    started.communicate()
 
 
 class _ToldBefore:
