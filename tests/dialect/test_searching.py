@@ -38,11 +38,11 @@ def library() -> Library:
 
 
 def listing(executor: Executor, query: str, page: int) -> ToolResult:
-    return executor.execute_blocking("list_skills", {"query": query, "page": page})
+    return executor.execute_blocking("list_skills", {"query": query} | ({} if page == 1 else {"page": page}))
 
 
 def searching(executor: Executor, query: str, page: int) -> ToolResult:
-    return executor.execute_blocking("skills_search", {"query": query, "page": page})
+    return executor.execute_blocking("skills_search", {"query": query} | ({} if page == 1 else {"page": page}))
 
 
 def by_action(executor: Executor, query: str, page: int) -> ToolResult:
