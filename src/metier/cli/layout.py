@@ -188,27 +188,26 @@ def _start_of(size: int, column: Column, width: int, taken: int) -> int:
 def columns_of(rows: Sequence[Sequence[str]], width: int) -> list[Column]:
     """The places of columns: what is short has all the room that it needs, and what is long shares the rest."""
     most = max(_LEAST_TEXT, width * 3 // 8)
-    *columns_before, last = zip(*rows, strict=True)
-    widths = [max(_needed(cell, most) for cell in cells) for cells in columns_before]
-    text = min(max(map(width_of, last)), _LEAST_TEXT)
-    excess = sum(widths) + _GAP * len(widths) + text - width
+    *cells_before, texts = zip(*rows, strict=True)
+    widths = [max(_needed(cell, most) for cell in cells) for cells in cells_before]
+    text = max(map(width_of, texts))
+    excess = sum(widths) + _GAP * len(widths) + min(text, width * 2 // 5) - width
     if excess > 0:
         # A column of several words can be narrower; one of a single word cannot, and would only push its row apart.
         least = [
             max((size for cell in cells for size in _word_sizes(cell) if size <= most), default=0)
-            for cells in columns_before
+            for cells in cells_before
         ]
-        if sum(max(one - small, 0) for one, small in zip(widths, least, strict=True)) >= excess:
-            for _ in range(excess):
-                widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
-                widths[widest] -= 1
+        for _ in range(min(excess, sum(max(one - small, 0) for one, small in zip(widths, least, strict=True)))):
+            widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
+            widths[widest] -= 1
     columns, start = [], 0
     for one in widths:
         if start and start + one > width:
             start = 2 * _HANG
         columns.append(Column(start, one))
         start += one + _GAP
-    if start and start + text > width:
+    if start and start + min(text, _LEAST_TEXT) > width:
         start = 2 * _HANG
     return [*columns, Column(start, max(1, width - start))]
 
