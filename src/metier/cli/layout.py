@@ -17,6 +17,8 @@ _WORD = re.compile(r" *(?:[^ `]*`[^`]{1,100}`[^ ]*|[^ ]+)")
 _HANG = 2
 """Cells by which the lines that follow are indented: no text of a stranger begins a line of its own."""
 _GAP = 2
+_SHORT = 16
+"""Cells of a column that is not made narrower."""
 _LEAST_TEXT = 24
 """Cells that the last column of a table needs beside the others; with less it stands below them."""
 _EMOJI = "\ufe0f"
@@ -191,16 +193,18 @@ def columns_of(rows: Sequence[Sequence[str]], width: int) -> list[Column]:
     *cells_before, texts = zip(*rows, strict=True)
     widths = [max(_needed(cell, most) for cell in cells) for cells in cells_before]
     text = max(map(width_of, texts))
-    excess = sum(widths) + _GAP * len(widths) + min(text, width * 2 // 5) - width
-    if excess > 0:
+    free = width - sum(widths) - _GAP * len(widths)
+    if free < min(text, width * 2 // 5):
         # A column of several words can be narrower; one of a single word cannot, and would only push its row apart.
         least = [
-            max((size for cell in cells for size in _word_sizes(cell) if size <= most), default=0)
-            for cells in cells_before
+            max([min(one, _SHORT), *(size for cell in cells for size in _word_sizes(cell) if size <= most)])
+            for one, cells in zip(widths, cells_before, strict=True)
         ]
-        for _ in range(min(excess, sum(max(one - small, 0) for one, small in zip(widths, least, strict=True)))):
-            widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
-            widths[widest] -= 1
+        spare = sum(widths) - sum(least)
+        if free + spare >= min(text, _LEAST_TEXT):
+            for _ in range(min(spare, min(text, width * 2 // 5) - free)):
+                widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
+                widths[widest] -= 1
     columns, start = [], 0
     for one in widths:
         if start and start + one > width:
