@@ -64,6 +64,7 @@ def test_headless(metier: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     assert metier(*run)[0] != 0
     acts(rae.strip())
     (asked,) = json.loads(metier("approve", "list", "--json")[1])["requests"]
+    assert asked["reason"].endswith(" wanted to use it.")
     code, out, _ = metier("approve", "grant", asked["id"], "--reason", "I read it.")
     assert code == 0
     acts(tia.strip())

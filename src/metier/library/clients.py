@@ -178,7 +178,7 @@ CLIENTS: Mapping[str, Client] = {
                 section=("mcp", "servers"),
                 older_section=("mcp",),
                 entry={"type": "local", "command": WORDS},
-                then="Start `opencode`, and `/mcps` shows it.",
+                then="`opencode mcp list` shows it.",
             ),
         ),
         Client(
