@@ -63,11 +63,11 @@ def test_each_project_folder_is_read(write_skill: Write, repository: Path) -> No
 def test_personal_skills_of_other_clients_are_found(
     own_home: Path, write_skill: Write, repository: Path, monkeypatch: pytest.MonkeyPatch, folder: str, name: str
 ) -> None:
-    from metier.library.clients import client_of
-
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     write_skill(own_home / folder / "mine")
     assert named(discover(repository), "personal") == ["mine"]
+    from metier.library.clients import client_of
+
     client = client_of(str(own_home / folder))
     assert client is not None and client.name == name
 
