@@ -98,7 +98,7 @@ def _line_of(text: str, data: bytes) -> int:
 
 def _missing(code: str, path: str, paths: set[str], line: int | None) -> Diagnostic:
     meant = closest(path, paths)
-    return Diagnostic(code, line, (path, f" Did you mean `{meant}`?" if meant else ""))
+    return Diagnostic(code, line, (path, f"Did you mean `{meant}`? " if meant else ""))
 
 
 def _leaves(package: Package, path: str) -> bool:
