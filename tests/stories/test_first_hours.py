@@ -149,7 +149,7 @@ def test_an_administrator_knows_approves_and_stops(
     assert executor.execute_blocking("skills_load", {"skills": ["weather"]}).success
     assert metier("waiting")[0] == 0
 
-    code, out, _ = metier("explain", "--command", "curl example.com", "--check")
+    code, out, _ = metier("policy", "explain", "--command", "curl example.com", "--check")
     assert code == 1 and "curl" in out, "what is forbidden can be asked about before"
     assert metier("quarantine", "weather", "--reason", "Its author's account was stolen")[0] == 0
     assert executor.execute_blocking("skills_run", {"script": "scripts/now.py"}).code == "skill-quarantined"
