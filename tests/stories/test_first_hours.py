@@ -152,7 +152,8 @@ def test_an_administrator_knows_approves_and_stops(
     code, out, _ = metier("policy", "explain", "--command", "curl example.com", "--check")
     assert code == 1 and "curl" in out, "what is forbidden can be asked about before"
     assert metier("quarantine", "weather", "--reason", "Its author's account was stolen")[0] == 0
-    assert executor.execute_blocking("skills_run", {"script": "scripts/now.py"}).code == "skill-quarantined"
+    assert not executor.execute_blocking("skills_run", {"script": "scripts/now.py"}).success
+    assert not executor.execute_blocking("skills_load", {"skills": ["weather"]}).success
     code, out, err = metier("audit", "export", "--format", "text")
     assert code == 0 and "weather" in out and system_user() in out, err
     assert metier("audit", "verify")[0] == 0
