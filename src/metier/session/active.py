@@ -109,9 +109,7 @@ class Receipt:
         found = []
         if self.unloaded:
             names = ", ".join(self.unloaded)
-            found.append(
-                f"No longer active: {names}. What these say does not count any more; load them again to use it."
-            )
+            found.append(f"No longer active: {names}. What they say counts no more, until you ask for them again.")
         found += [
             f"Skill {name!r} asks for an agent of its own, and none can be started here: it was loaded into this "
             "conversation. Do what it says as a step of its own, and go on with what comes of it."
