@@ -314,7 +314,7 @@ def test_a_catalog_is_never_larger_than_its_budget_and_always_tells_the_truth(
     found = records(catalog.text, format)
     assert tuple(name for name, _ in found) == catalog.shown
     assert len(set(catalog.shown)) == len(catalog.shown)
-    assert len(catalog.shown) + catalog.left_out == len(descriptions)
+    assert len({*catalog.shown, *catalog.named}) + catalog.left_out == len(descriptions)
     full = dict(records(library.catalog(PLENTY, format=format).text, format))
     assert {name for name, text in found if text != full[name]} == set(catalog.shortened)
     assert catalog.withheld == {}
@@ -796,3 +796,11 @@ def test_a_listing_that_is_none_is_refused(listing: object) -> None:
     with pytest.raises(InvalidArgument, match="listing") as caught:
         with_crowd().catalog(listing=listing)  # type: ignore[arg-type]
     assert "name-only" in caught.value.hint
+
+
+@pytest.mark.parametrize("query", [None, "cloud"])
+def test_skills_by_name_only_take_no_room_of_those_with_descriptions(query: str | None) -> None:
+    plain = with_crowd().catalog(LITTLE, query=query)
+    listed = with_crowd().catalog(LITTLE, query=query, listing={"azure-0*": "name-only", "azure-1*": "name-only"})
+    assert len(listed.shown) >= len(plain.shown) - 1
+    assert not any(name.startswith(("azure-0", "azure-1")) for name in listed.shown)

@@ -53,9 +53,10 @@ def offer(
     listed = Listed(machine, names, listings)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     most = writer.most_cards + len(cards)
-    best = [result.entry for result in finder().search(snapshot, caller, asked, most, listed)] if asked else []
+    results = finder().search(snapshot, caller, asked, most, listed) if asked else []
+    best = [result.entry for result in results if listed.mode(result.entry) != "name-only"]
     others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
-    relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others)) if listed.mode(entry) != "name-only"]
+    relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others))]
     every = _names(_entries(view, allowed), listed, writer)
     if every is not None:
         found = with_all_names(
@@ -117,7 +118,7 @@ def _first(view: View, snapshot: Snapshot, listed: Listed, allowed: Collection[s
         for name, entry in view.active.items():
             if entry.layer != layer or (allowed is not None and name not in allowed):
                 continue
-            if listed(entry):
+            if listed(entry) and listed.mode(entry) != "name-only":
                 found.append(entry)
             if len(found) >= most:
                 return found
