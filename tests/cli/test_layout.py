@@ -154,7 +154,7 @@ def commands_of(world: World) -> list[list[str]]:
         propose list --all|propose show {ids["proposal"]}|doctor|history deploy|history deploy --diff 1 2
         user list|token list|sync --to out --dry-run|trust --list|catalog|agents|store check|quarantine --list
         help|help run|approve --help|audit export --help|show no-such-skill|lsit|approve grant r-gone|list --jsno
-        run deploy gone.py
+        run deploy gone.py|waiting|listing deploy
     """
     return [line.split() for line in lines.replace("\n", "|").split("|") if line.strip()]
 
