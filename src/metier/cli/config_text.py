@@ -53,13 +53,6 @@ def with_entry(
         }
       }
     }
-    >>> print(with_entry("# mine", "toml", "servers", "x", {"command": "y", "args": ["a"]}))
-    # mine
-    <BLANKLINE>
-    [servers.x]
-    command = "y"
-    args = ["a"]
-    <BLANKLINE>
     """
     keys = (section,) if isinstance(section, str) else tuple(section)
     data, servers = _read(text, format, keys)
