@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from metier.errors import PartMissing
+from metier.hints import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ def part_missing(what: str, package: str, error: ImportError, *, extra: str = ""
     from importlib import metadata
 
     wanted = f"{package}{needs or _asked_for(package, extra)}"
-    hint = f"pip install '{f'metier[{extra}]' if extra else wanted}'"
+    hint = install(f"metier[{extra}]" if extra else wanted)
     try:
         version = metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -59,7 +59,7 @@ class Session(room.Session):
         given = [*self.tools(dialect, spawn=spawn), *tools, *self._built_in(builtin)]
         if is_all:
             self.set_tools(tool.name for tool in given)
-        return Executor(ToolRegistry(given), self)
+        return Executor(ToolRegistry(given), self, words=_dialect(dialect).words.tools)
 
     def _built_in(self, names: Sequence[str]) -> list[Tool]:
         from metier.tools import Workspace, builtin_tools

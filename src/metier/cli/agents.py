@@ -11,6 +11,7 @@ from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import AgentInvalid, MetierError, SourceUnavailable
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
                 for one in agents
             ],
             "failures": [
-                {"id": one.id, "message": one.message, "hint": one.hint, "folder": one.folder}
+                {"id": one.id, "message": one.message, "hint": for_person(one.hint), "folder": one.folder}
                 for one in agents.failures.values()
             ],
         }
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     for wrong in wrongs:
         mark = style.warn("!") if isinstance(wrong, _HostTool) else style.bad("✗")
         print(f"{mark} {Style.text(wrong.message, 1_000)}")
-        print(f"  {style.dim('→ ' + Style.text(wrong.hint, 1_000))}")
+        print(f"  {style.dim('→ ' + Style.text(for_person(wrong.hint), 1_000))}")
     return code
 
 
@@ -101,7 +102,7 @@ def _check(agents: Agents, manifest: Manifest) -> None:
 
 
 def _shape(error: MetierError | None) -> dict[str, str] | None:
-    return None if error is None else {"code": error.code, "message": error.message, "hint": error.hint}
+    return None if error is None else {"code": error.code, "message": error.message, "hint": for_person(error.hint)}
 
 
 def require_engine() -> None:

@@ -16,6 +16,7 @@ from metier.cli.output import Style
 from metier.cli.person import at_terminal
 from metier.cli.telling import Telling
 from metier.errors import MetierError
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     import argparse
@@ -112,7 +113,7 @@ def _answered(conversation: Conversation, text: str) -> bool:
         telling.end()
         print(f"{style.bad('error')} [{error.code}]: {Style.text(str(error), 2_000)}", file=sys.stderr)
         if error.hint:
-            print(f"{style.dim('hint')}: {Style.text(error.hint, 2_000)}", file=sys.stderr)
+            print(f"{style.dim('hint')}: {Style.text(for_person(error.hint), 2_000)}", file=sys.stderr)
         return False
     finally:
         telling.end()

@@ -20,6 +20,7 @@ from metier.cli.output import Style, table
 from metier.cli.screen import harmless
 from metier.errors import MetierError, PartMissing
 from metier.guard import MemoryLog
+from metier.hints import for_person
 from metier.library import Place
 from metier.skill import shorten
 from metier.source import FolderSource, package_source
@@ -189,7 +190,7 @@ def _caged(style: Style, folder: Path) -> None:
         try:
             outcome = session.run_blocking("scripts/look.py", [str(folder / "key"), str(service.getsockname()[1])])
         except MetierError as error:
-            print(f"[{error.code}] {error.message} {error.hint}")
+            print(f"[{error.code}] {error.message} {for_person(error.hint)}")
             return
     print(
         f"runner: {outcome.runner}, {outcome.duration_ms:.0f} ms\n{harmless(outcome.stdout + outcome.stderr).rstrip()}"
@@ -204,7 +205,7 @@ def _at_work(style: Style, folder: Path) -> None:
     try:
         require_engine()
     except PartMissing as error:
-        print(f"{error.message} {error.hint}")
+        print(f"{error.message} {for_person(error.hint)}")
         return
     from metier.agent import Agent, Agents
 

@@ -16,6 +16,7 @@ from metier.cli.known_tools import about_tools
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
 from metier.errors import MetierError
+from metier.hints import for_person
 from metier.library import Machine
 from metier.library.cache import default_cache_folder
 from metier.library.clients import client_of
@@ -152,7 +153,7 @@ def _store() -> dict[str, Any]:
     try:
         address = address_of(store_url())
     except MetierError as error:
-        return {"url": None, "exists": None, "problem": f"{error.message} {error.hint}"}
+        return {"url": None, "exists": None, "problem": f"{error.message} {for_person(error.hint)}"}
     # Whether a database on a server is there, nobody is asked: that may take long.
     exists = os.path.exists(address.target) if address.kind == "sqlite" else None
     return {"url": str(address), "exists": exists, "problem": None}

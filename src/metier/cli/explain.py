@@ -13,6 +13,7 @@ from metier.cli.output import Style, print_json
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     import argparse
@@ -87,4 +88,4 @@ def _tell(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
     print(Style.text(decision.reason, 2_000))
     print(f"{style.dim('rule')}: {Style.text(decision.rule, 1_000)}")
     if decision.hint:
-        print(f"{style.dim('hint')}: {Style.text(decision.hint, 1_000)}")
+        print(f"{style.dim('hint')}: {Style.text(for_person(decision.hint), 1_000)}")

@@ -14,6 +14,7 @@ from metier.cli.exits import FINE, USAGE, exit_code_of
 from metier.cli.parser import make_parser
 from metier.cli.wrapping import wrapped_streams
 from metier.errors import MetierError, SourceUnavailable
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,4 +129,4 @@ def _explain(error: MetierError, options: argparse.Namespace) -> None:
         style = Style(sys.stderr)
         print(f"{style.bad('error')} [{error.code}]: {style.text(str(error), limit=2_000)}", file=sys.stderr)
         if error.hint:
-            print(f"{style.dim('hint')}: {style.text(error.hint, limit=2_000)}", file=sys.stderr)
+            print(f"{style.dim('hint')}: {style.text(for_person(error.hint), limit=2_000)}", file=sys.stderr)

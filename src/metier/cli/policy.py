@@ -14,6 +14,7 @@ from metier.errors import InvalidArgument, MetierError
 from metier.guard.policy.file import read_policy, unreadable
 from metier.guard.policy.files import Policies
 from metier.guard.policy.schema import KEYS
+from metier.hints import for_person
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _tell(what: str, explanation: Explanation) -> None:
     print(Style.text(explanation.reason, 1_000))
     print(f"{style.dim('rule')}  {Style.text(explanation.rule, 1_000)}")
     if explanation.hint and (explanation.would or explanation.outcome) != "allow":
-        print(f"{style.dim('hint')}  {Style.text(explanation.hint, 1_000)}")
+        print(f"{style.dim('hint')}  {Style.text(for_person(explanation.hint), 1_000)}")
     others = [one for one in explanation.considered if one.rule != explanation.rule]
     if others:
         print(style.dim("also considered"))

@@ -12,6 +12,7 @@ from metier.cli.exits import FINE, exit_code_for
 from metier.cli.identity import acting, peek_store, who
 from metier.cli.output import Style, plural, print_json
 from metier.guard import Guard
+from metier.hints import for_person
 from metier.hub.rehearsing import rehearse
 from metier.store import Store
 
@@ -93,7 +94,7 @@ def _tell(found: Rehearsal) -> None:
     print(f"{style.dim('why')}: {Style.text(told.reason, 2_000)}")
     print(f"{style.dim('rule')}: {Style.text(told.rule, 1_000)}")
     if told.hint and not found.is_allowed:
-        print(f"{style.dim('hint')}: {Style.text(told.hint, 1_000)}")
+        print(f"{style.dim('hint')}: {Style.text(for_person(told.hint), 1_000)}")
     for other in told.considered:
         if other.rule != told.rule:
             said = f"{other.outcome} by {Style.text(other.rule, 500)}: {Style.text(other.reason, 500)}"

@@ -15,8 +15,9 @@ from metier.cli.output import Style, print_json
 from metier.cli.person import at_terminal
 from metier.cli.screen import Screen
 from metier.cli.shapes import outcome_shape
-from metier.errors import InvalidArgument, IsolationMissing, MetierError, Refused
-from metier.guard import Decision
+from metier.errors import InvalidArgument, MetierError
+from metier.guard.governance import Governance
+from metier.hints import joined
 from metier.run import Limits
 from metier.session.granting import limits_under
 from metier.session.running import MAX_STDIN_BYTES
@@ -35,10 +36,7 @@ _TICK = 0.2
 _WITHOUT = (
     "`--runner plain` runs it with nothing between it and this machine: only do that with a script that you know."
 )
-_UNTRUSTED = (
-    "Look at it with `metier read`; then `metier trust DIR` for the project that it comes from, or `--untrusted` for "
-    "this one time."
-)
+_ONCE = "`--untrusted` does without, for this one time."
 _ENDED = {
     "timeout": ("It took longer than {seconds:g} seconds, and was ended.", "`--timeout S` gives it more, up to 600."),
     "output": ("It wrote far more than is kept, and was ended.", "Let it write to a file in the workspace."),
@@ -69,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         outcome, execution, limits = _ran(options)
     except MetierError as error:
-        _say_how_to_get_more(error)
+        _say_how_to_get_more(error, options)
         raise
     if options.json:
         print_json(outcome_shape(outcome))
@@ -202,24 +200,13 @@ def _variables(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _say_how_to_get_more(error: MetierError) -> None:
-    if isinstance(error, IsolationMissing) or error.code == "isolation-missing":
-        error.hint = f"{error.hint} {_WITHOUT}".strip()
-    elif isinstance(error, Refused) and error.code == "skill-untrusted":
-        error.hint = _UNTRUSTED
-    elif isinstance(error, Refused) and error.code == "skill-quarantined":
-        error.hint = "`metier quarantine --list` says who took it out of use, and why; `metier release` ends that."
-    elif isinstance(error, Refused) and (request := _request_of(error)):
-        error.hint = (
-            f"`metier approve show {request}` shows what it is about; who may decide agrees with "
-            f"`metier approve grant {request}`."
-        )
-
-
-def _request_of(error: Refused) -> str:
-    """The request that waits for an approval, if one does."""
-    decision = error.context.get("decision")
-    return decision.request if isinstance(decision, Decision) else ""
+def _say_how_to_get_more(error: MetierError, options: argparse.Namespace) -> None:
+    """Name the option that allows what a command denies by itself: none of them lifts what a policy file says."""
+    said = Governance.default().effective.run
+    if error.code == "isolation-missing" and options.runner != "plain" and said.unsandboxed in (None, "allow"):
+        error.hint = joined(error.hint, _WITHOUT)
+    elif error.code == "skill-untrusted" and said.untrusted in (None, "allow"):
+        error.hint = joined(error.hint, _ONCE)
 
 
 def _tell(outcome: Outcome, execution: Execution | None, limits: Limits, options: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from metier.cli.person import at_terminal
 from metier.cli.shapes import outcome_shape
 from metier.dialect import as_text, definitions, dialect
 from metier.errors import MetierError
+from metier.hints import for_person
 from metier.run import PlainRunner
 from metier.skill import estimate_tokens
 
@@ -104,7 +105,7 @@ class Shell:
             else:
                 doing(rest.strip())
         except MetierError as error:
-            self._fail(error.code, str(error), error.hint)
+            self._fail(error.code, str(error), for_person(error.hint))
         except ValueError as error:
             self._fail("invalid-argument", f"That cannot be read: {error}.", "Check the quotes.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     from metier.cli.barred import Word
@@ -89,4 +90,4 @@ def event_shape(event: Event) -> dict[str, Any]:
 
 def error_shape(error: MetierError) -> dict[str, Any]:
     """What went wrong, for a program."""
-    return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    return {"error": {"code": error.code, "message": error.message, "hint": for_person(error.hint)}}

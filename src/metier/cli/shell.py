@@ -21,6 +21,7 @@ from metier.cli.shapes import error_shape, outcome_shape
 from metier.cli.unfinished import awaited
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
 from metier.guard import Action, Actor, Decision, Guard
+from metier.hints import for_person
 from metier.session.active import subject_of
 from metier.session.hooks import require_checked
 from metier.session.places import kept_folders
@@ -313,7 +314,7 @@ class Talk:
         style = Style(sys.stderr)
         print(f"{style.bad('error')} [{error.code}]: {harmless(error.message)}", file=sys.stderr)
         if error.hint:
-            print(f"{style.dim('hint')}: {harmless(error.hint)}", file=sys.stderr)
+            print(f"{style.dim('hint')}: {harmless(for_person(error.hint))}", file=sys.stderr)
 
 
 @contextlib.contextmanager

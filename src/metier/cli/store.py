@@ -15,6 +15,7 @@ from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.stores import was_there
+from metier.hints import for_person
 from metier.skill import shown
 from metier.store import Person, Store
 from metier.store.url import address_of
@@ -216,7 +217,7 @@ def _print(problems: Sequence[Problem]) -> None:
     style = Style(sys.stdout)
     for problem in problems:
         print(f"{style.severity(problem.severity)} {style.dim(problem.part)} {Style.text(problem.message, 1_000)}")
-        print(f"  {style.dim('→ ' + Style.text(problem.hint, 1_000))}")
+        print(f"  {style.dim('→ ' + Style.text(for_person(problem.hint), 1_000))}")
 
 
 def _good() -> str:

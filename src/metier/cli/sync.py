@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
 from metier.errors import InvalidArgument
+from metier.hints import for_person
 from metier.hub import sync_to
 from metier.library.clients import CLIENTS, in_home
 from metier.library.places import project_root
@@ -103,5 +104,5 @@ def _tell(done: Synced, *, is_rehearsal: bool) -> None:
 def _explain(step: Step) -> None:
     style = Style(sys.stderr)
     paint = style.bad if step.is_problem else style.warn
-    words = f"{Style.text(step.skill)}: {Style.text(step.reason, 1_000)} {Style.text(step.hint, 1_000)}"
+    words = f"{Style.text(step.skill)}: {Style.text(step.reason, 1_000)} {Style.text(for_person(step.hint), 1_000)}"
     print(f"{paint(step.done)}: {words.rstrip()}", file=sys.stderr)

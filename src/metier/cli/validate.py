@@ -10,6 +10,7 @@ from metier import Library
 from metier.cli.known_tools import about_tools
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.errors import ArchiveRefused, SourceUnavailable
+from metier.hints import for_person
 from metier.library.clients import PROJECT_FOLDERS
 from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
@@ -106,7 +107,7 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
     try:
         source, keys, findings = skills_at(path)
     except ArchiveRefused as error:
-        said = (error.message.rstrip("."), error.hint.rstrip("."))
+        said = (error.message.rstrip("."), for_person(error.hint).rstrip("."))
         yield Verdict(path, None, [Diagnostic("archive-refused", None, said)], False)
         return
     for finding in findings:

@@ -100,12 +100,7 @@ class Operations:
     async def _delivered(self, load: Callable[..., Receipt], *args: Any, **options: Any) -> Loaded:
         """Load by a function, with the text of each skill that is loaded by it."""
         session = self.session
-        try:
-            receipt = await self._in_thread_if(session.may_take_long, load, *args, **options)
-        except SkillNotFound as error:
-            # The library's hint is for people at a terminal.
-            hint = f"Find one that fits with {self.words.search}." if self.words.search else error.hint
-            raise SkillNotFound(error.message, hint=hint, **error.context) from None
+        receipt = await self._in_thread_if(session.may_take_long, load, *args, **options)
         texts = {
             name: await self._in_thread_if(self.words.execute is not None, session.content, name, words=self.words)
             for name in receipt.changed
@@ -124,9 +119,7 @@ class Operations:
     async def read(self, path: str, skill: str | None, **options: Any) -> Resource:
         """Read a file of a loaded skill."""
         session = self.session
-        return await self._in_thread_if(
-            session.guard.may_ask, session.read, path, skill or None, by="model", words=self.words, **options
-        )
+        return await self._in_thread_if(session.guard.may_ask, session.read, path, skill or None, by="model", **options)
 
     async def run(self, script: str, args: Sequence[str], skill: str | None, **options: Any) -> Outcome:
         """Run a script of a loaded skill."""

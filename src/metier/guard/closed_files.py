@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
 from metier.guard.tool_rules.file_targets import file_targets
+from metier.hints import list_files
 from metier.skill import shown
 from metier.skill.folder import real_path
 
@@ -145,5 +146,5 @@ def _hidden(path: str) -> Decision:
         reason=f"File {shown(path, 200)!r} was not found.",
         rule="built in: hidden files",
         code="file-missing",
-        hint="Glob lists the files that exist.",
+        hint=list_files(),
     )

@@ -9,6 +9,7 @@ from metier.errors import MetierError
 from metier.guard.audit.records import governance_record
 from metier.guard.examining import Snapshot
 from metier.guard.question import TERMINAL
+from metier.guard.remedies import approve_request
 from metier.guard.revising import keep_revision
 from metier.store import Person, Request
 
@@ -43,7 +44,7 @@ def settled(
     scope = governance.scope(case.actor)
     request = _request(scope, case, subject)
     if not decision.is_allowed:
-        return replace(decision, request=request.id, hint=_hint(request))
+        return replace(decision, request=request.id, hint=approve_request(request.id))
     if decision.answered_by != TERMINAL:
         # The word of a program is for this one time. The request stays, for who wants an approval that lasts.
         return replace(decision, request=request.id)
@@ -53,7 +54,7 @@ def settled(
     # What several people have to agree to is not done by the first of them.
     again = governance.tightened(replace(decision, outcome="allow"), case.action, case.actor)
     if not again.is_allowed:
-        return replace(again, request=request.id, hint=_hint(request))
+        return replace(again, request=request.id, hint=approve_request(request.id))
     return replace(decision, rule=f"{decision.rule}; approval {given.id}")
 
 
@@ -65,12 +66,8 @@ def _waiting(request: Request, decision: Decision) -> Decision:
         code="approval-needed",
         is_automatic=False,
         request=request.id,
-        hint=_hint(request),
+        hint=approve_request(request.id),
     )
-
-
-def _hint(request: Request) -> str:
-    return f"Ask the user to have request {request.id} approved: `metier approve show {request.id}`."
 
 
 _NO_PERSON = "The yes of a program does not settle it: a person has to, at a terminal."

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.verdict import STRICTNESS, Verdict
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     from metier.guard.decision import Action, Actor, Decision, Outcome
@@ -45,7 +46,7 @@ class Explanation:
             "would": self.would,
             "reason": self.reason,
             "rule": self.rule,
-            "hint": self.hint,
+            "hint": for_person(self.hint),
             "mode": self.mode,
             "policy": self.policy,
             "considered": [

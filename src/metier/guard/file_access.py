@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from metier.errors import ProtectedPlace
 from metier.guard.protected_names import FOLDS_CASE, PROTECTED, normal_name, protecting
 from metier.guard.protected_places import closings
+from metier.hints import Hint
 from metier.skill import shown
 from metier.skill.folder import is_inside
 
@@ -123,7 +124,8 @@ class FileAccess:
         """Raise `ProtectedPlace` where a path, absolute and free of links, is closed to writing."""
         place = self.protects(path)
         if place is not None:
-            raise ProtectedPlace(protection_reason(path, place), hint=protection_hint(place), path=path, place=place)
+            said = os.path.relpath(path, self.workspace) if is_inside(path, self.workspace) else path
+            raise ProtectedPlace(protection_reason(said, place), hint=protection_hint(place), path=path, place=place)
 
     def _hiding(self, path: str) -> str | None:
         """The hidden place or secret name that a path leads to or through; a workspace in one is hidden as well."""
@@ -160,15 +162,25 @@ def is_secret_name(name: str) -> bool:
 
 def protection_reason(path: str, place: str) -> str:
     """The sentence that says what protects a path."""
-    what = "decides about skills or is secret" if os.path.isabs(place) or place in SECRET_NAMES else "is protected"
-    return f"{shown(path, 300)!r} cannot be written: {shown(place, 200)} {what}, as other programs act on it."
+    # The places of this machine are nobody's business who is refused.
+    if os.path.isabs(place) or place in SECRET_NAMES:
+        return f"{shown(path, 300)!r} cannot be written: it decides about skills, or is secret."
+    return f"{shown(path, 300)!r} cannot be written: {shown(place, 200)} is protected, as other programs act on it."
 
 
 def protection_hint(place: str) -> str:
     """The sentence that says what a policy would have to grant."""
     if place in PROTECTED:
-        return f'Write elsewhere, or ask the user, whose policy can grant it: run: {{paths: ["{place}:rw"]}}.'
-    return "Write elsewhere, or ask the user to do it; no policy grants this place by itself."
+        return Hint(
+            'Policy(paths=["{place}:rw"]) grants it.',
+            person='In a policy file, `run: {{paths: ["{place}:rw"]}}` grants it.',
+            model="Write elsewhere, or ask the user, whose policy can grant {place}.",
+            place=place,
+        )
+    return Hint(
+        "No policy grants this place by itself: do it yourself.",
+        model="Write elsewhere, or ask the user to do it.",
+    )
 
 
 def _folded(path: str) -> str:

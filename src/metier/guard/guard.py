@@ -18,9 +18,11 @@ from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.enforcement import enforcement_of
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
+from metier.guard.remedies import BLOCKED, ISOLATE, TRUST, allow_setting, ask_somebody, change_policy
 from metier.guard.tool_rules.calls import Calls
 from metier.guard.verdict import STRICTNESS
 from metier.guard.waiting import in_own_thread
+from metier.hints import invoke_skill, run_script
 from metier.skill import shown
 from metier.skill.lookalikes import readings
 
@@ -193,7 +195,7 @@ class Guard:
                 reason=f"Skill {subject.name!r} is blocked.",
                 rule="policy: blocked",
                 code="skill-blocked",
-                hint="Do the task without it, or ask an administrator.",
+                hint=BLOCKED,
             )
         if action.point == "call":
             return self.files.against(action) or self._calls.decide(action)
@@ -214,7 +216,7 @@ class Guard:
                 reason=f"Skill {subject.name!r} is for people to invoke, not for models.",
                 rule=f"{subject.name}: listing mode manual",
                 code="not-for-models",
-                hint=f"Ask the user to type /{subject.name}.",
+                hint=invoke_skill(subject.name),
             )
         if action.by in ("user", "client") and not subject.for_people:
             return Decision(
@@ -229,29 +231,17 @@ class Guard:
         return _ALLOWED
 
     def _untrusted(self, subject: Subject) -> Decision:
-        outcome = self.policy.untrusted
-        if outcome == "allow":
-            return _ALLOWED
-        return Decision(
-            outcome=outcome,
-            reason=f"Skill {subject.name!r} comes from a place that nobody vouches for.",
-            rule=f"policy: untrusted {outcome}",
-            code="approval-needed" if outcome == "ask" else "skill-untrusted",
-            hint=_TRUST,
-        )
+        reason = f"Skill {subject.name!r} comes from a place that nobody vouches for."
+        return self._by_policy("untrusted", self.policy.untrusted, reason, "skill-untrusted", TRUST)
 
     def _read(self, action: Action, subject: Subject | None) -> Decision:
-        outcome = self.policy.script_reads
-        if not action.command or outcome == "allow":
+        if not action.command:
             return _ALLOWED
         owner = subject.name if subject is not None else "the skill"
-        return Decision(
-            outcome=outcome,
-            reason=f"{action.path} is a script of skill {owner!r}: run it instead of reading it.",
-            rule=f"policy: script_reads {outcome}",
-            code="script-read",
-            hint=f"Run it: {action.command}",
-        )
+        reason = f"{action.path} is a script of skill {owner!r}: run it instead of reading it."
+        hint = run_script(owner, action.path)
+        decision = self._by_policy("script_reads", self.policy.script_reads, reason, hint=hint)
+        return decision if decision.is_allowed else replace(decision, code="script-read")
 
     def _run(self, action: Action, subject: Subject | None) -> Decision:
         policy = self.policy
@@ -260,18 +250,35 @@ class Guard:
         if subject is not None and not subject.trusted:
             if action.point != "run":
                 reason = f"Skill {subject.name!r} comes from a place that nobody vouches for."
-                hint = _TRUST
                 rule = f"policy: {setting} of untrusted skills"
-                return Decision(outcome="deny", reason=reason, rule=rule, code="skill-untrusted", hint=hint)
+                return Decision(outcome="deny", reason=reason, rule=rule, code="skill-untrusted", hint=TRUST)
             found.append(self._untrusted(subject))
         outcome: Outcome = getattr(policy, setting)
         allowed = "run only after somebody agreed" if outcome == "ask" else "are not allowed here"
-        found.append(_by_policy(setting, outcome, f"{_RUNS[action.point]} {allowed}."))
+        found.append(self._by_policy(setting, outcome, f"{_RUNS[action.point]} {allowed}."))
         if not action.isolated:
             reason = "It would run with nothing between it and this machine."
-            hint = _ISOLATE
-            found.append(_by_policy("unsandboxed", policy.unsandboxed, reason, "isolation-missing", hint))
+            found.append(self._by_policy("unsandboxed", policy.unsandboxed, reason, "isolation-missing"))
         return max(found, key=lambda decision: STRICTNESS[decision.outcome])
+
+    def _by_policy(self, setting: str, outcome: Outcome, reason: str, code: str = "", hint: str = "") -> Decision:
+        """The decision of a setting of `run`, with the line of the policy file that it comes from, if it does."""
+        if outcome == "allow":
+            return _ALLOWED
+        effective = self._governance.effective
+        key = f"run.{setting.replace('_', '-')}"
+        is_of_file = effective.mode == "enforce" and getattr(effective.run, setting) == outcome
+        origin = effective.origin(key) if is_of_file else None
+        if not hint:
+            fallback = ISOLATE if setting == "unsandboxed" else allow_setting(setting)
+            hint = ask_somebody(origin) if outcome == "ask" else change_policy(origin) if origin else fallback
+        return Decision(
+            outcome=outcome,
+            reason=reason,
+            rule=f"policy: {setting} {outcome}" if origin is None else f"{key}: {outcome} ({origin})",
+            code="approval-needed" if outcome == "ask" else code or f"{setting}-denied",
+            hint=hint,
+        )
 
     # --- passing --------------------------------------------------------------------------------------------------
 
@@ -410,27 +417,7 @@ def _note_request(action: Action, first: Decision, decision: Decision) -> None:
 
 
 _ALLOWED = Decision(outcome="allow", reason="Nothing is against it.", rule="default")
-# Not the command that does it: a model that may run commands might trust a project by itself.
-_TRUST = "Ask the user to look at it, and to trust the project that it comes from."
-_ISOLATE = (
-    "Install what isolates: on Linux bubblewrap, or `pip install 'metier[shell]'` for shell scripts; `metier doctor` "
-    "shows what this machine can enforce. A policy with unsandboxed='allow' does without."
-)
 _RUNS = {"run": "Scripts", "hook": "Hooks", "inject": "Commands inside instructions"}
-
-
-def _by_policy(setting: str, outcome: Outcome, reason: str, code: str = "", hint: str = "") -> Decision:
-    if outcome == "allow":
-        return _ALLOWED
-    if outcome == "ask":
-        code = "approval-needed"
-    return Decision(
-        outcome=outcome,
-        reason=reason,
-        rule=f"policy: {setting} {outcome}",
-        code=code or f"{setting}-denied",
-        hint=hint or f"A policy with {setting}='allow' would allow it.",
-    )
 
 
 def current_user() -> str | None:

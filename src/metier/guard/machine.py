@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from metier.guard.policy.files import VARIABLE, Policies, system_policy
+from metier.hints import Hint
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def other_environment(wanted: str | None, effective: Effective) -> Verdict:
         outcome="deny",
         reason=f"This machine is in the environment {fixed!r}, and {said}.",
         code="environment-denied",
-        hint=f"Leave the environment out, or say {fixed!r}." if wanted is not None else "Begin anew.",
+        hint=Hint(
+            "Leave the environment out, or say {fixed!r}." if wanted is not None else "Begin another session.",
+            model="Tell the user.",
+            fixed=fixed,
+        ),
         origin=effective.origin("machine.environment"),
         is_switch=True,
     )

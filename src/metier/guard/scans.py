@@ -81,13 +81,13 @@ def kept_problem(engine: str, row: ScanRow | None, since: str = "") -> str:
     """Why what a scanner said does not tell whether a content is clean; empty where it does.
 
     >>> kept_problem("other", None)
-    'The scanner other has not looked at it. To let it, run `metier scan --keep`.'
+    'The scanner other has not looked at it.'
     """
     if row is None:
-        return f"The scanner {engine} has not looked at it. To let it, run `metier scan --keep`."
+        return f"The scanner {engine} has not looked at it."
     if row.at < since:
-        return f"The scanner {engine} looked at it too long ago. To let it look again, run `metier scan --keep`."
-    return "" if row.status == "ok" else f"The scanner {engine} failed. What went wrong, `metier scan --keep` says."
+        return f"The scanner {engine} looked at it too long ago."
+    return "" if row.status == "ok" else f"The scanner {engine} failed."
 
 
 def _finding(kept: Mapping[str, Any]) -> Finding:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from metier.errors import StoreUnavailable
+from metier.hints import for_people
 from metier.library.trust import default_config_folder
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def require_store(url: str) -> None:
         address = address_of(url)
         raise StoreUnavailable(
             f"The store {address.target if address.kind == 'sqlite' else 'of the database'} was there, and is gone.",
-            hint="`metier store restore` brings a backup back; `metier store migrate` begins anew.",
+            hint=for_people("`metier store restore` brings a backup back; `metier store migrate` begins anew."),
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.guard.decision import Decision
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -76,8 +77,9 @@ def strictest(verdicts: list[Verdict]) -> Verdict | None:
 
 def way_on(skill: str) -> str:
     """The commands for a skill, called `name@source`, whose content is not what was recorded."""
-    name = shown(skill)
-    return (
-        f"`metier rollback {name}` restores what was recorded, and `metier propose update {name} --why TEXT` "
-        "proposes what is there now."
+    return for_people(
+        "`metier rollback {name}` restores what was recorded, and `metier propose update {name} --why TEXT` proposes "
+        "what is there now.",
+        model="Do the task without it, and tell the user.",
+        name=shown(skill),
     )

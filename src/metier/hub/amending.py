@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import ProposalInvalid
 from metier.guard.audit.deeds import keep
+from metier.hints import for_people
 from metier.hub.basis import basis_of
 from metier.hub.proposal_page import page, page_of
 
@@ -36,7 +37,11 @@ def amended(scope: Scope, waits: Proposal, justification: str, evidence: Sequenc
     if len(said) > MAX_TEXT or len(shows) > MAX_EVIDENCE:
         raise ProposalInvalid(
             f"Proposal {waits.id} is for this very change already, and says enough.",
-            hint=f"Wait until somebody has decided, or take it back first: `metier propose withdraw {waits.id}`.",
+            hint=for_people(
+                "Wait until somebody has decided, or take it back first: `metier propose withdraw {id}`.",
+                model="Wait until somebody has decided.",
+                id=waits.id,
+            ),
         )
     found = replace(waits, justification=said, evidence=shows)
     scope.proposals.amend(waits.id, justification=said, evidence=shows)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard import Decision
 from metier.guard.scan.finding import rank
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def against(report: Report, accepted: str = "") -> Decision | None:
         reason=f"The scanner found what has to be looked at first. {named_findings(report)}",
         rule=f"scan: {report.max_severity}",
         code="scan-findings",
-        hint="Look at all of it with `metier scan`; `--accept-findings REASON` says why it does not matter.",
+        hint=for_people(
+            "Look at all of it with `metier scan`; `--accept-findings REASON` says why it does not matter."
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, Propo
 from metier.guard import Action, Guard, refused
 from metier.guard.approvals.roles import holds
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
+from metier.hints import for_people
 from metier.hub.applying import approve_content, expire_others, put_in_place
 from metier.hub.findings import against
 from metier.hub.homes import home_at, home_in, subject_in
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from metier.store import Person, Proposal, Scope, Version
 
 MAX_COMMENT = 4_000
-_LIST = "`metier propose list` shows what waits."
+_LIST = for_people("`metier propose list` shows what waits.")
 _BRINGS: tuple[Literal["install", "apply"], ...] = ("install", "apply")
 """What happens to a new skill that an agent makes by itself."""
 
@@ -149,7 +150,9 @@ def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Pro
     if not is_own(person, proposal):
         whose = f"{proposal.author_kind} {shown(proposal.author)!r}"
         why = f"Only whoever made a proposal withdraws it, which is {whose}."
-        hint = f"A reviewer can decide against it: `metier propose reject {proposal.id} --reason TEXT`."
+        hint = for_people(
+            "A reviewer can decide against it: `metier propose reject {id} --reason TEXT`.", id=proposal.id
+        )
         _refuse(scope, "proposal.withdrawn", person, proposal, why, hint)
     _require(proposal, "open", "approved")
     _moved(scope, proposal, "withdrawn", person, comment)

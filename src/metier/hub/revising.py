@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from metier.errors import SkillInvalid
 from metier.guard.capabilities import infer
 from metier.guard.revising import keep_revision
+from metier.hints import for_people
 from metier.hub.contents import package_of
 from metier.skill import MAX_SKILL_BYTES, shown
 from metier.skill.contents import digest_of_files
@@ -56,7 +57,7 @@ def require_skill(files: Files, name: str, *, deployable: bool = False) -> None:
     if wrong:
         raise SkillInvalid(
             f"It would be no valid skill. {listed(wrong)}",
-            hint="Correct this; `metier validate` shows all there is to say.",
+            hint=for_people("Correct this; `metier validate` shows all there is to say."),
             findings=[note.as_json() for note in wrong],
         )
     if document.skill.name != name:

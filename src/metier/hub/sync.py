@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Passage, Subject, current_user
+from metier.hints import for_people
 from metier.hub.findings import against, is_bad
 from metier.hub.origins import Origins, origin_of
 from metier.hub.record import Copy
@@ -39,7 +40,7 @@ _LOADERS: tuple[Literal["model", "user"], ...] = ("model", "user")
 _CHANGED = "It was changed here since it was written, and stays as it is."
 _THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
 _MOVE = "Move it away, or take it into the library, and sync again."
-_TRUST = "`metier trust` trusts the skills of this project."
+_TRUST = for_people("`metier trust` trusts the skills of this project.")
 _NAMED = "Policy lets models know no more than its name, and other clients would tell them all of it."
 
 
@@ -177,7 +178,9 @@ class _Run:
         if not is_folder_name(name):
             return Step(skill=name, done="left out", reason="No folder can have its name.", hint="Give it a plain one.")
         if entry.is_stale:
-            return Step(skill=name, done="left out", reason="Its file cannot be read now.", hint="`metier doctor`")
+            return Step(
+                skill=name, done="left out", reason="Its file cannot be read now.", hint=for_people("`metier doctor`")
+            )
         digest = self._library.digest(entry)
         subject = subject_of(entry, digest)
         decision = self._guard.decide(Action(point="install", skill=subject, by="user"), self._actor)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
+from metier.hints import WITHOUT_IT, find_skill, for_people
 from metier.library.entry import Entry
 from metier.library.reserved import ReservedNames
 from metier.skill import shown, slug
@@ -147,7 +148,7 @@ class View:
 
     def _search(self, name: str) -> Entry:
         if not isinstance(name, str) or not name.strip():
-            raise InvalidArgument("The name of the skill is empty.", hint="`metier list` shows the names.")
+            raise InvalidArgument("The name of the skill is empty.", hint=find_skill())
         name = name.strip()
         if "@" in name and len(name) <= 4_096:
             wanted, _, source = name.partition("@")
@@ -165,8 +166,8 @@ class View:
     def _unreadable(entry: Entry) -> SkillUnreadable:
         problem = next(note for note in entry.diagnostics if note.severity == "error")
         return SkillUnreadable(
-            f"Skill {entry.name!r} cannot be loaded: {problem.message} ({entry.location})",
-            hint=problem.hint,
+            f"Skill {entry.name!r} cannot be loaded: {problem.message}",
+            hint=for_people("{hint} It is {location}.", model=WITHOUT_IT, hint=problem.hint, location=entry.location),
             name=entry.name,
             location=entry.location,
         )
@@ -210,15 +211,14 @@ class View:
 
     def not_found(self, name: str) -> SkillNotFound:
         """The error for a name that nothing answers to."""
-        count = len(self.active)
         meant = self.suggestion(name)
         guess = f" Did you mean {meant!r}?" if meant else ""
-        listed = (
-            f"`metier list` shows all {count:,}."
-            if count
-            else "There are no skills here; `metier doctor` shows where they are looked for."
+        return SkillNotFound(
+            f"Skill {shown(name)!r} was not found.{guess}",
+            hint=find_skill(len(self.active)),
+            name=name,
+            suggestion=meant,
         )
-        return SkillNotFound(f"Skill {shown(name)!r} was not found.{guess}", hint=listed, name=name, suggestion=meant)
 
     def suggestion(self, name: str) -> str | None:
         """The name most like a mistyped one, if any is like it."""

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, IsolationMissing
+from metier.hints import for_people
 from metier.run.plain import PlainRunner
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ NEEDS = {
 }
 """What can be required of a runner: the capability, and what it keeps a job from."""
 
-WHAT_TO_DO = (
+WHAT_TO_DO = for_people(
     "On Linux, allow user namespaces or Landlock, or install bubblewrap; shell scripts alone can run in the virtual "
-    "shell: pip install 'metier[shell]'. `metier doctor` shows what this machine can enforce."
+    "shell: pip install 'metier[shell]'. `metier doctor` shows what this machine can enforce.",
+    model="Tell the user that nothing here can isolate it.",
 )
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
 from metier.guard.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
 from metier.guard.protected_places import survey
+from metier.hints import for_anybody
 from metier.run.environment import base_environment
 from metier.run.interpreters import programs_behind
 from metier.run.job import CANNOT_START, Job, Limits, Outcome, Place
@@ -128,7 +129,7 @@ class SeatbeltRunner:
                 outcome = self._plain.run_blocking(prepared, should_stop=should_stop, on_output=on_output)
                 outcome = conclude(outcome, protections)
         except MetierError as error:
-            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         return dataclasses.replace(outcome, runner=self.name, contacts=contacts.seen())
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:

@@ -12,6 +12,7 @@ from metier.guard import Action, Decision, Passage, redact, refused
 from metier.guard.git_settings import repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
+from metier.hints import Hint, for_anybody
 from metier.run.job import Place
 from metier.session.concerned import Named, folders_of
 from metier.session.granting import limits_under, reach_of
@@ -167,7 +168,7 @@ class Cage:
                 verified.append(one)
             else:
                 self._session.is_stale(one)
-                notes.append(f"Skill {one.name!r} is not there for commands: {problem} {problem.hint}")
+                notes.append(f"Skill {one.name!r} is not there for commands: {for_anybody(problem, problem.hint)}")
         return verified, tuple(notes)
 
     def _workspace(
@@ -303,10 +304,9 @@ def _run_of(one: ActiveSkill, job: Job, *, isolated: bool, by: By) -> Action:
 
 
 def _unverified(one: ActiveSkill) -> Decision:
-    folder = shown(one.folder, 300)
     return Decision(
         outcome="deny",
-        reason=f"Skill {one.name!r} was loaded from {folder}, whose files may not be those that were approved.",
+        reason=f"Files in the folder that skill {one.name!r} was loaded from may not be those that were approved.",
         rule="verified copy",
         code="file-refused",
         hint=f"Use the same path in {one.root}, which holds what was loaded.",
@@ -416,7 +416,8 @@ class _Run:
     def hidden(self, error: MetierError) -> MetierError:
         if self._masks is None:
             return error
-        plain = type(error)(self._masks.hide(error.message), hint=self._masks.hide(error.hint), **error.context)
+        hint = error.hint.mapped(self._masks.hide) if isinstance(error.hint, Hint) else self._masks.hide(error.hint)
+        plain = type(error)(self._masks.hide(error.message), hint=hint, **error.context)
         plain.code = error.code
         return plain
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError, Refused
 from metier.guard import Action, Decision, canonical_tool, refused
+from metier.hints import WITHOUT_IT, Hint, for_anybody, joined
 from metier.run import Job, Limits, job_environment, skill_variables
 from metier.session.cage import close_with
 from metier.session.durations import milliseconds
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
 log = logger("metier.session")
 
 HOOK_SECONDS = 30.0
-_HOW_TO_CHECK = (
-    "In a policy file, `run: {hooks: allow}` lets checks run; `run: {unchecked: allow}` lets skills be used without."
+_HOW_TO_CHECK = Hint(
+    "Policy(hooks='allow') lets checks run; Policy(unchecked='allow') lets skills be used without.",
+    person="In a policy file, `run: {{hooks: allow}}` lets checks run; `run: {{unchecked: allow}}` lets skills be used "
+    "without.",
+    model=WITHOUT_IT,
 )
 _SIMPLE = re.compile(r"[\w\-*| ]*")
 _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
@@ -67,7 +71,7 @@ class HookRunner:
         if failure is not None:
             raise ActivationFailed(
                 f"Skill {active.name!r} cannot be activated: its pre hook failed. {failure}",
-                hint="Look at the hook: a skill whose preparation failed is not loaded.",
+                hint=Hint("Look at the hook: a skill whose preparation failed is not loaded.", model=WITHOUT_IT),
                 name=active.name,
             )
 
@@ -172,7 +176,7 @@ class HookRunner:
             outcome = self._carry_out(active, command, passage, action, told, hook)
         except MetierError as error:
             passage.close(success=False, code=error.code)
-            return f"{error} {error.hint}".strip()
+            return for_anybody(error, error.hint)
         except BaseException:
             passage.close(success=False, code="failed")
             raise
@@ -228,7 +232,7 @@ def require_checked(name: str, command: str, decision: Decision, policy: Policy)
             outcome="deny",
             reason=f"Skill {name!r} is not used without its check `{shown(command)}`, which does not run here. "
             f"{decision.reason}",
-            hint=f"{decision.hint} {_HOW_TO_CHECK}".strip(),
+            hint=joined(decision.hint, _HOW_TO_CHECK),
         )
     )
 

@@ -11,6 +11,7 @@ from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChang
 from metier.guard import Action, Decision, Passage, Subject, failure_code, parse_rules, refused
 from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.guard.tool_rules.rules import unknown_tools
+from metier.hints import invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
@@ -177,7 +178,7 @@ class Loading:
         if entry.skill.insert == "user-message":
             raise ActivationFailed(
                 f"Skill {entry.name!r} is a message of the user's and cannot be active.",
-                hint=f"The user types /{entry.name}.",
+                hint=invoke_skill(entry.name),
                 name=entry.name,
             )
         return digest
@@ -188,7 +189,7 @@ class Loading:
         found: list[str] = []
         severity = session.guard.governance.known_severity(session.actor, digest)
         if severity in ("high", "critical"):
-            found.append(f"Skill {entry.name!r} has findings of severity {severity}: `metier scan` shows them.")
+            found.append(f"Skill {entry.name!r} has findings of severity {severity}.")
             session.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
         if session.is_inline(entry):
             found.append(f"Skill {entry.name!r} asks for an agent of its own, and is loaded into this conversation.")

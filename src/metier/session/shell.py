@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, ShellRefused
+from metier.hints import for_anybody
 from metier.run import Outcome
 from metier.run.waiting import run_in_thread
 from metier.session.skill_mounts import SkillMounts
@@ -108,7 +109,7 @@ class _Handover:
         try:
             return self._runner.run_blocking(job, should_stop=should_stop, on_output=on_output)
         except MetierError as error:
-            said = f"{os.path.basename(job.argv[0])}: {error} {error.hint}".strip()
+            said = f"{os.path.basename(job.argv[0])}: {for_anybody(error, error.hint)}"
             return Outcome(exit_code=_CANNOT_EXECUTE, stderr=f"{said}\n", runner=self.name)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:

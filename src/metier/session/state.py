@@ -15,6 +15,7 @@ from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.find.listed import listing_rule
 from metier.guard import Action, Actor, Decision, Passage, Subject, canonical_tool, current_user, refused
+from metier.hints import find_skill, load_skill
 from metier.library import Machine
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.cage import Cage
@@ -278,7 +279,7 @@ class State:
         close = difflib.get_close_matches(wanted, known, 3, 0.6)
         meant = next((one for one in close if not self.library.get(one).is_hidden_from_models), None)
         names = self.options.names
-        hint = "`metier list` shows all." if names is None else f"This agent has {', '.join(sorted(names)) or 'none'}."
+        hint = find_skill() if names is None else f"This agent has {', '.join(sorted(names)) or 'none'}."
         guess = f" Did you mean {meant!r}?" if meant else ""
         return SkillNotFound(
             f"Skill {shown(str(name))!r} was not found.{guess}", hint=hint, name=name, suggestion=meant
@@ -360,15 +361,16 @@ class State:
         active = self.active
         if name is None or name == "":
             if not active:
-                raise SkillNotActive("No skill is loaded.", hint="Load one first.")
+                raise SkillNotActive("No skill is loaded.", hint=load_skill())
             return active[-1]
         found = next((one for one in active if one.name == name), None)
         if found is None:
             entry = self.find(name, by=by)
             found = next((one for one in active if one.name == entry.name), None)
             if found is None:
-                hint = f"Load {entry.name} first."
-                raise SkillNotActive(f"Skill {entry.name!r} is not loaded.", hint=hint, name=entry.name)
+                raise SkillNotActive(
+                    f"Skill {entry.name!r} is not loaded.", hint=load_skill(entry.name), name=entry.name
+                )
         return found
 
     def receipt(self, changed: tuple[str, ...] = (), gone: Sequence[ActiveSkill] = ()) -> Receipt:

@@ -65,7 +65,6 @@ class Use(State):
         end: int | None = None,
         limit: int = MAX_BYTES,
         by: By = "host",
-        words: Vocabulary = RUNTIME,
     ) -> Resource:
         """A file of an active skill; of the most recently loaded one when none is named.
 
@@ -74,7 +73,7 @@ class Use(State):
         one = self.one(skill, by=by)
         path = relative_to_root(path, one.root)
         where = path if isinstance(path, str) else ""
-        instead = words.running(one.name, where) if by == "model" and one.listing.is_script(where) else ""
+        instead = where if by == "model" and one.listing.is_script(where) else ""
         action = Action(point="read", skill=one.subject, path=where, command=instead, by=by)
         with self.passing(action), self.copies.of(one):
             resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)

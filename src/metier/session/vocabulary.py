@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metier.hints import USES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
@@ -17,13 +19,11 @@ class Vocabulary:
     execute: str | None = None
     """A shell that sees the skills' files."""
 
-    def running(self, skill: str, script: str) -> str:
-        """The call that runs a script of a skill."""
-        if self.execute is not None:
-            return f"{self.execute} with the path of {script}"
-        if self.run is None:
-            return f"ask the user to run {script}"
-        return f"{self.run} with skill {skill!r} and script {script!r}"
+    @property
+    def tools(self) -> dict[str, str]:
+        """The tools that there are, by what they do, as hints are worded with them."""
+        named = {use: getattr(self, use) for use in USES}
+        return {use: tool for use, tool in named.items() if tool is not None}
 
 
 RUNTIME = Vocabulary(

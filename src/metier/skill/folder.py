@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
+from metier.hints import for_people
 from metier.skill.files import (
     EXCLUDED,
     MAX_DEPTH,
@@ -284,7 +285,7 @@ class FolderPackage:
             except (FileNotFoundError, NotADirectoryError):
                 if not prefix:
                     raise SkillUnreadable(
-                        f"{self.root} does not exist.", hint="`metier list` shows what does."
+                        f"{self.root} does not exist.", hint=for_people("`metier list` shows what does.")
                     ) from None
                 continue
             except OSError as error:

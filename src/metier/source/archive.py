@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SkillUnreadable
+from metier.hints import for_people
 from metier.skill import MAX_SKILL_BYTES, Identity, MemoryFile, MemoryPackage
 from metier.skill.files import EXCLUDED
 from metier.source._unpack import ArchiveLimits, unpack
@@ -81,7 +82,7 @@ class ArchiveSource:
         """The files of one skill."""
         package = self._current().get(key)
         if package is None:
-            raise SkillUnreadable(f"{self.path} has no {key}.", hint="`metier list` shows what it has.")
+            raise SkillUnreadable(f"{self.path} has no {key}.", hint=for_people("`metier list` shows what it has."))
         return package
 
     def folder(self, key: str) -> str:

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillUnreadable
+from metier.hints import for_people
 from metier.skill import MAX_SKILL_BYTES, Identity, MemoryPackage
 from metier.source.source import Scan, checked_skill_name
 
@@ -59,7 +60,7 @@ class MemorySource:
         if not files:
             raise InvalidArgument(
                 "A skill needs a SKILL.md at the root of its files.",
-                hint="Give one mapping for each skill; `metier new NAME` shows how a SKILL.md begins.",
+                hint=for_people("Give one mapping for each skill; `metier new NAME` shows how a SKILL.md begins."),
             )
         key = f"{folder}/{'SKILL.md' if 'SKILL.md' in files else files[0]}"
         if folder in self._folders:

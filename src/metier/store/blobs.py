@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
+from metier.hints import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +78,7 @@ class FolderBlobs:
         except OSError as error:
             raise StoreUnavailable(
                 f"{self.folder} cannot be read: {error.strerror}.",
-                hint="Check its permissions; `metier store check` says what is damaged.",
+                hint=for_people("Check its permissions; `metier store check` says what is damaged."),
                 path=str(self.folder),
             ) from None
 
@@ -140,7 +141,9 @@ def _verified(sha256: str, data: bytes) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise IntegrityFailed(
             f"The stored content {sha256[:12]}… is not what was stored.",
-            hint="Bring back a backup with `metier store restore`; `metier store check` lists what is damaged.",
+            hint=for_people(
+                "Bring back a backup with `metier store restore`; `metier store check` lists what is damaged."
+            ),
             sha256=sha256,
         )
     return data
@@ -149,7 +152,7 @@ def _verified(sha256: str, data: bytes) -> bytes:
 def _lost(sha256: str) -> FileMissing:
     return FileMissing(
         f"The stored content {sha256[:12]}… is not there.",
-        hint="Bring back a backup with `metier store restore`; `metier store check` lists what is missing.",
+        hint=for_people("Bring back a backup with `metier store restore`; `metier store check` lists what is missing."),
         sha256=sha256,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
+from metier.hints import for_people
 from metier.skill.files import DigestEntry, digest_of
 from metier.store.migrations import creation
 from metier.store.rows import every_row
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SPACE = re.compile(r"\s+")
-_RESTORE = "Bring back a backup with `metier store restore FILE --force`."
+_RESTORE = for_people("Bring back a backup with `metier store restore FILE --force`.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

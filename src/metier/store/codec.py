@@ -10,6 +10,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from metier.errors import IntegrityFailed, InvalidArgument
+from metier.hints import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,6 +115,6 @@ def unpacked(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[st
     except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityFailed(
             f"A stored {kind.__name__.lower()} cannot be read: {error}.",
-            hint="Bring back a backup with `metier store restore FILE --force`.",
+            hint=for_people("Bring back a backup with `metier store restore FILE --force`."),
         ) from None
     return kind(**values)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier.errors import StoreUnavailable
+from metier.hints import for_people
 
 if TYPE_CHECKING:
     from metier.store.driver import Database
@@ -127,7 +128,7 @@ def older(name: str, version: int) -> StoreUnavailable:
     """The store has to be brought up to date first, by somebody who decides when."""
     return StoreUnavailable(
         f"The store {name} has tables of version {version}; this version of Métier needs {newest()}.",
-        hint="Make a backup with `metier store backup FILE`, then run `metier store migrate`.",
+        hint=for_people("Make a backup with `metier store backup FILE`, then run `metier store migrate`."),
         version=version,
     )
 
@@ -136,7 +137,7 @@ def missing(name: str) -> StoreUnavailable:
     """There is no store yet."""
     return StoreUnavailable(
         f"There is no store at {name}.",
-        hint="`metier store migrate` makes one; METIER_STORE says where.",
+        hint=for_people("`metier store migrate` makes one; METIER_STORE says where."),
         is_missing=True,
     )
 
@@ -145,7 +146,9 @@ def unversioned(name: str) -> StoreUnavailable:
     """The store has tables, and somebody took away what says of which version they are."""
     return StoreUnavailable(
         f"The store {name} has tables, and their version was taken away: it was not Métier that did that.",
-        hint="Move it to where you keep evidence, and bring a backup back with `metier store restore FILE`.",
+        hint=for_people(
+            "Move it to where you keep evidence, and bring a backup back with `metier store restore FILE`."
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import PersonNotFound
+from metier.hints import for_people
 from metier.store.codec import as_json, checked_choice, checked_key, new_id, now, packed, unpacked
 from metier.store.ledger import terms_of
 from metier.store.rows import Rows, tenant_of_token
@@ -131,7 +132,9 @@ class People:
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._rows.transaction():
             if self.get(name) is None:
-                raise PersonNotFound(f"Nobody is called {name!r} here.", hint="`metier user list` shows who is known.")
+                raise PersonNotFound(
+                    f"Nobody is called {name!r} here.", hint=for_people("`metier user list` shows who is known.")
+                )
             if parent:
                 ends = self._end_of(parent)
                 expires_at = min(filter(None, (expires_at, ends)), default="")
@@ -178,7 +181,7 @@ class People:
             if not row["parent"]:
                 return min(ends, default="")
             hashed = row["parent"]
-        raise PersonNotFound("The token counts no longer.", hint="`metier token list` shows those that do.")
+        raise PersonNotFound("The token counts no longer.", hint=for_people("`metier token list` shows those that do."))
 
     def tokens(self) -> list[Token]:
         """All tokens, the oldest first."""

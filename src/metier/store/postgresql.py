@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._parts import optional
 from metier.errors import StoreUnavailable
+from metier.hints import for_people
 from metier.store.driver import WAIT_SECONDS, busy
 from metier.store.migrations import foreign, migrate, missing, newer, newest, older, unversioned
 from metier.store.url import hidden
@@ -133,7 +134,7 @@ class PostgresServer:
         elif isinstance(error, errors.InsufficientPrivilege):
             hint = "The user needs the right to make and to use tables in this database."
         else:
-            hint = "`metier store check` says whether the store is as it should be."
+            hint = for_people("`metier store check` says whether the store is as it should be.")
         return StoreUnavailable(f"The store {self.name} cannot be used: {text}.", hint=hint)
 
     def reach(self) -> psycopg.Connection[Any]:

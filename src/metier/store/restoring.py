@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
+from metier.hints import for_people
 from metier.store.backup import CHECKPOINTS, FORMAT, MANIFEST, PROPOSALS, SIGNATURE, kept_blobs, tables
 from metier.store.blobs import make_folder, write_file
 from metier.store.canonical import FIRST, follows
@@ -133,7 +134,9 @@ class _Backup:
             version = f"{found.get('version')!r:.20}"
             raise StoreUnavailable(
                 f"The backup has tables of version {version}; this version of Métier has {newest()}.",
-                hint="Bring it back with the version of Métier that made it, then run `metier store migrate`.",
+                hint=for_people(
+                    "Bring it back with the version of Métier that made it, then run `metier store migrate`."
+                ),
             )
         parts = found.get("tables"), found.get("files")
         if not all(isinstance(part, dict) for part in parts) or found["tables"].keys() != set(tables()):
@@ -330,7 +333,9 @@ def _reading(path: Path | str) -> Iterator[None]:
     except MetierError:
         raise
     except FileNotFoundError:
-        raise InvalidArgument(f"{path} does not exist.", hint="Name a file of `metier store backup`.") from None
+        raise InvalidArgument(
+            f"{path} does not exist.", hint=for_people("Name a file of `metier store backup`.")
+        ) from None
     except OSError as error:
         raise StoreUnavailable(
             f"{path} cannot be read: {error.strerror or error}.", hint="Check its permissions and the disk."

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from metier.errors import FileMissing, IntegrityFailed
+from metier.hints import for_people
 from metier.skill.contents import digest_of_files
 from metier.skill.files import kind_of
 from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
@@ -152,6 +153,8 @@ def _require_digest(digest: str, files: Files) -> None:
     if digest_of_files(files) != digest:
         raise IntegrityFailed(
             f"The content is not that of {digest:.20}….",
-            hint="Read the skill again; it may have changed meanwhile. `metier store check` looks at what is stored.",
+            hint=for_people(
+                "Read the skill again; it may have changed meanwhile. `metier store check` looks at what is stored."
+            ),
             digest=digest,
         )

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import StoreUnavailable
+from metier.hints import for_people
 from metier.store.blobs import make_folder, sync_folder
 from metier.store.driver import WAIT_SECONDS, busy
 from metier.store.migrations import foreign, migrate, missing, newer, newest, unversioned
@@ -116,9 +117,9 @@ class SqliteFile:
         if isinstance(error, OSError) or text.startswith(_OF_THE_SYSTEM):
             hint = "Check the disk and the permissions, or set METIER_STORE to another place."
         elif is_damaged:
-            hint = "Bring back a backup with `metier store restore FILE --force`."
+            hint = for_people("Bring back a backup with `metier store restore FILE --force`.")
         else:
-            hint = "`metier store check` says whether the store is as it should be."
+            hint = for_people("`metier store check` says whether the store is as it should be.")
         reason = f"The store {self.path} cannot be used: {text}."
         return StoreUnavailable(reason, hint=hint, path=self.path, is_damaged=is_damaged)
 

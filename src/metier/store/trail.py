@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import StoreUnavailable
+from metier.hints import for_people
 from metier.store.canonical import FIRST, OWN, canonical_text, plain, tied, written
 from metier.store.link import COLUMNS, Link, Stamp, columns_of, is_decision, record_of, skill_ref
 
@@ -69,7 +70,7 @@ class Trail:
             if last and type(last[0][0]) is not int:
                 raise StoreUnavailable(
                     "The last row of the audit trail has no number: it was put there.",
-                    hint="`metier audit verify` says what is wrong with it.",
+                    hint=for_people("`metier audit verify` says what is wrong with it."),
                 )
             seq, previous = (last[0][0] + 1, last[0][1]) if last else (1, FIRST)
             said["seq"] = seq

@@ -16,6 +16,7 @@ from metier._log import logger
 from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
+from metier.hints import BUILTIN, Hint, for_model
 from metier.skill import shown
 from metier.tools.arguments import Misfit, arguments_for, read_arguments
 from metier.tools.results import failure_of, result_of
@@ -88,10 +89,17 @@ class Executor:
     """
 
     def __init__(
-        self, registry: ToolRegistry, gate: Gate | None = None, *, clock: Callable[[], float] = time.perf_counter
+        self,
+        registry: ToolRegistry,
+        gate: Gate | None = None,
+        *,
+        words: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`words` are the tools by which the model uses skills, by what they do: hints name no others."""
         self.registry = registry
         self._gate = gate
+        self._words = dict(words or {})
         self._clock = clock
 
     async def execute(self, name: str, arguments: Any = None, *, timeout: float | None = None) -> ToolResult:
@@ -158,7 +166,7 @@ class Executor:
             admission = await self._admitted(named, values, asks=False)
             decision = admission.decision
         except Exception as error:
-            return self._timed(_undecided(named, error), started)
+            return self._ended(_undecided(named, error), started)
         if decision.outcome == "deny":
             return self._recorded(admission, _refused(named, decision), started)
         against = None if problem is None else _unmakable(problem, decision)
@@ -197,7 +205,7 @@ class Executor:
             admission = await self._admitted(name, values, is_control=is_control, asks=problem is None)
             decision = admission.decision
         except Exception as error:
-            return self._timed(_undecided(name, error), started)
+            return self._ended(_undecided(name, error), started)
         if problem is None and not decision.is_allowed:
             problem = _refused(name, decision)
         if problem is not None:
@@ -247,17 +255,22 @@ class Executor:
             hint = "There are no tools."
         return ToolResult.failure(_NOT_THERE, f"There is no tool {name!r}.", hint=hint)
 
-    def _timed(self, result: ToolResult, started: float) -> ToolResult:
-        return dataclasses.replace(result, duration_ms=max(0.0, (self._clock() - started) * 1000))
+    def _ended(self, result: ToolResult, started: float) -> ToolResult:
+        """The result as its reader, a model, gets it: with a hint in its words, and the time that the call took."""
+        hint = result.hint
+        if isinstance(hint, Hint):
+            own = {name: name for name in BUILTIN if name in self.registry}
+            hint = for_model(hint, own | self._words)
+        return dataclasses.replace(result, hint=hint, duration_ms=max(0.0, (self._clock() - started) * 1000))
 
     def _recorded(
         self, admission: Admission, result: ToolResult, started: float, against: Decision | None = None
     ) -> ToolResult:
-        result = self._timed(result, started)
+        result = self._ended(result, started)
         try:
             admission.record(result, against)
         except Exception as error:
-            return self._timed(
+            return self._ended(
                 ToolResult.failure(
                     "not-recorded",
                     f"The call ended, but no record of it could be made: {type(error).__name__}.",

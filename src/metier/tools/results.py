@@ -9,6 +9,7 @@ from typing import Any
 
 from metier.errors import MetierError
 from metier.guard.audit.redaction import redact
+from metier.hints import for_model
 from metier.skill import shown
 from metier.tools.tool import ToolResult
 
@@ -35,12 +36,16 @@ def result_of(value: Any) -> ToolResult:
     )
 
 
-def failure_of(tool: str, error: BaseException) -> ToolResult:
-    """What a tool raised, as a failed result: one of our own errors as it is, any other by its type and text."""
+def failure_of(tool: str, error: BaseException, words: Mapping[str, str] | None = None) -> ToolResult:
+    """What a tool raised, as a failed result: one of our own errors as it is, any other by its type and text.
+
+    The hint is still to be worded, unless `words` are given: the tools by which the model uses skills.
+    """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, MetierError):
-        return ToolResult.failure(error.code, _cut(error.message, _MAX_ERROR)[0], hint=error.hint)
+        hint = error.hint if words is None else for_model(error.hint, words)
+        return ToolResult.failure(error.code, _cut(error.message, _MAX_ERROR)[0], hint=hint)
     try:
         text = str(error)
     except Exception:

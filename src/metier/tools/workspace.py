@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError
 from metier.guard.file_access import FileAccess, is_secret_name
+from metier.hints import list_files
 from metier.skill import shown
 from metier.skill.folder import is_inside
 from metier.tools.descent import CREATE, LIST, READ, descend, inside
@@ -127,7 +128,7 @@ class Workspace:
         with _explaining(path, "opened"), self._spot(path, tool) as spot:
             status = _status(spot)
             if status is None:
-                raise FileMissing(f"The folder {_named(path)} does not exist.", hint="Glob lists the files that do.")
+                raise FileMissing(f"The folder {_named(path)} does not exist.", hint=list_files())
             if not stat.S_ISDIR(status.st_mode):
                 raise FileRefused(f"{_named(path)} is not a directory.", hint="Name a folder.")
             return spot.path
@@ -253,7 +254,7 @@ def _named(path: str) -> str:
 
 
 def _missing(path: str) -> FileMissing:
-    return FileMissing(f"File {_named(path)} was not found.", hint="Glob lists the files that exist.")
+    return FileMissing(f"File {_named(path)} was not found.", hint=list_files())
 
 
 @contextlib.contextmanager
@@ -289,7 +290,7 @@ def _read(spot: Spot, path: str, limit: int) -> bytes:
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise FileRefused(f"{_named(path)} is a folder, not a file.", hint="Glob lists the files in it.")
+            raise FileRefused(f"{_named(path)} is a folder, not a file.", hint=list_files("in it"))
         if not stat.S_ISREG(status.st_mode):
             raise FileRefused(f"{_named(path)} is not a file but a device or pipe.", hint="Only plain files are read.")
         chunks: list[bytes] = []

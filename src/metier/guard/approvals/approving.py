@@ -12,6 +12,7 @@ from metier.guard.approvals.standing import end_of, is_over, moment, standing
 from metier.guard.audit.deeds import actor_of, keep, record_for
 from metier.guard.decision import Actor
 from metier.guard.tool_rules.rules import parse_rules
+from metier.hints import for_people
 from metier.skill import shown
 from metier.store import Approval, Request
 from metier.store.codec import new_id
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _MAX_REASON = 2_000
 _AGENT = ", agent:"
 _NOBODY = Actor()
-_WAITING = "`metier approve list` shows what waits for an answer."
-_ALL = "`metier approve list --all` shows what was decided."
+_WAITING = for_people("`metier approve list` shows what waits for an answer.")
+_ALL = for_people("`metier approve list --all` shows what was decided.")
 
 
 def request(
@@ -248,7 +249,7 @@ def _may_take_back(person: Person, approval: Approval) -> bool:
 def _refusal(why: str, asked: Request) -> NotPermitted:
     return NotPermitted(
         why,
-        hint="`metier policy show` says who decides, and `metier user list` who is who.",
+        hint=for_people("`metier policy show` says who decides, and `metier user list` who is who."),
         request=asked.id,
         about=fields_of(asked),
     )
@@ -265,7 +266,9 @@ def _require_whole_trail(scope: Scope) -> None:
     if fault:
         raise IntegrityFailed(
             f"Nothing can be approved: from record {fault:,} on, the audit trail is not as it was written.",
-            hint="`metier audit verify` says what is wrong; `metier store restore FILE --force` brings a backup back.",
+            hint=for_people(
+                "`metier audit verify` says what is wrong; `metier store restore FILE --force` brings a backup back."
+            ),
             seq=fault,
         )
 

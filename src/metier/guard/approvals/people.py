@@ -12,6 +12,7 @@ from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand, holds, known_role
 from metier.guard.approvals.standing import end_of
 from metier.guard.audit.deeds import actor_of, record_for
+from metier.hints import for_people
 from metier.skill import shown
 from metier.skill.lookalikes import is_mixed_script, is_taken_for
 from metier.store import Person
@@ -71,12 +72,15 @@ def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kin
             raise InvalidArgument(
                 "The first person who is added must be you, as an admin of the whole installation: else nobody could "
                 "add others.",
-                hint=f"Add yourself first: `metier user add {shown(by.name)} --role admin`.",
+                hint=for_people("Add yourself first: `metier user add {name} --role admin`.", name=shown(by.name)),
             )
         if scope.people.is_empty and not _is_admin(person):
             raise InvalidArgument(
                 "The first person of a tenant must be an admin: from then on only its own people decide for it.",
-                hint=f"Add an admin first: `metier user add NAME --role admin --tenant {shown(scope.tenant)}`.",
+                hint=for_people(
+                    "Add an admin first: `metier user add NAME --role admin --tenant {tenant}`.",
+                    tenant=shown(scope.tenant),
+                ),
             )
         if not _is_admin(person):
             _require_another_admin(scope, name)
@@ -111,7 +115,9 @@ def remove_person(scope: Scope, by: Person, name: str) -> Person:
         demand(by, "admin", "remove people")
         person = scope.people.get(name)
         if person is None:
-            raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint="`metier user list` shows who is.")
+            raise PersonNotFound(
+                f"Nobody is called {shown(name)!r} here.", hint=for_people("`metier user list` shows who is.")
+            )
         _require_another_admin(scope, name)
         scope.people.remove(name, record_for(scope, "person.removed", actor_of(by, scope)))
     return person
@@ -157,10 +163,14 @@ def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
         found = next((one for one in scope.people.tokens() if one.id == token), None)
         # Who may not see a token is not told whether there is one.
         if found is None or not (found.person == by.name or holds(by, "admin")):
-            raise PersonNotFound(f"There is no token {shown(token)!r}.", hint="`metier token list` shows them.")
+            raise PersonNotFound(
+                f"There is no token {shown(token)!r}.", hint=for_people("`metier token list` shows them.")
+            )
         revoked = scope.people.revoke_token(token, record_for(scope, "token.revoked", actor_of(by, scope)))
         if not revoked:
-            raise PersonNotFound(f"Token {shown(token)} was revoked already.", hint="`metier token list` shows them.")
+            raise PersonNotFound(
+                f"Token {shown(token)} was revoked already.", hint=for_people("`metier token list` shows them.")
+            )
     return revoked
 
 
@@ -174,5 +184,5 @@ def _require_another_admin(scope: Scope, name: str) -> None:
     if admins == [name]:
         raise NotPermitted(
             f"{shown(name)!r} is the only admin: nobody could add or remove anybody.",
-            hint="Make somebody else an admin first: `metier user add NAME --role admin`.",
+            hint=for_people("Make somebody else an admin first: `metier user add NAME --role admin`."),
         )

@@ -11,6 +11,7 @@ from metier.guard.approvals._deciding import deciding
 from metier.guard.approvals.roles import demand
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.verdict import INTEGRITY
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -89,11 +90,14 @@ def known_target(kind: BlockKind, value: str) -> str:
         found = _DIGEST.fullmatch(value)
         if found is None:
             raise InvalidArgument(
-                f"{shown(value)!r} is no digest.", hint="Write sha256: and 64 digits; `metier show NAME` has it."
+                f"{shown(value)!r} is no digest.",
+                hint=for_people("Write sha256: and 64 digits; `metier show NAME` has it."),
             )
         return f"sha256:{found[1].lower()}"
     if not value.strip():
-        raise InvalidArgument(f"A {kind} has at least one character.", hint="`metier list --all` shows what is there.")
+        raise InvalidArgument(
+            f"A {kind} has at least one character.", hint=for_people("`metier list --all` shows what is there.")
+        )
     if kind == "name" and "@" in value:
         raise InvalidArgument(
             f"{shown(value)!r} is one skill of several.",

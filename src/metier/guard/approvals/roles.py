@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, NotPermitted
+from metier.hints import for_people
 from metier.skill import shown
 from metier.store.people import ROLES
 
@@ -45,7 +46,7 @@ def demand(person: Person, role: str, what: str) -> None:
     if not holds(person, role):
         raise NotPermitted(
             f"{shown(person.name)!r} may not {what}: that takes the role {role}.",
-            hint=f"Ask somebody with the role {role}; `metier user list` shows who has it.",
+            hint=for_people("Ask somebody with the role {role}; `metier user list` shows who has it.", role=role),
             person=person.name,
             role=role,
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import AuditUnavailable
 from metier.guard.audit.signing import SigningKey, default_key_file, is_signed
+from metier.hints import for_people
 from metier.store.canonical import exact
 
 if TYPE_CHECKING:
@@ -202,8 +203,11 @@ class Mark:
         if link is None or (link.seq, link.hash) != (kept.seq, kept.hash):
             raise AuditUnavailable(
                 f"The audit trail is not the one of which record {kept.seq:,} was signed.",
-                hint="`metier audit verify` says what is wrong with it. To begin anew, move "
-                f"{self.path} to where you keep evidence.",
+                hint=for_people(
+                    "`metier audit verify` says what is wrong with it. To begin anew, move {path} to where you keep "
+                    "evidence.",
+                    path=self.path,
+                ),
                 path=str(self.path),
             )
         return kept
@@ -211,7 +215,7 @@ class Mark:
     def _unusable(self, reason: str) -> AuditUnavailable:
         return AuditUnavailable(
             f"The mark {self.path} of what was signed cannot be used: {reason}.",
-            hint="Check the disk and the permissions; `metier audit verify` says what is wrong.",
+            hint=for_people("Check the disk and the permissions; `metier audit verify` says what is wrong."),
             path=str(self.path),
         )
 

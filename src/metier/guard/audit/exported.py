@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.guard.audit.checkpoints import Checkpoint
+from metier.hints import for_people
 from metier.store.canonical import exact, read_exactly
 from metier.store.link import Link
 
@@ -59,7 +60,7 @@ def _lines(path: Path) -> Iterator[str]:
     except OSError as error:
         raise InvalidArgument(
             f"{os.fspath(path)} cannot be read: {error.strerror}.",
-            hint="Name a file that `metier audit export` has written.",
+            hint=for_people("Name a file that `metier audit export` has written."),
         ) from None
 
 

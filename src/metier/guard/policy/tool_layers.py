@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from metier.guard.approvals.stood import standing_now
 from metier.guard.policy.file import Origin
-from metier.guard.tool_rules.calls import Calls
+from metier.guard.remedies import ask_somebody, change_policy
+from metier.guard.tool_rules.calls import USE_ALLOWED, Calls
 from metier.guard.tool_rules.matching import permits
 from metier.guard.tool_rules.rules import parse_rules
 from metier.guard.verdict import Verdict
@@ -50,7 +51,7 @@ class ToolLayers:
                     outcome=decision.outcome,
                     reason=decision.reason,
                     code=decision.code,
-                    hint=decision.hint,
+                    hint=ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED),
                     origin=origin,
                 )
 

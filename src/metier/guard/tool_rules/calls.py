@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from metier.guard.decision import Decision
 from metier.guard.for_people import for_people, has_code
 from metier.guard.policy.enforcement import SETTING
+from metier.guard.remedies import ask_somebody
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.guard.tool_rules.names import canonical_tool, is_patch
 from metier.guard.tool_rules.rules import parse_rules
+from metier.hints import Hint, run_script
 from metier.skill import shown
 from metier.skill.folder import real_path
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
 _FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
+USE_ALLOWED = "Use what is allowed, or do the task another way."
 _READING = ("read", "grep")
 """Tools that show what is in a file."""
 OUTSIDE = "outside-allowed-tools"
@@ -135,7 +138,7 @@ class Calls:
             reason=f"Policy says to ask before tool {action.tool!r} is used so.",
             rule=_rule(f"{self._whose}: ask", found),
             code="approval-needed",
-            hint="Ask the user, or do it another way.",
+            hint=ask_somebody(),
         )
 
     def _inside(self, ceiling: Ceiling, action: Action) -> Decision:
@@ -163,7 +166,7 @@ class Calls:
                     reason=f"{script} is a script of skill {owner!r}: run it instead of reading it.",
                     rule=f"policy: script_reads {self._script_reads}",
                     code="script-read",
-                    hint=f"Run it with {ceiling.run_scripts_with}.",
+                    hint=run_script(owner, script),
                 )
         return granted
 
@@ -189,7 +192,7 @@ def _decides_about_skills(action: Action) -> Decision | None:
         reason=f"Deciding about skills is for people. {found.reason}",
         rule=_rule("built in: deny", found),
         code="tool-not-allowed",
-        hint="Ask the user to do it.",
+        hint=Hint("Do it yourself, at a terminal.", model="Ask the user to do it."),
     )
 
 
@@ -239,7 +242,7 @@ def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:
         reason=reason,
         rule=_rule(whose, match),
         code="tool-not-allowed",
-        hint="Use what is allowed, or do the task another way.",
+        hint=USE_ALLOWED,
     )
 
 

@@ -38,8 +38,6 @@ class Ceiling:
     disallowed: tuple[Rule, ...] = ()
     scripts: tuple[str, ...] = ()
     """Absolute paths of its scripts, which are run and not read."""
-    run_scripts_with: str = "skills_run"
-    """The tool that runs them, for the message."""
 
     def under(self, enforcement: Enforcement) -> Ceiling:
         """The same rules with the list enforced, or advisory, as a policy says by now."""

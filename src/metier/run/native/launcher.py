@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IsolationMissing
+from metier.hints import for_people
 from metier.run.interpreters import own_python
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Launcher:
                 ours.close()
                 raise IsolationMissing(
                     f"The launcher of the sandbox cannot be started: {error.strerror or error}.",
-                    hint="`metier doctor` shows what this machine can enforce.",
+                    hint=for_people("`metier doctor` shows what this machine can enforce."),
                     missing=["files"],
                 ) from None
         ours.settimeout(_SECONDS)

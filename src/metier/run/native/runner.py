@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import IsolationMissing, MetierError
+from metier.hints import for_anybody
 from metier.run.choosing import WHAT_TO_DO
 from metier.run.hosts import checked_hosts
 from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome, Usage
@@ -126,7 +127,7 @@ class NativeRunner:
         try:
             cage.start()
         except MetierError as error:
-            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         except (OSError, ValueError, TypeError) as error:
             return Outcome(exit_code=CANNOT_START, stderr=_cannot(job, str(error)), runner=self.name)
         with cage:

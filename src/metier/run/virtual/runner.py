@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
+from metier.hints import for_anybody
 from metier.run.job import CANNOT_START, Outcome
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.checking import checked_text
@@ -105,13 +106,13 @@ class VirtualRunner:
             plan = planned(job, self._mount, self._known)
             warm = self._warm()
         except MetierError as error:
-            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         running = Running(plan.limits.seconds, plan.limits.output_bytes, on_output)
         try:
             outcome, changes = self._run(warm, job, plan, running, should_stop, is_streamed=on_output is not None)
         except MetierError as error:
             warm.connection.close()
-            return Outcome(exit_code=CANNOT_START, stderr=f"{error} {error.hint}".strip(), runner=self.name)
+            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         except WorkerLost as lost:
             return running.lost(lost, "No file was changed.")
         except (Refused, *_NO_SENSE) as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from metier.errors import InvalidArgument, MetierError, ShellRefused
+from metier.hints import for_anybody
 from metier.run.virtual.checking import checked_mode, checked_number, checked_text
 from metier.run.virtual.commands import prepared
 from metier.run.virtual.connection import Refused, WorkerLost
@@ -465,7 +466,8 @@ class VirtualShell:
                 should_stop=lambda: self._is_closed or (should_stop is not None and should_stop()),
             )
         except MetierError as error:
-            return {"code": 126, "records": [], "gone": [], "is_late": False}, [b"", f"{error} {error.hint}\n".encode()]
+            said = f"{for_anybody(error, error.hint)}\n".encode()
+            return {"code": 126, "records": [], "gone": [], "is_late": False}, [b"", said]
         return running.brought(brought)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from metier.errors import MetierError, ShellUnavailable
+from metier.hints import for_people, for_person
 from metier.run.interpreters import own_python
 from metier.run.runner import Capabilities
 from metier.run.virtual.caging import start_in_cage
@@ -105,7 +106,7 @@ def worker_folders() -> tuple[str, str]:
     if found is None or found.origin is None:
         raise ShellUnavailable(
             "The virtual shell is not installed.",
-            hint="Install it with: pip install 'metier[shell]'",
+            hint=for_people("Install it with: pip install 'metier[shell]'"),
             package="bashkit",
         )
     return str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])
@@ -113,8 +114,9 @@ def worker_folders() -> tuple[str, str]:
 
 def unavailable(error: Exception) -> Capabilities:
     """What a virtual shell that does not work enforces: nothing, and why."""
-    why = f"{error} {error.hint}".strip() if isinstance(error, MetierError) else f"Its worker is gone: {error}."
-    return Capabilities(how=why)
+    if isinstance(error, MetierError):
+        return Capabilities(how=f"{error} {for_person(error.hint)}".strip())
+    return Capabilities(how=f"Its worker is gone: {error}.")
 
 
 class CagedWorker:

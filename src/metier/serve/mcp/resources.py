@@ -197,7 +197,7 @@ class Resources:
             self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
         listing = entry.package.listing() if one is None else one.listing
         # What a model may not read, it does not get from a host that reads for it.
-        instead = self._conversations.dialect.words.running(entry.name, path) if listing.is_script(path) else ""
+        instead = path if listing.is_script(path) else ""
         with session.passing(Action(point="read", skill=subject, path=path, command=instead, by="host")):
             if content.problem is not None:
                 raise content.problem

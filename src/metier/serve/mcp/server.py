@@ -18,6 +18,7 @@ from metier._log import logger
 from metier._version import __version__
 from metier.dialect import Skills
 from metier.errors import MetierError
+from metier.hints import for_model
 from metier.serve.mcp.asking import Questions
 from metier.serve.mcp.changes import Changes
 from metier.serve.mcp.conversations import Conversations
@@ -218,10 +219,11 @@ class SkillServer:
         except (MCPError, ValidationError):
             raise
         except MetierError as error:
+            hint = for_model(error.hint, self._conversations.dialect.words.tools)
             raise MCPError(
                 INVALID_PARAMS,
-                f"{error.message} {error.hint}".strip(),
-                data={"code": error.code, "message": error.message, "hint": error.hint},
+                f"{error.message} {hint}".strip(),
+                data={"code": error.code, "message": error.message, "hint": hint},
             ) from None
         except Exception as error:
             log.exception("a request failed: %s", ctx.method)

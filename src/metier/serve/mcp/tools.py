@@ -73,7 +73,7 @@ class Tools:
             try:
                 kit = await kit_of(ctx) if key is None else await self._named(key)
             except MetierError as error:
-                problem = failure_of(params.name, error)
+                problem = failure_of(params.name, error, self._conversations.dialect.words.tools)
                 return _result(await _refused(self._conversations.window, params.name, arguments, problem))
             if kit is None:
                 return await self._alone(ctx, params.name, arguments, answers)
@@ -102,12 +102,21 @@ class Tools:
                 # What active skills forbid must not be had by not saying which conversation they are active in.
                 return _result(await _refused(begun.kit, name, arguments, _NO_CONVERSATION))
             needed = _needed_skill(self._conversations.dialect.words.load, name, arguments)
-            failure = None if needed is None else await _loaded(begun.kit, needed, answers)
+            failure = None if needed is None else await self._loaded(begun.kit, needed, answers)
             if failure is not None:
                 return _result(failure)
             result = await _executed(ctx, begun.kit, name, arguments, answers)
             begun.goes_on = needed is None and result.success and bool(begun.kit.session.active)
             return _result(result, begun.key if begun.goes_on else "")
+
+    async def _loaded(self, kit: Kit, skill: str, answers: Answers | None) -> ToolResult | None:
+        """Load a skill as a model does; a failure, or None."""
+        with asking_if(answers):
+            try:
+                await kit.session.guard.in_thread(kit.session.load, [skill], by="model")
+            except MetierError as error:
+                return failure_of(skill, error, self._conversations.dialect.words.tools)
+        return None
 
 
 def _definition(tool: AnyTool, stateless: bool) -> Tool:
@@ -145,16 +154,6 @@ def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | N
     if name == load and arguments.get("action", "load") not in ("read", "run"):
         return None
     return next((value for key in _SKILL_ARGUMENTS if isinstance(value := arguments.get(key), str) and value), None)
-
-
-async def _loaded(kit: Kit, skill: str, answers: Answers | None) -> ToolResult | None:
-    """Load a skill as a model does; a failure, or None."""
-    with asking_if(answers):
-        try:
-            await kit.session.guard.in_thread(kit.session.load, [skill], by="model")
-        except MetierError as error:
-            return failure_of(skill, error)
-    return None
 
 
 def naming(conversation: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import FileTooLarge, InvalidArgument
+from metier.hints import Hint
 from metier.tools.function import FunctionTool
 from metier.tools.patch import apply_patch
 from metier.tools.tool import ToolResult
@@ -61,7 +62,13 @@ def edit_tool(workspace: Workspace) -> FunctionTool:
 
 def _replaced(text: str, old: str, new: str, *, everywhere: bool) -> tuple[str, int]:
     if not old:
-        raise InvalidArgument("old_string cannot be empty.", hint="Write makes new files.")
+        raise InvalidArgument(
+            "old_string cannot be empty.",
+            hint=Hint(
+                "Only a file that exists is edited.",
+                model=("{Write} makes new files.", "Only a file that exists is edited."),
+            ),
+        )
     if old == new:
         raise InvalidArgument("old_string and new_string are the same.", hint="Nothing would change.")
     if old not in text and "\r\n" in text and "\r" not in old:
