@@ -1,0 +1,89 @@
+"""The ways on after a refusal of the guard, each worded for who reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.hints import WITHOUT_IT, Hint, for_people
+
+if TYPE_CHECKING:
+    from metier.guard.policy.file import Origin
+
+BLOCKED = for_people("`guard.unblock` takes the block back, unless the policy has it.", model=WITHOUT_IT)
+QUARANTINED = for_people(
+    "`metier quarantine --list` says who took it out of use, and why; `metier release` ends that.", model=WITHOUT_IT
+)
+CHANGED = for_people(
+    "`metier history` shows what was recorded, and `metier rollback` restores it.",
+    model="Do the task without it, and tell the user.",
+)
+STORE = for_people("`metier store check` says what is wrong with it.")
+POLICY = for_people("`metier policy check` says what is wrong with it.")
+TRUST = for_people(
+    "Look at it with `metier read`; then `metier trust DIR` trusts the project that it comes from.",
+    # Not the command that does it: a model that may run commands might trust a project by itself.
+    model="Ask the user to look at it, and to trust the project that it comes from.",
+)
+ISOLATE = Hint(
+    "{install} Policy(unsandboxed='allow') does without.",
+    person="{install}",
+    model="Tell the user that nothing here can isolate it.",
+    install="Install what isolates: on Linux bubblewrap, or `pip install 'metier[shell]'` for shell scripts; `metier "
+    "doctor` shows what this machine can enforce.",
+)
+SCAN = for_people("`metier scan --keep` lets the scanners look at it, and says what went wrong.", model=WITHOUT_IT)
+
+
+def change_policy(origin: Origin | None, model: str = WITHOUT_IT) -> Hint:
+    """Change what the line of a policy file says; where that is an administrators' file, ask one of them."""
+    if origin is None:
+        return for_people("`metier policy show` says what holds.", model=model)
+    if origin.layer == "enterprise":
+        return for_people("It is for administrators to change: {origin}.", model=model, origin=origin)
+    return for_people(
+        "Change `{key}` in line {line} of {path}, if it is to be otherwise.",
+        model=model,
+        key=origin.key,
+        line=origin.line,
+        path=origin.path,
+    )
+
+
+def allow_setting(setting: str) -> Hint:
+    """Allow something by a setting about which no policy file says anything."""
+    return Hint(
+        "Policy({setting}='allow') would allow it.",
+        person="In a policy file, `run: {{{key}: allow}}` would allow it.",
+        model=WITHOUT_IT,
+        setting=setting,
+        key=setting.replace("_", "-"),
+    )
+
+
+def ask_somebody(origin: Origin | None = None) -> Hint:
+    """Let somebody be asked about what is asked about each time, and waits nowhere."""
+    return Hint(
+        "Guard(approve=...) names who is asked, each time{where}.",
+        person="Do it at a terminal, where you are asked each time{where}.",
+        model="Ask the user, or do it another way.",
+        where="" if origin is None else f": {origin} says so",
+    )
+
+
+def approve_request(request: str = "") -> Hint:
+    """Have the content of a skill approved; `request` waits for that, where one was made."""
+    if not request:
+        return for_people(
+            "`metier approve list` shows what waits for an answer.", model="Ask the user to have it approved."
+        )
+    return for_people(
+        "`metier approve show {request}` shows what it is about; who may decide agrees with `metier approve grant "
+        "{request}`.",
+        model="Ask the user to have request {request} approved.",
+        request=request,
+    )
+
+
+def take_back(approval: str) -> Hint:
+    """Take back somebody's decision against a content."""
+    return for_people("`metier approve revoke {approval}` takes that back.", model=WITHOUT_IT, approval=approval)
