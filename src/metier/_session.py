@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
-from metier.guard import Action, refused
 from metier.session import session as room
 
 if TYPE_CHECKING:
@@ -77,13 +76,7 @@ class Session(room.Session):
             allows=lambda tool, path: self.may_call(tool, {"file_path": path}),
             access=self.file_access,
         )
-        runner = None
-        if "Bash" in names:
-            runner = self.cage.runner_for_commands()
-            action = Action(point="run", command="Bash", by="host", isolated=self.cage.isolates())
-            decision = self.guard.decide(action, self.actor)
-            if not decision.is_allowed:
-                raise refused(decision)
+        runner = self.cage.runner_for_commands() if "Bash" in names else None
         hosts = self.cage.reachable_hosts if "WebFetch" in names else None
         made = builtin_tools(workspace, runner, unsearched=self._unread_scripts, hosts=hosts)
         known = {tool.name: tool for tool in made}

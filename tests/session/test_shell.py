@@ -114,7 +114,7 @@ def test_a_command_in_it_is_decided_about_and_recorded(begin: Begin, skill: File
     record = log.records[-1]
     assert (record.event, record.runner, record.network, record.exit_code) == ("run", "virtual", "none", 0)
     session.guard.policy = Policy(scripts="deny")
-    with pytest.raises(Exception, match="Scripts are not allowed"):
+    with pytest.raises(Exception, match="Scripts and commands are not allowed"):
         anyio.run(main)
 
 

@@ -13,6 +13,8 @@ from metier.cli.output import Style, print_json
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
+from metier.guard.explaining import run_of_call
+from metier.guard.verdict import STRICTNESS
 from metier.hints import for_person
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ def run(options: argparse.Namespace) -> int:
         is_control=tool in CONTROL_TOOLS,
     )
     # What would be decided; nothing happens, so nothing is recorded.
-    decision = Guard(Policy(ask=options.ask or ()), audit=MemoryLog()).decide(action)
+    guard = Guard(Policy(ask=options.ask or ()), audit=MemoryLog())
+    decision = guard.decide(action)
+    if (run := run_of_call(action)) is not None:
+        decision = max(decision, guard.decide(run), key=lambda one: STRICTNESS[one.outcome])
     if options.json:
         found = {"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule}
         print_json(found | ({"allowed_tools": enforcement.as_dict()} if enforcement is not None else {}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject
-from metier.guard.explaining import explain
+from metier.guard.explaining import explain, run_of_call
 from metier.guard.policy.rules import ALIASES, POINTS
 from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.session.active import subject_of
@@ -91,6 +91,8 @@ def ask(question: Question, library_of: Callable[[], Library]) -> tuple[str, Exp
     )
     actor = Actor(agent=question.agent, tenant=question.tenant, environment=question.environment)
     found = explain(guard, action, actor)
+    if (run := run_of_call(action)) is not None:
+        found = explain(guard, run, actor).before(found)
     if point == "script-run":
         # Nothing of a skill is run before it was loaded.
         found = explain(guard, replace(action, point="load", command="", path=""), actor).before(found)

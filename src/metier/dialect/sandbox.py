@@ -94,9 +94,8 @@ class _Calls:
         except SkillNotFound as error:
             # There is no tool to search with: whoever asks for what is not there is told what would fit.
             fitting = ", ".join(result.name for result in self._do.search(name, 5))
-            if not fitting:
-                raise
-            raise SkillNotFound(error.message, hint=f"Skills that fit these words: {fitting}.") from None
+            hint = f"Skills that fit these words: {fitting}." if fitting else "Use one of the skills that are listed."
+            raise SkillNotFound(error.message, hint=hint) from None
 
     async def execute(self, arguments: Mapping[str, Any]) -> ToolResult:
         outcome = await self._do.execute(arguments["command"], seconds=arguments.get("seconds"))

@@ -241,7 +241,8 @@ def run_settings(case: Case) -> Iterator[Verdict]:
     settings: list[tuple[str, str]] = []
     if action.point in _GRANTED_FOR:
         setting = {"run": "scripts", "hook": "hooks", "inject": "injection"}[action.point]
-        settings.append((setting, f"{_RUNS[action.point]} would be run."))
+        what = "A command" if subject is None else _RUNS[action.point]
+        settings.append((setting, f"{what} would be run."))
         if not action.isolated:
             settings.append(("unsandboxed", "It would run with nothing between it and this machine."))
     if action.point in ("load", "run") and subject is not None and not subject.trusted and action.by in _UNVOUCHED:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier.guard.decision import Action
+from metier.guard.tool_rules.names import canonical_tool
 from metier.guard.verdict import STRICTNESS, Verdict
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    from metier.guard.decision import Action, Actor, Decision, Outcome
+    from metier.guard.decision import Actor, Decision, Outcome
     from metier.guard.guard import Guard
     from metier.guard.policy.file import Origin
 
@@ -91,6 +93,13 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
         policy=effective.digest,
         considered=tuple(verdicts),
     )
+
+
+def run_of_call(action: Action) -> Action | None:
+    """The run that a call of our own Bash comes to, about which policy is asked too; None for other tools."""
+    if action.point != "call" or canonical_tool(action.tool) != "bash":
+        return None
+    return Action(point="run", command=str(action.arguments.get("command", "")), by=action.by)
 
 
 def verdict_of(decision: Decision) -> Verdict:

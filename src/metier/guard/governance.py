@@ -272,7 +272,7 @@ class Governance:
         if STRICTNESS[worst.outcome] < STRICTNESS[own.outcome]:
             return own
         found = asking(verdicts) if worst.outcome == "ask" else worst.as_decision()
-        if own.outcome == "ask":
+        if own.outcome == "ask" and own.rule != found.rule:
             found = replace(found, reason=f"{own.reason} {found.reason}")
         return found
 

@@ -255,7 +255,8 @@ class Guard:
             found.append(self._untrusted(subject))
         outcome: Outcome = getattr(policy, setting)
         allowed = "run only after somebody agreed" if outcome == "ask" else "are not allowed here"
-        found.append(self._by_policy(setting, outcome, f"{_RUNS[action.point]} {allowed}."))
+        what = "Scripts and commands" if subject is None else _RUNS[action.point]
+        found.append(self._by_policy(setting, outcome, f"{what} {allowed}."))
         if not action.isolated:
             reason = "It would run with nothing between it and this machine."
             found.append(self._by_policy("unsandboxed", policy.unsandboxed, reason, "isolation-missing"))

@@ -57,7 +57,9 @@ def require_skill(files: Files, name: str, *, deployable: bool = False) -> None:
     if wrong:
         raise SkillInvalid(
             f"It would be no valid skill. {listed(wrong)}",
-            hint=for_people("Correct this; `metier validate` shows all there is to say."),
+            hint=for_people(
+                "Correct this; `metier validate` shows all there is to say.", model="Correct this and try again."
+            ),
             findings=[note.as_json() for note in wrong],
         )
     if document.skill.name != name:

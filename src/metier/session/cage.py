@@ -258,10 +258,11 @@ class Cage:
 
         def caged(job: Job) -> CagedJob:
             isolated = self.isolates()
-            action = Action(point="run", command=_command(job), by="host", isolated=isolated)
-            decision = self._session.guard.decide(action, self._session.actor)
-            if not decision.is_allowed:
-                raise refused(decision)
+            action = Action(point="run", command=" ".join(job.argv), by="host", isolated=isolated)
+            if not self._session.guard.decide(action, self._session.actor).is_allowed:
+                # The call was decided about, and this was not: it is asked and recorded by itself.
+                with self._session.passing(action):
+                    pass
             self.require_scripts(job, isolated=isolated)
             return self.for_command(job, isolated=isolated, has_places=have_places)
 
@@ -450,8 +451,6 @@ class CagedRunner:
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop."""
-        from anyio.to_thread import run_sync
-
-        # Copies are verified and the workspace is looked through.
-        caged = await run_sync(self._caged, job)
+        # Copies are verified and the workspace is looked through, and somebody may be asked.
+        caged = await self._session.guard.in_thread(self._caged, job)
         return await caged.run(on_output)

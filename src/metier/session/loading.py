@@ -11,7 +11,7 @@ from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChang
 from metier.guard import Action, Decision, Passage, Subject, failure_code, parse_rules, refused
 from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.guard.tool_rules.rules import unknown_tools
-from metier.hints import invoke_skill
+from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
@@ -407,7 +407,10 @@ def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: st
 def too_many(count: int, most: int) -> InvalidArgument:
     """The error for more skills than may be active."""
     return InvalidArgument(
-        f"{count} skills would be active; {most} are the most.", hint="Load fewer, or unload some first."
+        f"{count} skills would be active; {most} are the most.",
+        hint=Hint(
+            "Load fewer, or unload some first.", model=("Get fewer, or end some first with {unload}.", "Get fewer.")
+        ),
     )
 
 

@@ -85,7 +85,9 @@ def _target_of(package: Package, path: str) -> bytes:
     try:
         return os.fsencode(os.readlink(os.path.join(package.root, *path.split("/"))))
     except OSError:
-        raise FileMissing(f"{shown(path)!r} is no link.", hint="List the skill's files.", path=path) from None
+        raise FileMissing(
+            f"{shown(path)!r} is no link.", hint="Name one of the files that are listed with the skill.", path=path
+        ) from None
 
 
 def _changed(entry: DigestEntry) -> SkillChanged:

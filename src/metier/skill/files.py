@@ -177,6 +177,8 @@ def checked_path(path: str) -> tuple[str, ...]:
     excluded = EXCLUDED.intersection(segments)
     if excluded:
         raise FileMissing(
-            f"{sorted(excluded)[0]} is not part of the skill.", hint="List the skill's files to see what is.", path=path
+            f"{sorted(excluded)[0]} is not part of the skill.",
+            hint="Name one of the files that are listed with the skill.",
+            path=path,
         )
     return segments

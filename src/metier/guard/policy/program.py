@@ -58,7 +58,7 @@ class Policy:
     untrusted: Outcome = "ask"
     """Loading, by a model, of a skill that nobody vouches for; its scripts are treated no better."""
     scripts: Outcome = "allow"
-    """Running a script of a skill."""
+    """Running a script of a skill, or a command of our own Bash."""
     unsandboxed: Outcome = "deny"
     """Running anything in a runner that isolates nothing."""
     hooks: Outcome | None = None

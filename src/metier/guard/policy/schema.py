@@ -165,7 +165,7 @@ _ALL_KEYS = (
     Key("audit.checkpoint-every", Number(1, 1_000_000, strict=min), 100, "Records between two signed checkpoints."),
     Key("audit.key", Text("the path of a key"), None, "The key that checkpoints are signed with."),
     Key("run.untrusted", _OUTCOME, None, "Loading, by a model, of a skill that nobody vouches for."),
-    Key("run.scripts", _OUTCOME, None, "Running a script of a skill."),
+    Key("run.scripts", _OUTCOME, None, "Running a script of a skill, or a command of our own Bash."),
     Key("run.unsandboxed", _OUTCOME, None, "Running anything in a runner that isolates nothing."),
     Key("run.hooks", _OUTCOME, None, "Running the hooks that a skill declares."),
     Key(

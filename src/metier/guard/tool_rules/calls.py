@@ -189,7 +189,7 @@ def _decides_about_skills(action: Action) -> Decision | None:
         return None
     return Decision(
         outcome="deny",
-        reason=f"Deciding about skills is for people. {found.reason}",
+        reason="Deciding about skills is for people.",
         rule=_rule("built in: deny", found),
         code="tool-not-allowed",
         hint=Hint("Do it yourself, at a terminal.", model="Ask the user to do it."),
