@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, SkillChanged
 from metier.skill.diagnostic import shown
-from metier.skill.files import MAX_FILE_BYTES, DigestEntry, digest_of
+from metier.skill.files import MAX_FILE_BYTES, NAME_LISTED, DigestEntry, digest_of
 from metier.skill.folder import FolderPackage
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ def _target_of(package: Package, path: str) -> bytes:
     try:
         return os.fsencode(os.readlink(os.path.join(package.root, *path.split("/"))))
     except OSError:
-        raise FileMissing(
-            f"{shown(path)!r} is no link.", hint="Name one of the files that are listed with the skill.", path=path
-        ) from None
+        raise FileMissing(f"{shown(path)!r} is no link.", hint=NAME_LISTED, path=path) from None
 
 
 def _changed(entry: DigestEntry) -> SkillChanged:

@@ -19,6 +19,8 @@ Kind: TypeAlias = Literal["skill", "script", "reference", "asset", "link", "othe
 STAGING = ".metier-staging"
 """The folder beside skills in which one is made that is to take another's place."""
 EXCLUDED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".DS_Store", STAGING})
+NAME_LISTED = "Name one of the files that are listed with the skill."
+"""The hint where a skill has no such file."""
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_PACKAGE_BYTES = 256 * 1024 * 1024
@@ -178,7 +180,7 @@ def checked_path(path: str) -> tuple[str, ...]:
     if excluded:
         raise FileMissing(
             f"{sorted(excluded)[0]} is not part of the skill.",
-            hint="Name one of the files that are listed with the skill.",
+            hint=NAME_LISTED,
             path=path,
         )
     return segments

@@ -23,6 +23,7 @@ from metier.skill.files import (
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_PACKAGE_BYTES,
+    NAME_LISTED,
     DigestEntry,
     Listing,
     PackageFile,
@@ -477,7 +478,7 @@ def _explained(path: str, error: OSError) -> MetierError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return FileMissing(
             f"{path!r} is not among the skill's files.",
-            hint="Name one of the files that are listed with the skill.",
+            hint=NAME_LISTED,
             path=path,
         )
     if isinstance(error, IsADirectoryError):

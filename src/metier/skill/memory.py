@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument
 from metier.skill.files import (
     MAX_FILE_BYTES,
+    NAME_LISTED,
     DigestEntry,
     Listing,
     PackageFile,
@@ -76,7 +77,7 @@ class MemoryPackage:
                 raise FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
             raise FileMissing(
                 f"{path!r} is not among the skill's files.",
-                hint="Name one of the files that are listed with the skill.",
+                hint=NAME_LISTED,
                 path=path,
             )
         if len(file.data) > limit:

@@ -318,7 +318,7 @@ def _request_by_name(scope: Scope, name: str) -> Request | None:
     if gone is not None:
         raise InvalidArgument(
             f"The content of {shown(found.skill)!r} changed while {gone.id} waited; {found.id} is about other content.",
-            hint=f"Look at it with `metier approve show {found.id}`, and name the request by its id.",
+            hint=for_people("Look at it with `metier approve show {id}`, and name the request by its id.", id=found.id),
         )
     return found
 
