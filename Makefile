@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test lint bench docs lock clean
+.PHONY: help demo test lint bench docs texts lock clean
 
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: $(READY) ## measure, as ratios to bare loops in the same run
 
 docs: $(READY) ## write the reference pages from the code
 	$(BIN)/python docs/generate.py
+
+texts: $(READY) ## print every text that a model can get, as one page
+	@$(BIN)/python docs/model_texts.py
 
 lock: $(READY) ## choose the versions in requirements.lock again
 	$(BIN)/python -m pip install --quiet uv

@@ -133,6 +133,9 @@ def _joined(texts: Iterable[str]) -> str:
 WITHOUT_IT = "Do the task without it, or ask the user."
 """The way on for a model that is refused something for good."""
 
+ASK_TO_TRUST = "Ask the user to look at it, and to trust the project."
+"""The way on for a model that wants what comes from a project which nobody vouches for."""
+
 
 def for_people(text: str, *, model: str | tuple[str, ...] = "Tell the user.", **values: Any) -> Hint:
     """A hint that only people can follow, such as a command; a model can but tell them.
@@ -164,7 +167,10 @@ def load_skill(name: str = "") -> Hint:
     if not name:
         return Hint("Call session.load(...) first.", person="Load one first.", model="Get one first with {load}.")
     return Hint(
-        "Call session.load({name!r}) first.", person="Load {name} first.", model="Get it first with {load}.", name=name
+        "Call session.load({name!r}) first.",
+        person="Load {name} first.",
+        model="Get {name!r} first with {load}.",
+        name=name,
     )
 
 

@@ -264,7 +264,7 @@ def test_a_skill_that_nobody_trusts_names_no_agent(
     played.agent.run_blocking("Look.")
     told = played.requests[1].told[0]
     assert "Skill 'research' runs in agent 'expert', and comes from a place that nobody has trusted." in told
-    assert "metier trust" in told
+    assert "Ask the user to look at it, and to trust the project." in told
 
 
 def test_a_skill_may_name_the_agent_that_runs_and_is_not_run_inside_itself(stage: Any, declare: Declare) -> None:

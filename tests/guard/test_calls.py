@@ -10,6 +10,8 @@ import pytest
 from metier import Guard, Policy
 from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Decision, MemoryLog, parse_rules
+from metier.hints import for_model
+from metier.session import RUNTIME
 
 
 def ceiling(owner: str = "s", allowed: str | None = None, disallowed: str = "", **more: Any) -> Ceiling:
@@ -133,7 +135,7 @@ def test_a_script_is_run_and_not_read(script: Path, tool: str, key: str) -> None
     arguments: dict[str, Any] = {key: str(script)}
     decision = decided(tool, ceiling("s", scripts=(str(script),)), **arguments)
     assert (decision.outcome, decision.code) == ("deny", "script-read")
-    assert "skills_run" in decision.hint
+    assert "skills_run" in for_model(decision.hint, RUNTIME.tools)
 
 
 @pytest.mark.covers("O-36")

@@ -50,14 +50,14 @@ def test_an_empty_list_of_sources_denies_every_installation() -> None:
 def test_a_broken_file_denies_with_the_place_of_its_error() -> None:
     found = explained(MINER, ("enterprise", "mode: enforce\non-error: deny\nskills: [\n"))
     assert found.outcome == "deny"
-    assert "<enterprise policy 1>:3" in found.reason
+    assert "<enterprise policy 1>:3" in found.rule
 
 
 @pytest.mark.covers("A-6")
 def test_a_broken_file_that_only_watches_says_what_it_would_do() -> None:
     found = explained(MINER, ("enterprise", "mode: audit\nskills: [\n"))
     assert (found.outcome, found.would, found.mode) == ("allow", "deny", "audit")
-    assert "<enterprise policy 1>:2" in found.reason
+    assert "<enterprise policy 1>:2" in found.rule
 
 
 def test_what_is_only_watched_says_what_would_have_denied_it_and_what_to_do() -> None:

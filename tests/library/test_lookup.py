@@ -10,6 +10,7 @@ import pytest
 
 from metier import Library
 from metier.errors import InvalidArgument, MetierError, SkillNotFound, SkillUnreadable
+from metier.hints import for_person
 
 pytestmark = pytest.mark.usefixtures("quiet_files")
 
@@ -126,7 +127,7 @@ def test_the_error_names_what_was_asked_and_what_to_do(library: Library) -> None
     error = caught.value
     assert str(error) == "Skill 'zzz' was not found."
     assert error.code == "skill-not-found"
-    assert "`metier list` shows all 9" in error.hint
+    assert "`metier list` shows all 9" in for_person(error.hint)
     assert error.context["name"] == "zzz"
 
 

@@ -16,6 +16,7 @@ import pytest
 from metier import Event, FunctionTool, Guard, Policy, Session, ToolResult
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused
 from metier.guard import Action, Decision, MemoryLog
+from metier.hints import for_person
 from metier.run import PlainRunner
 
 Begin = Callable[..., Session]
@@ -242,8 +243,8 @@ def test_a_skill_is_not_used_without_its_check(
         with pytest.raises(Refused, match=re.escape("is not used without its check `hooks/pre.sh`")) as caught:
             use()
         assert (caught.value.code, reason in str(caught.value)) == (code, True)
-        assert "run: {hooks: allow}" in caught.value.hint
-        assert "run: {unchecked: allow}" in caught.value.hint
+        assert "run: {hooks: allow}" in for_person(caught.value.hint)
+        assert "run: {unchecked: allow}" in for_person(caught.value.hint)
     assert (session.active, place.trace) == ((), [])
     assert {(one.kind, one.skill) for one in told} >= {("refused", "a")}, "the person sees it"
     assert any(one.code == code and reason in one.message for one in told)

@@ -14,6 +14,8 @@ import pytest
 from metier import Policy, Session
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, Refused, SkillNotActive, SkillNotFound
 from metier.guard import MemoryLog
+from metier.hints import for_model, for_person
+from metier.session import RUNTIME
 
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
@@ -40,7 +42,7 @@ def test_with_nothing_loaded_one_is_told_to_load_first(begin: Begin, skill: File
     for use in (lambda: session.read("SKILL.md"), lambda: session.run_blocking("scripts/r.py"), session.files):
         with pytest.raises(SkillNotActive) as caught:
             use()
-        assert "Load one first" in caught.value.hint
+        assert for_person(caught.value.hint) == "Load one first."
 
 
 @pytest.mark.covers("G-26")
@@ -136,7 +138,7 @@ def test_a_model_is_told_to_run_a_script_instead_of_reading_it(session: Session,
     with pytest.raises(Refused) as caught:
         session.read(path, "a", by="model")
     assert caught.value.code == "script-read"
-    assert "skills_run" in caught.value.hint
+    assert "skills_run" in for_model(caught.value.hint, RUNTIME.tools)
     assert (log.records[-1].decision, log.records[-1].code) == ("deny", "script-read")
     assert session.read(path, "a", by="host").content == "print('hi')"
 

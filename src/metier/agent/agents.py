@@ -15,7 +15,7 @@ from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PRO
 from metier.agent.order import AgentFailure, start_order
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
 from metier.guard import current_user
-from metier.hints import for_people
+from metier.hints import ASK_TO_TRUST, for_people
 from metier.library.places import project_folders
 from metier.library.trust import TrustStore, home_folder
 from metier.session import bound_instructions
@@ -317,7 +317,7 @@ def _untrusted_in(folder: str) -> Iterator[AgentFailure]:
                 id=name,
                 reason="untrusted",
                 message=f"Agent {shown(name)!r} comes from {shown(path, 300)}, which nobody has trusted.",
-                hint=for_people("Read it, then `metier trust` the project."),
+                hint=for_people("Read it, then `metier trust` the project.", model=ASK_TO_TRUST),
                 folder=path,
             )
 
@@ -350,7 +350,7 @@ def _vouched_for(manifest: Manifest, name: str, library: Library) -> Entry:
     if not entry.trusted:
         raise AgentInvalid(
             f"{who} of {shown(entry.location, 300)}, which nobody has trusted.",
-            hint=for_people("Read it, then `metier trust` the project."),
+            hint=for_people("Read it, then `metier trust` the project.", model=ASK_TO_TRUST),
             **about,
         )
     if entry.skill.insert == "user-message":

@@ -8,7 +8,7 @@ from metier import Session
 from metier.dialect.skills import BEGIN
 from metier.errors import ActivationFailed, AgentInvalid, AgentNotFound, MetierError, SkillNotFound
 from metier.guard import Action, Passage
-from metier.hints import for_people
+from metier.hints import ASK_TO_TRUST, for_people
 from metier.session import Event
 from metier.session.active import subject_of
 from metier.skill import shown
@@ -99,7 +99,9 @@ def _allowed(agent: Agent, entry: Entry, wanted: str) -> Agent:
     if not entry.trusted:
         raise ActivationFailed(
             f"{who}, and comes from a place that nobody has trusted.",
-            hint=for_people("Read it, then `metier trust` the project; or remove `agent` from the skill."),
+            hint=for_people(
+                "Read it, then `metier trust` the project; or remove `agent` from the skill.", model=ASK_TO_TRUST
+            ),
             **about,
         )
     try:

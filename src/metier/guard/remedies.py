@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.hints import WITHOUT_IT, Hint, for_people
+from metier.hints import ASK_TO_TRUST, WITHOUT_IT, Hint, for_people
 
 if TYPE_CHECKING:
     from metier.guard.policy.file import Origin
@@ -22,7 +22,7 @@ POLICY = for_people("`metier policy check` says what is wrong with it.")
 TRUST = for_people(
     "Look at it with `metier read`; then `metier trust DIR` trusts the project that it comes from.",
     # Not the command that does it: a model that may run commands might trust a project by itself.
-    model="Ask the user to look at it, and to trust the project that it comes from.",
+    model=ASK_TO_TRUST,
 )
 ISOLATE = Hint(
     "{install} Policy(unsandboxed='allow') does without.",

@@ -15,7 +15,7 @@ from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.find.listed import listing_rule
 from metier.guard import Action, Actor, Decision, Passage, Subject, canonical_tool, current_user, refused
-from metier.hints import find_skill, load_skill
+from metier.hints import Hint, find_skill, load_skill
 from metier.library import Machine
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.cage import Cage
@@ -227,7 +227,10 @@ class State:
     def require_open(self) -> None:
         """Raise unless it goes on."""
         if self._is_closed:
-            raise SessionNotFound(f"Session {self.id} was closed.", hint="Begin another with library.session().")
+            raise SessionNotFound(
+                f"Session {self.id} was closed.",
+                hint=Hint("Begin another with library.session().", person="Begin another one.", model="Tell the user."),
+            )
 
     def listen(self, listener: Listener, view: View = "full") -> Callable[[], None]:
         """Be told of every event as it happens; the returned function stops it."""
