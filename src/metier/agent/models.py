@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._parts import optional
 from metier.errors import ModelMissing
+from metier.hints import install
 from metier.session import MARKER
 from metier.skill import shown
 
@@ -76,7 +77,7 @@ def _installing(message: str) -> str:
     found = re.search(r"pydantic-ai-slim\[([a-z0-9-]+)\]", message)
     if found is None:
         return "Install what the message names."
-    return f"Install it: pip install '{f'metier[agent-{found[1]}]' if found[1] in PROVIDERS else found[0]}'."
+    return install(f"metier[agent-{found[1]}]" if found[1] in PROVIDERS else found[0])
 
 
 def _missing(name: str, error: Exception, hint: str) -> ModelMissing:

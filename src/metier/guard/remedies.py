@@ -13,10 +13,6 @@ BLOCKED = for_people("`guard.unblock` takes the block back, unless the policy ha
 QUARANTINED = for_people(
     "`metier quarantine --list` says who took it out of use, and why; `metier release` ends that.", model=WITHOUT_IT
 )
-CHANGED = for_people(
-    "`metier history` shows what was recorded, and `metier rollback` restores it.",
-    model="Do the task without it, and tell the user.",
-)
 STORE = for_people("`metier store check` says what is wrong with it.")
 POLICY = for_people("`metier policy check` says what is wrong with it.")
 TRUST = for_people(

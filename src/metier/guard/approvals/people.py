@@ -153,8 +153,11 @@ def _hint_for_absent(scope: Scope, by: Person, name: str) -> str:
     if not scope.tenant and holds(by, "admin"):
         for tenant in filter(None, scope.store.tenants()):
             if scope.store.of(tenant).people.get(name) is not None:
-                return f"The tenant {shown(tenant)!r} has somebody of that name: add `--tenant {shown(tenant)}`."
-    return f"`metier user list` shows who is, and `metier user add {shown(name)} --role ROLE` adds them."
+                said = "The tenant {tenant!r} has somebody of that name: add `--tenant {tenant}`."
+                return for_people(said, tenant=shown(tenant))
+    return for_people(
+        "`metier user list` shows who is, and `metier user add {name} --role ROLE` adds them.", name=shown(name)
+    )
 
 
 def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
