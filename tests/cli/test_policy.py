@@ -181,7 +181,7 @@ def test_a_broken_policy_is_explained_by_the_place_of_its_error(
     ours.write_text("mode: enforce\non-error: deny\ntools: [\n")
     answer = explain("pdf")
     assert answer["decision"] == "deny"
-    assert f"{ours}:3" in answer["reason"]
+    assert f"{ours}:3" in answer["rule"]
     ours.write_text("mode: audit\ntools: [\n")
     answer = explain("pdf")
     assert (answer["decision"], answer["would"]) == ("allow", "deny")

@@ -11,6 +11,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import FileMissing, FileRefused, InvalidArgument, SkillExists
+from metier.hints import for_anybody
 from metier.skill import MAX_SKILL_BYTES, FolderPackage, MemoryPackage, estimate_tokens, shown
 from metier.skill import write_skill as written
 from metier.skill.containment import contained
@@ -246,7 +247,8 @@ def _validate(place: _Place, folder: str) -> ToolResult:
 
 def _listed(found: list[Diagnostic]) -> str:
     lines = (
-        f"- {f'line {note.line}: ' if note.line else ''}{note.severity} {note.code}: {note.message} {note.hint}"
+        f"- {f'line {note.line}: ' if note.line else ''}{note.severity} {note.code}: "
+        f"{for_anybody(note.message, note.hint)}"
         for note in found
     )
     return "\n".join(lines)

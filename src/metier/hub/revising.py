@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from metier.errors import SkillInvalid
 from metier.guard.capabilities import infer
 from metier.guard.revising import keep_revision
-from metier.hints import for_people
+from metier.hints import for_anybody, for_people
 from metier.hub.contents import package_of
 from metier.skill import MAX_SKILL_BYTES, shown
 from metier.skill.contents import digest_of_files
@@ -81,4 +81,6 @@ def _document(files: Files, *, folder: str) -> tuple[Document, list[Diagnostic]]
 
 def listed(found: Sequence[Diagnostic]) -> str:
     """Diagnostics in one paragraph."""
-    return " ".join(f"{f'Line {note.line}: ' if note.line else ''}{note.message} {note.hint}" for note in found[:10])
+    return " ".join(
+        f"{f'Line {note.line}: ' if note.line else ''}{for_anybody(note.message, note.hint)}" for note in found[:10]
+    )

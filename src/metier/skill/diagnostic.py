@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from metier.hints import Hint
+
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
 
@@ -19,11 +21,13 @@ class Kind(NamedTuple):
     severity: Severity
     message: str
     hint: str
+    model: str = ""
+    """The hint for models, where that for people has a command."""
 
 
 KINDS: dict[str, Kind] = {
     # --- the file ---------------------------------------------------------------------------------------------
-    "file-empty": Kind("error", "The file is empty.", "Write a frontmatter block and instructions; `metier new NAME` starts one."),
+    "file-empty": Kind("error", "The file is empty.", "Write a frontmatter block and instructions; `metier new NAME` starts one.", "Write a frontmatter block and instructions."),
     "file-too-large": Kind("error", "The file has {0} bytes; a SKILL.md may have {1}.", "Move detail into files below references/."),
     "file-not-regular": Kind("error", "{0} is not a regular file.", "Replace it by a plain Markdown file."),
     "file-symlink": Kind("error", "{0} is a symbolic link; it must not be a symlink.", "Copy the file into the skill folder, or link the whole folder."),
@@ -85,7 +89,7 @@ KINDS: dict[str, Kind] = {
     "folder-unreadable": Kind("warning", "{0} cannot be read: {1}.", "Check its permissions."),
     "symlink-broken": Kind("warning", "{0} is a link to something that does not exist.", "Mend or remove the link."),
     "symlink-duplicate": Kind("info", "{0} is a link to a folder that was already read as {1}.", "Nothing needs to be done."),
-    "symlink-escape": Kind("error", "{0} is a link that leaves {1}, and this place is not trusted.", "Copy the skill into the folder; or, if you know where it comes from, `metier trust` it."),
+    "symlink-escape": Kind("error", "{0} is a link that leaves {1}, and this place is not trusted.", "Copy the skill into the folder; or, if you know where it comes from, `metier trust` it.", "Copy the skill into the folder."),
     "root-skill-ignored": Kind("info", "{0} lies in a folder of skills, not in a folder of its own; it was not read.", "Move it into a folder named after the skill."),
     "archive-refused": Kind("error", "The archive was refused: {0}.", "{1}."),
     "entry-point-unusable": Kind("warning", "The entry point `{0} = {1}` names no folder of skills: {2}.", "Write `package:folder` and include the folder in the package's data, or uninstall the package."),
@@ -95,11 +99,11 @@ KINDS: dict[str, Kind] = {
     "package-incomplete": Kind("info", "The list of files stopped at {0}.", "Remove files that the skill does not need."),
     # --- the library ------------------------------------------------------------------------------------------------
     "shadowed": Kind("warning", "Hidden by another skill called `{0}`: {1}.", "Rename one of them, or ask for `{0}@{2}`."),
-    "description-hidden": Kind("warning", "There is no `description` and the folder is not trusted, so models are not shown this skill.", "Add a description, or trust the folder with `metier trust`."),
+    "description-hidden": Kind("warning", "There is no `description` and the folder is not trusted, so models are not shown this skill.", "Add a description, or trust the folder with `metier trust`.", "Add a description."),
     "many-skills": Kind("warning", "There are {0} skills; models choose badly among more than about {1}.", "Give agents fewer: `scope` in the frontmatter, `uses_skills` of an agent; set listing modes (`metier listing NAME name-only`); or raise the budget. Those that the catalog leaves out are found by search."),
     "cache-unusable": Kind("info", "The index cache could not be {0}: {1}.", "Everything works, more slowly; set METIER_CACHE to a writable folder."),
     # --- what only `validate` says ------------------------------------------------------------------------------------
-    "not-deployable": Kind("info", "`metier deploy` would refuse it: {0}", "It can be used as it is; correct this before it is deployed or proposed."),
+    "not-deployable": Kind("info", "It could not be deployed or proposed: {0}", "It can be used as it is; correct this before."),
     "unknown-fields": Kind("info", "Fields outside the specification, kept: {0}.", "Every client accepts `metadata:`; this one reads its own fields below `metadata: metier:` too."),
     "description-placeholder": Kind("warning", "The description is still the one of the template.", "Say what the skill does and when to use it."),
     "tools-form": Kind("info", "`allowed-tools` is not the specification's form, a space-separated string.", "Write `allowed-tools: {0}`."),
@@ -170,7 +174,9 @@ class Diagnostic:
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return KINDS[self.code].hint.format(*map(shown, self.values))
+        kind = KINDS[self.code]
+        text = kind.hint.format(*map(shown, self.values))
+        return Hint("{text}", model=kind.model, text=text) if kind.model else text
 
     def as_json(self) -> dict[str, str | int | None]:
         """The shape that `--json` prints."""
