@@ -82,7 +82,8 @@ def errors_page() -> str:
     lines = [
         "# Errors\n",
         NOTICE,
-        "All are in `metier.errors` and derive from `MetierError`. Each has `code`, `message`, `hint` and `context`.\n",
+        "All are in `metier.errors` and derive from `MetierError`. Each has `code`, `message`, `hint` and `context`.",
+        "The hint is worded for programs; `for_person` and `for_model` of `metier.hints` word it for other readers.\n",
         "| error | code | when |",
         "|---|---|---|",
         *(f"| `{kind.__name__}` | `{kind.code}` | {(kind.__doc__ or '').splitlines()[0]} |" for kind in found),

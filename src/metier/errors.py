@@ -40,7 +40,7 @@
     └── PartMissing             an optional part is not installed
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
-`context` with the values behind the message.
+`context` with the values behind the message. A hint that depends on its reader is a `metier.hints.Hint`.
 """
 
 from __future__ import annotations

@@ -60,13 +60,9 @@ def quarantine(case: Case) -> Iterator[Verdict]:
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is in quarantine{_NOT_AS_RECORDED if is_changed else '.'}",
                 code="integrity-failed" if is_changed else "skill-quarantined",
-                hint=_way_on(subject) if is_changed else QUARANTINED,
+                hint=way_on(subject.ref) if is_changed else QUARANTINED,
                 is_switch=True,
             )
-
-
-def _way_on(subject: Subject) -> str:
-    return f"Ask an administrator: {way_on(subject.ref)}"
 
 
 def _is_for_a_person(action: Action) -> bool:
@@ -193,7 +189,7 @@ def integrity(case: Case) -> Iterator[Verdict]:
             outcome="deny",
             reason=f"The content of skill {subject.name!r} is not what was recorded when it was put there.",
             code="integrity-failed",
-            hint=_way_on(subject),
+            hint=way_on(subject.ref),
             is_switch=True,
         )
 

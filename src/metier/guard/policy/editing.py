@@ -11,6 +11,7 @@ import yaml
 
 from metier.errors import InvalidArgument
 from metier.guard.policy.file import parse_policy
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def set_listing_mode(path: str, layer: Layer, pattern: str, mode: Mode) -> None:
         before = _block(before, 0, ["version: 1"])
     if any(problem.severity == "error" for problem in parse_policy(before, path, layer).problems):
         raise InvalidArgument(
-            f"The policy file {shown(path, 500)} has errors.", hint="`metier policy check` says which; mend them first."
+            f"The policy file {shown(path, 500)} has errors.",
+            hint=for_people("`metier policy check` says which; mend them first."),
         )
     after = _edited(before, pattern, mode)
     _require_only_that(before, after, path, layer, pattern, mode)
