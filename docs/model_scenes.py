@@ -128,7 +128,7 @@ SCENES: Sequence[Scene] = (
     Scene(title="A skill that the program blocks", steps=[LOAD, LOAD], prepare=_block),
     Scene(title="A skill that policy denies", steps=[LOAD], file="skills: {deny: [reports]}"),
     Scene(title="A skill that policy does not list", steps=[LOAD], file="skills: {allow: [narrow]}"),
-    Scene(title="A skill that policy turned off", steps=[LOAD], file="skills: {visibility: {reports: off}}"),
+    Scene(title="A skill that policy turned off", steps=[LOAD], file="skills: {listing: {reports: off}}"),
     Scene(title="A name that is reserved", steps=[LOAD], file="skills: {reserved: [reports]}"),
     Scene(
         title="A content that policy does not pin",

@@ -92,7 +92,7 @@ def _offered(dialect: DialectName, folder: Path) -> Iterator[ModelText]:
     """Tools, their parameters and instructions, before anything happens and while skills are loaded."""
     situations: Mapping[str, Mapping[str, Any]] = {
         "At the beginning": {},
-        "With a catalog that is too small for all": {"budget": 256},
+        "With a catalog that is too small for all": {"budget": 512},
         "With instructions at the top level": {"delivery": "instructions", "skills": ["reports", "narrow"]},
         "With a skill that is bound": {"bound": ["narrow"]},
     }
