@@ -134,7 +134,7 @@ def test_a_name_that_nothing_answers_to_is_a_problem_with_a_way_on(
 def test_an_empty_name_is_wrong_usage(metier: Call, skills: Path, name: str) -> None:
     code, _, err = metier("--skills", skills, "show", name)
     assert code == 2
-    assert "`metier list` shows the names." in err
+    assert "`metier list` shows all." in err
 
 
 def test_a_library_without_skills_says_where_to_look(metier: Call, tmp_path: Path) -> None:
