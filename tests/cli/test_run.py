@@ -487,3 +487,11 @@ def test_the_users_policy_file_grants_a_name_to_scripts(run: Call, skills: Path,
     (own_home / ".metier").mkdir()
     (own_home / ".metier" / "policy.yaml").write_text('version: 1\nrun: {paths: [".vscode:rw"]}\n')
     assert (run("edit.sh", runner=None)[0], (work / ".vscode" / "tasks.json").exists()) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["run", "session", "explain", "shell"])
+def test_a_workspace_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path, metier: Call, command: str) -> None:
+    rest = {"run": ["csv-analyst", "peek_csv.py"], "explain": ["--command", "ls"]}.get(command, [])
+    code, _, err = metier(command, "--workspace", str(tmp_path / "typo"), *rest)
+    assert (code, "There is no folder" in err) == (2, True)
+    assert not (tmp_path / "typo").exists()

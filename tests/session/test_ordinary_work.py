@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from metier import Library, Policy
+from metier.errors import InvalidArgument
 from metier.run import NativeRunner, Outcome
 
 pytestmark = [
@@ -185,4 +186,45 @@ def test_what_git_could_not_change_is_told_although_it_goes_on(work: Work, works
 
 def test_what_no_grant_opens_is_said_to_be_so(work: Work) -> None:
     outcome = work("git config a.b c", asks=(".git:rw",), policy=Policy(paths=[".git:rw"]))
-    assert outcome.notes == (".git/config stays closed whatever is granted: change it yourself, at a terminal.",)
+    (note,) = outcome.notes
+    assert note.startswith(".git/config ")
+    assert note.endswith("It stays closed whatever is granted: change it yourself, at a terminal.")
+
+
+def test_a_script_that_would_make_a_repository_is_told_who_makes_it(work: Work, workspace: Path) -> None:
+    shutil.rmtree(workspace / ".git")
+    outcome = work("git init -q")
+    assert outcome.exit_code != 0
+    (note,) = [note for note in outcome.notes if ".git" in note]
+    assert "git init" in note and ".git:rw" not in note
+
+
+def test_what_is_set_aside_is_told_with_its_grant(work: Work, workspace: Path) -> None:
+    outcome = work("mkdir -p deep/.husky && echo x > deep/.husky/pre-commit")
+    (note,) = [note for note in outcome.notes if ".husky" in note]
+    assert 'run: {paths: [".husky:rw"]}' in note
+
+
+def test_a_script_that_may_commit_commits_in_the_name_of_the_user(work: Work, workspace: Path, own_home: Path) -> None:
+    (own_home / ".gitconfig").write_text('[user]\n\tname = Ada L # not this\n\temail = "ada@example.com"\n')
+    asks, policy = (".git:rw",), Policy(paths=[".git:rw"])
+    script = "git commit -qam second && git log -1 --format='%an %ae %cn'"
+    assert work(script, asks=asks, policy=policy).stdout == "Ada L ada@example.com Ada L\n"
+    subprocess.run(["git", "config", "user.name", "Own"], cwd=workspace, check=True)
+    (workspace / "file").write_text("three\n")
+    assert work(script, asks=asks, policy=policy).stdout == "Own ada@example.com Own\n", "the repository's own counts"
+    assert work("echo $GIT_AUTHOR_NAME").stdout == "\n", "who may not commit need not know"
+
+
+def test_the_host_says_who_commits(tmp_path: Path, workspace: Path) -> None:
+    folder = tmp_path / "skills" / "who"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "scripts/x.sh").write_text("echo $GIT_AUTHOR_NAME $GIT_COMMITTER_EMAIL\n")
+    (folder / "SKILL.md").write_text("---\nname: who\ndescription: Says who.\n---\nSay.\n")
+    session = Library.from_folder(tmp_path / "skills", cache=False).session(
+        skills=["who"], workspace=str(workspace), runner=NativeRunner()
+    )
+    env = {"GIT_AUTHOR_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.com"}
+    assert session.run_blocking("scripts/x.sh", env=env).stdout == "Ada ada@example.com\n"
+    with pytest.raises(InvalidArgument, match="GIT_CONFIG_COUNT"):
+        session.run_blocking("scripts/x.sh", env={"GIT_CONFIG_COUNT": "1"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
-from metier.errors import AgentInvalid, MetierError, SourceUnavailable
+from metier.errors import AgentInvalid, MetierError
 from metier.hints import for_person
 
 if TYPE_CHECKING:
@@ -126,10 +126,6 @@ def agent_of(options: argparse.Namespace, approve: Approve | None) -> Agent:
     from metier._exporting import configure_from_environment
     from metier.agent import Agent, Agents
 
-    if options.workspace is not None and not os.path.isdir(options.workspace):
-        raise SourceUnavailable(
-            f"There is no folder {Style.text(options.workspace, 300)}.", hint="A workspace is a folder that exists."
-        )
     configure_from_environment()
     agents = Agents.discover(library_of(options))
     agent = Agent(

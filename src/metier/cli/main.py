@@ -15,6 +15,7 @@ from metier.cli.parser import make_parser
 from metier.cli.wrapping import wrapped_streams
 from metier.errors import MetierError, SourceUnavailable
 from metier.hints import for_person
+from metier.skill.diagnostic import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,11 @@ def _is_exact(options: argparse.Namespace) -> bool:
 def _run(options: argparse.Namespace) -> int:
     if options.command is None:
         return FINE
+    workspace = getattr(options, "workspace", None)
+    # What is written for another program may name one of its variables.
+    if workspace is not None and options.command != "mcp" and not os.path.isdir(workspace):
+        hint = "A workspace is a folder that exists: correct the path, or make it first."
+        raise SourceUnavailable(f"There is no folder {shown(workspace, 300)}.", hint=hint, path=workspace)
     module = importlib.import_module(f"metier.cli.{options.module}")
     code: int = module.run(options)
     return code

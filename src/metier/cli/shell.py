@@ -85,8 +85,6 @@ def _folder(options: argparse.Namespace) -> str | None:
         if options.write_back:
             raise InvalidArgument("There is nothing to write back to.", hint="Name a folder with --workspace DIR.")
         return None
-    if not os.path.isdir(options.workspace):
-        raise InvalidArgument(f"{options.workspace!r:.200} is no folder.", hint="Name a folder that exists.")
     return os.path.abspath(str(options.workspace))
 
 

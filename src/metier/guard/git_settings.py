@@ -50,6 +50,7 @@ _IS_WORD = re.compile(r"[^\s/\\;|&<>$`'\"()]*").fullmatch
 _MOST_SETTINGS = 1024 * 1024
 _MOST_INCLUDED = 64
 _MOST_WORDS = 64
+_MOST_NAME = 200
 
 
 def repository_folders(repository: str) -> tuple[str, ...]:
@@ -107,6 +108,41 @@ def commonly_started_paths(work_tree: str) -> Iterator[str]:
     yield from _named_in(["/etc/gitconfig", *of_user, *named], work_tree)
     for key, words in _settings_in_variables():
         yield from _paths_of(key, words, (work_tree,))
+
+
+def committer_variables(work_tree: str) -> dict[str, str]:
+    """The user's name and address as variables of git, where the settings of a repository name none.
+
+    Jobs have another home folder than the user, whose settings they do not see.
+    """
+    home = os.path.expanduser("~")
+    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    known: dict[str, str] = {}
+    for file in (os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")):
+        known |= _user_in(file)
+    own = {
+        key for folder in repository_folders(os.path.join(work_tree, ".git")) for key in _user_in(folder + "/config")
+    }
+    return {
+        f"GIT_{who}_{key.upper()}": value
+        for key, value in known.items()
+        if key not in own
+        for who in ("AUTHOR", "COMMITTER")
+    }
+
+
+def _user_in(file: str) -> dict[str, str]:
+    """Name and address of the section `user` of a file of settings."""
+    found: dict[str, str] = {}
+    section = ""
+    for matched in _TOKEN.finditer(_text_of(file)):
+        section = section if matched["section"] is None else matched["section"].lower()
+        key = (matched["key"] or "").lower()
+        if section == "user" and key in ("name", "email") and matched["value"]:
+            value = _ESCAPED.sub(r"\1", matched["value"]).strip()
+            if value and value.isprintable():
+                found[key] = value[:_MOST_NAME]
+    return found
 
 
 def _settings_in_variables() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -39,6 +39,9 @@ _STEERING_PREFIXES = (
 """Variables by which a value decides which code a program loads, where it connects to, or whose files it takes for
 its own; and those that only this side sets."""
 
+_COMMITTER = frozenset(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
+"""Variables of git that say who commits, and steer nothing."""
+
 INPUT_PREFIXES = ("ARG_", "INPUT_", "PARAM_", "SKILL_")
 """How variables begin that mean nothing to any program but to a script that asks for them."""
 
@@ -170,7 +173,8 @@ def _permitted(names: Collection[str]) -> str:
 
 def _steers(name: str) -> bool:
     # On Windows names have no case, and some programs read `http_proxy` where others read `HTTP_PROXY`.
-    return name.upper() in _STEERING or name.upper().startswith(_STEERING_PREFIXES)
+    plain = name.upper()
+    return plain not in _COMMITTER and (plain in _STEERING or plain.startswith(_STEERING_PREFIXES))
 
 
 def _fits(value: str) -> bool:

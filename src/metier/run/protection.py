@@ -108,10 +108,7 @@ class Protection:
         closed = (os.path.relpath(path, self.folder) for path in (*self.before.closed, *self.stand_ins))
         named = (path for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None)
         return [
-            f'{name} is a protected place, which it cannot write. A policy grants it by run: {{paths: ["{name}:rw"]}}, '
-            "to a script whose skill asks for it by allowed-paths."
-            if name in PROTECTED
-            else f"{name} stays closed whatever is granted: change it yourself, at a terminal."
+            f"{name} is a protected place, which it cannot write. {_how_to_grant(self.folder, name)}"
             for name in dict.fromkeys(protecting(path, self._grants) for path in named)
             if name is not None
         ]
@@ -184,7 +181,9 @@ def clean_up(
                     # What was set aside is no repository any more for whom permissions do not bind, either.
                     if not any(is_inside(path, other) for other in looked_into):
                         what = f"That is {aside} now." if aside else "It was a link, and is gone."
-                        notes.append(f"It made {name}, from which other programs start something. {what}")
+                        protected = protecting(name, grants) or name
+                        how = _how_to_grant(folder, protected)
+                        notes.append(f"It made {name}, from which other programs start something. {what} {how}")
                     if aside:
                         looked_into.add(os.path.join(folder, aside))
                 if path in before.links:
@@ -200,6 +199,17 @@ def clean_up(
     rest = next(iter((*found, *closed)))
     failures[rest] = _failure(os.path.relpath(rest, folder), "there is too much of it")
     return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
+
+
+def _how_to_grant(folder: str, name: str) -> str:
+    """The sentence on how a job may write a protected name of a folder, if it ever may."""
+    if name == ".git" and not os.path.lexists(os.path.join(folder, name, "HEAD")):
+        # With the grant, the settings and hooks that git would make are closed all the same.
+        return "Make the repository yourself, at a terminal: `git init`."
+    if name in PROTECTED:
+        grant = f'run: {{paths: ["{name}:rw"]}}'
+        return f"A policy grants it by {grant}, to a script whose skill asks for it by allowed-paths."
+    return "It stays closed whatever is granted: change it yourself, at a terminal."
 
 
 def _outermost_link(folder: str, path: str) -> str:

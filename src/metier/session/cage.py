@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action, Decision, Passage, redact, refused
-from metier.guard.git_settings import repository_elsewhere
+from metier.guard.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
 from metier.hints import Hint, for_anybody
@@ -96,6 +96,7 @@ class Cage:
         job = replace(
             job,
             places=(*workspace, *places, Place(active.root)),
+            env={**self._committer(grants), **job.env},
             grants=grants,
             network=reach.network,
             hosts=reach.hosts,
@@ -131,7 +132,8 @@ class Cage:
             workspace = self._workspace(kept, grants, barred)
             notes += _protection_notes(workspace)
             places = (*workspace, *(Place(one.root) for one in verified))
-        job = replace(job, places=places, grants=grants, network=reach.network, hosts=reach.hosts)
+        env = {**self._committer(grants), **job.env}
+        job = replace(job, places=places, env=env, grants=grants, network=reach.network, hosts=reach.hosts)
         return CagedJob(session, job, {}, tuple(notes))
 
     def reachable_hosts(self) -> tuple[str, ...] | None:
@@ -158,6 +160,10 @@ class Cage:
         if not all(guard.may_reach(one.subject, self._session.actor) for one in active):
             policy = replace(policy, network="none")
         return reach_of(policy, [one.skill.execution for one in active])
+
+    def _committer(self, grants: Collection[str]) -> dict[str, str]:
+        """Who commits, for a job that may."""
+        return committer_variables(self._session.workspace) if ".git" in grants else {}
 
     def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
         """The skills that have a verified copy, and a sentence for each that has none."""
