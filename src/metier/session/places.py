@@ -16,6 +16,7 @@ from metier.guard.file_access import SECRET_FOLDERS, SECRET_NAMES
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.protected_names import protecting
 from metier.guard.protected_places import protected_around
+from metier.hints import Hint
 from metier.library.places import named_enterprise_places
 from metier.library.trust import home_folder
 from metier.run.job import Place
@@ -181,6 +182,15 @@ def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> list[tuple
     return found
 
 
+def _grant(real: str) -> Hint:
+    return Hint(
+        "Work in a folder of its own, or grant it: Policy(paths=['{real}:rw']).",
+        person="Work in a folder of its own, or grant it in a policy file: `run: {{paths: [{real}:rw]}}`.",
+        model="Tell the user.",
+        real=real,
+    )
+
+
 def _require_small(real: str, granted: Iterable[str]) -> None:
     home = home_folder()
     is_granted = any(
@@ -191,7 +201,7 @@ def _require_small(real: str, granted: Iterable[str]) -> None:
         return
     raise FileRefused(
         f"The workspace {real!r} holds a whole home folder, so nothing runs in it.",
-        hint=f"Work in a folder of its own, or grant it in a policy: run.paths: [{real}:rw].",
+        hint="Work in a folder of its own." if real == os.sep else _grant(real),
         path=real,
     )
 
