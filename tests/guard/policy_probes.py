@@ -172,8 +172,8 @@ def _running(effective: Effective) -> dict[str, int]:
             found[f"{name} {outcome}"] = RANK[getattr(policy, outcome)]
         network = policy.network or "none"
         found[f"{name} network"] = _NETWORKS.index(network)
-        found[f"{name} paths"] = -sum(2 if path.endswith(":rw") else 1 for path in policy.paths)
-        found[f"{name} secrets"] = -sum(map(len, policy.secrets.values()))
+        found[f"{name} paths"] = -sum(2 if path.endswith(":rw") else 1 for path in policy.paths or ())
+        found[f"{name} secrets"] = -sum(map(len, (policy.secrets or {}).values()))
         said = given.allowed_tools if given is not None else {}
         found[f"{name} advisory"] = -sum(enforcement_of(place, effective, said).is_advisory for place in _PLACES)
         found[f"{name} requires"] = len(policy.require)

@@ -21,7 +21,7 @@ def narrow(policy: Policy | None, *texts: tuple[str, str]) -> Policy:
 
 
 def test_without_files_a_policy_stays_as_it_is() -> None:
-    policy = Policy(hooks="allow", network="host", paths=["/data"], limits={"seconds": 5})
+    policy = Policy(hooks="allow", network="host", paths=["/data"], secrets={}, limits={"seconds": 5})
     assert narrow(policy) == replace(policy, hosts=(), unchecked="deny", injection="deny")
 
 
@@ -86,6 +86,17 @@ def test_a_program_that_leaves_the_network_open_gets_what_files_grant() -> None:
     assert narrow(own, ("enterprise", "hosts: [a.test]")).network == "restricted"
     assert narrow(own, ("project", "network: host")).network == "none"
     assert narrow(own).network == "none"
+
+
+def test_a_program_that_names_no_paths_and_secrets_gets_those_that_files_grant() -> None:
+    granted = "paths: ['/data', '.git:rw'], secrets: {a: [X]}"
+    policy = narrow(Policy(deny="WebFetch"), ("personal", granted))
+    assert (policy.paths, policy.secrets) == (("/data", ".git:rw"), {"a": ("X",)})
+    policy = narrow(Policy(deny="WebFetch"), ("enterprise", granted), ("project", "paths: ['/data'], secrets: {}"))
+    assert (policy.paths, policy.secrets) == (("/data",), {})
+    policy = narrow(Policy(paths=(), secrets={}), ("personal", granted))
+    assert (policy.paths, policy.secrets) == ((), {}), "none is none"
+    assert narrow(Policy(deny="WebFetch"), ("project", granted)).paths == (), "a project grants nothing"
 
 
 @pytest.mark.covers("SEC-11")

@@ -70,7 +70,6 @@ def test_whether_skills_are_used_without_their_checks_is_allow_or_deny(value: An
         {"secrets": {"deploy": ["API KEY"]}},
         {"secrets": {"deploy": ["*"]}},
         {"secrets": {5: ["API_KEY"]}},
-        {"secrets": None},
         {"require": "files"},
         {"require": ["magic"]},
         {"limits": {"seconds": 0}},

@@ -208,8 +208,3 @@ def _by_token(person: Person | None) -> Person:
             hint="It may have run out or been revoked; `metier token new` makes another. Unset it to act as yourself.",
         )
     return person
-
-
-def paths_of_policy_files() -> tuple[str, ...]:
-    """The paths that policy files grant, for commands that have a policy of their own and nothing to add to these."""
-    return tuple(Governance().narrowed(None).paths)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier import Policy
 from metier._exporting import configure_from_environment
-from metier.cli.identity import paths_of_policy_files, user_name
+from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.mcp_token import kept_token, token_file
 from metier.cli.output import Style
@@ -125,7 +125,7 @@ def _server(options: argparse.Namespace) -> SkillServer:
     return SkillServer(
         library_of(options, start=options.workspace),
         dialect=options.dialect,
-        policy=Policy(ask=options.ask, deny=options.deny, scripts=options.scripts, paths=paths_of_policy_files()),
+        policy=Policy(ask=options.ask, deny=options.deny, scripts=options.scripts),
         workspace=options.workspace,
         budget=options.budget,
         user=user_name(),

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier import Guard, Policy
-from metier.cli.identity import paths_of_policy_files, user_name
+from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
 from metier.cli.person import at_terminal
@@ -168,7 +168,6 @@ def _policy(options: argparse.Namespace) -> Policy:
         # Where nobody says anything, the policy files do.
         network=network or ("restricted" if hosts else None),
         hosts=hosts,
-        paths=paths_of_policy_files(),
     )
 
 

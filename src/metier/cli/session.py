@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier import Guard, Policy
 from metier.cli.exits import FINE, exit_code_for
-from metier.cli.identity import paths_of_policy_files, user_name
+from metier.cli.identity import user_name
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, table
 from metier.cli.person import at_terminal
@@ -44,7 +44,6 @@ def run(options: argparse.Namespace) -> int:
         # Where nobody says anything, the policy files do.
         hooks="allow" if options.hooks else None,
         injection="allow" if options.injection else None,
-        paths=paths_of_policy_files(),
     )
     session = library.session(
         guard=Guard(policy, approve=at_terminal()),

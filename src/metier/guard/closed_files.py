@@ -59,7 +59,7 @@ class ClosedFiles:
 
         access = FileAccess.of(
             workspace or os.getcwd(),
-            grants=granted_names(self._governance.narrowed(policy).paths),
+            grants=granted_names(self._governance.narrowed(policy).paths or ()),
             kept=(*folders, *self._kept_paths()),
             hidden=self._governance.secret_paths(workspace or os.getcwd()),
         )

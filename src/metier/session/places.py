@@ -236,12 +236,12 @@ def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) ->
     real = real_path(named)
     if is_inside(real, workspace):
         name = os.path.relpath(named, workspace)
-        if mode == "rw" and protecting(name) is not None and name not in granted_names(policy.paths):
+        if mode == "rw" and protecting(name) is not None and name not in granted_names(policy.paths or ()):
             return None, "it is a protected place, and policy does not grant it"
         # It has that already; it can still say that it only reads there.
         is_narrowed = mode == "ro" and os.path.exists(real)
         return (Place(real) if is_narrowed else None), ""
-    grants = [(os.path.realpath(granted), kind) for granted, kind in map(split_mode, policy.paths)]
+    grants = [(os.path.realpath(granted), kind) for granted, kind in map(split_mode, policy.paths or ())]
     fitting = [(granted, kind) for granted, kind in grants if is_inside(real, granted)]
     if not fitting:
         return None, "policy does not grant it"

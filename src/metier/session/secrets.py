@@ -90,7 +90,8 @@ def secrets_for(
 
     A skill that nobody vouches for gets none, whatever it is called: names can be taken by anybody.
     """
-    granted = {*policy.secrets.get(active.name, ()), *policy.secrets.get(active.digest, ())}
+    by_skill = policy.secrets or {}
+    granted = {*by_skill.get(active.name, ()), *by_skill.get(active.digest, ())}
     names = [name for name in requirements_of(active.skill).env if name in granted]
     if not names:
         return {}, ()

@@ -38,9 +38,9 @@ def narrowed(policy: Policy | None, most: RunSettings, granted: RunSettings) -> 
             changes[name] = _tightened(name, own, file)
     changes |= _reach(base, most, granted)
     if most.paths is not None:
-        changes["paths"] = _tightened("paths", tuple(base.paths), most.paths)
+        changes["paths"] = _tightened("paths", tuple(base.paths or ()), most.paths)
     if most.secrets is not None:
-        own_secrets = {skill: tuple(names) for skill, names in base.secrets.items()}
+        own_secrets = {skill: tuple(names) for skill, names in (base.secrets or {}).items()}
         changes["secrets"] = _tightened("secrets", own_secrets, most.secrets)
     if most.require is not None:
         changes["require"] = tuple(dict.fromkeys((*base.require, *most.require)))
@@ -56,7 +56,8 @@ def _of_files(granted: RunSettings) -> Policy:
 
 def _with_grants(policy: Policy, granted: RunSettings) -> Policy:
     """A program's policy with what files grant of that which it leaves to them."""
-    return closed(replace(policy, **{name: getattr(granted, name) for name in LEFT_OPEN if not getattr(policy, name)}))
+    left = [name for name in (*LEFT_OPEN, "paths", "secrets") if getattr(policy, name) is None]
+    return closed(replace(policy, **{name: getattr(granted, name) for name in left}))
 
 
 def _tightened(name: str, own: Any, file: Any) -> Any:

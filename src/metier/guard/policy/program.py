@@ -34,7 +34,6 @@ _NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "di
 _LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
 _HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
-_NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 _NO_WORDS: Mapping[str, Literal["advisory", "enforced"]] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
@@ -80,10 +79,11 @@ class Policy:
     hosts: Sequence[str] = ()
     """The most hosts: `api.example.com`, `*.example.com`, `example.com:8443`. Where the network is restricted, an empty
     list is nobody."""
-    paths: Sequence[str] = ()
+    paths: Sequence[str] | None = None
     """Folders and files that a skill gets if it asks for them by `allowed-paths`: `/data` to read, `/project:rw` to
-    write too. A protected name of a workspace, such as `.git:rw`, lets tools and commands write there as well."""
-    secrets: Mapping[str, Sequence[str]] = field(default_factory=lambda: _NOTHING)
+    write too. A protected name of a workspace, such as `.git:rw`, lets tools and commands write there as well. None
+    leaves it to the policy files; so does the next."""
+    secrets: Mapping[str, Sequence[str]] | None = None
     """Skill, by name or digest, to the names of the secrets that its scripts get if it asks for them."""
     require: Sequence[str] = ()
     """What a runner must enforce, or nothing runs: files, network, hosts, descendants, memory, processes, disk or
@@ -98,7 +98,8 @@ class Policy:
             if value not in known and not (value is None and name in LEFT_OPEN):
                 raise InvalidArgument(f"{name} is {value!r} in a policy.", hint=f"It is one of {', '.join(known)}.")
         for name in ("blocked", "hosts", "paths", "require"):
-            if isinstance(getattr(self, name), str) or not _is_texts(getattr(self, name)):
+            texts = getattr(self, name)
+            if isinstance(texts, str) or not (_is_texts(texts) or (texts is None and name == "paths")):
                 raise InvalidArgument(f"{name} is a list of texts in a policy.", hint=f'Write {name}=["..."].')
         for name in ("allow", "ask", "deny"):
             rules = getattr(self, name)
@@ -133,7 +134,7 @@ class Policy:
                     f"{shown(host)!r} is no host in a policy.",
                     hint="Write api.example.com, *.example.com or example.com:8443, and no URL.",
                 )
-        for path in self.paths:
+        for path in self.paths or ():
             if not _is_granted_path(path):
                 raise InvalidArgument(
                     f"{shown(path)!r} cannot be granted by a policy.",
@@ -145,9 +146,10 @@ class Policy:
                 raise InvalidArgument(
                     f"{shown(need)!r} cannot be required by a policy.", hint=f"It can be {', '.join(_NEEDS)}."
                 )
-        if not isinstance(self.secrets, Mapping) or not all(
+        secrets: Any = {} if self.secrets is None else self.secrets
+        if not isinstance(secrets, Mapping) or not all(
             isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(_VARIABLE, names))
-            for skill, names in self.secrets.items()
+            for skill, names in secrets.items()
         ):
             raise InvalidArgument(
                 "secrets is a map of skills to names in a policy.", hint='Write secrets={"deploy": ["API_TOKEN"]}.'
@@ -161,13 +163,13 @@ class Policy:
 
 
 def closed(policy: Policy) -> Policy:
-    """A policy in which everything is denied that it left open.
+    """A policy in which everything is denied, and nothing granted, that it left open.
 
     >>> closed(Policy(hooks="allow")).hooks, closed(Policy()).hooks
     ('allow', 'deny')
     """
     denied: dict[str, Any] = {name: "deny" for name in LEFT_OPEN if getattr(policy, name) is None}
-    return replace(policy, **denied)
+    return replace(policy, **denied, paths=policy.paths or (), secrets=policy.secrets or {})
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:
