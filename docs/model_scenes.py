@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier.guard.question import Approve
 
     Step = tuple[Any, ...]
-    """What a model does: the name of an action of a dialect and its values, or `call`, a tool and its arguments."""
+    """A step of a model: the name of an action of a dialect and its values, or `call`, a tool and its arguments."""
 
 BUILTIN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch")
 
@@ -35,7 +35,7 @@ class Scene:
     """The text of a policy file of the user's."""
     options: Mapping[str, Any] = field(default_factory=dict)
     prepare: Callable[[Session, Path], None] | None = None
-    """What happens before the last step."""
+    """Changes the scene before the last step."""
     approve: Approve | None = None
     is_trusted: bool = True
     store: bool = False
@@ -67,7 +67,7 @@ ACTIONS: Mapping[str, Mapping[str, Callable[..., tuple[str, dict[str, Any]]]]] =
         "find": lambda words: ("get_skill", {"skill_name": words}),
     },
 }
-"""How a model does something in each dialect; what is not there cannot be done."""
+"""The calls of each dialect by action; an action that is not there cannot be done."""
 
 LOAD = ("load", "reports")
 RUN = ("run", "reports", "scripts/total.py")

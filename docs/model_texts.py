@@ -109,7 +109,7 @@ def _offered(dialect: DialectName, folder: Path) -> Iterator[ModelText]:
 
 
 def _described(tool: Tool) -> str:
-    """What a model is told of a tool: what it does, and what each of its arguments is."""
+    """The text of a tool for a model: what it does, and what each of its arguments is."""
     arguments = tool.parameters.get("properties", {})
     listed = [f"  {name}: {one.get('description', '')}" for name, one in arguments.items()]
     return "\n".join((tool.description, *listed))
@@ -146,7 +146,7 @@ class _Words:
         self._registry = registry
         self._reader = reader
         self._roots: dict[str, str] = {}
-        """Where verified copies of skills are, which a model has to know."""
+        """The folders of verified copies of skills, which a model has to know."""
 
     def text(self, occasion: str, text: str) -> ModelText:
         with contextlib.suppress(SessionNotFound):

@@ -128,8 +128,6 @@ def _joined(texts: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(text for text in texts if text))
 
 
-# --- the remedies that several rooms name -----------------------------------------------------------------------------
-
 WITHOUT_IT = "Do the task without it, or ask the user."
 """The way on for a model that is refused something for good."""
 
@@ -147,7 +145,7 @@ def for_people(text: str, *, model: str | tuple[str, ...] = "Tell the user.", **
 
 
 def find_skill(count: int | None = None) -> Hint:
-    """Where to look for the name of a skill; `count` is how many there are, where that may be told."""
+    """Look for the name of a skill; `count` is how many there are, where that may be told."""
     if count == 0:
         return Hint(
             "There are no skills here; library.places are the folders that are looked into.",

@@ -1,4 +1,4 @@
-"""What an agent of ours is told of its tools, and of the project that it works in."""
+"""An agent of ours knows its tools, and the project that it works in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def told(stage: Any, declare: Declare) -> Told:
-    """What the model of an agent is told that works in a folder."""
+    """The prompt of an agent that works in a folder."""
 
     def ask(workspace: Path, *skills: Any, **fields: Any) -> str:
         played = stage(skills, ["Done."], declare(**fields), workspace=workspace)

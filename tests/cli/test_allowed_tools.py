@@ -1,4 +1,4 @@
-"""Where `allowed-tools` restrict calls, where they are advice, and who says so."""
+"""`allowed-tools` restrict calls or are advice, by place, and commands say why."""
 
 from __future__ import annotations
 

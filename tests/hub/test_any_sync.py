@@ -58,7 +58,7 @@ class World:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.mine: dict[str, str] = {}
-        """What a person wrote or changed, by its text, with a file that it has to be in."""
+        """The texts that a person wrote or changed, each with a file that it has to be in."""
         self.number = 0
         for place in PLACES:
             (root / place).mkdir()

@@ -1,4 +1,4 @@
-"""What is wrong with skills is in the log when they are indexed: once, on one line, for whoever listens."""
+"""The log has what is wrong with skills when they are indexed: once, on one line, for each listener."""
 
 from __future__ import annotations
 

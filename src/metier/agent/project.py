@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 log = logger("metier.agent")
 
 FILES = ("AGENTS.md", "CLAUDE.md")
-"""What is read in each folder, in this order."""
+"""The files that are read in each folder, in this order."""
 MAX_BYTES = 32 * 1024
-"""How much of them all together is in a prompt; what is nearest to the workspace comes first."""
+"""Bytes of them all together in a prompt; what is nearest to the workspace comes first."""
 _MOST_READ = 1024 * 1024
 _ABOUT = """\
 # The project
@@ -41,7 +41,7 @@ read it when you need it."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectInstructions:
-    """What a project says to agents."""
+    """The instructions that a project has for agents."""
 
     text: str = ""
     """A section for a prompt; empty where the project says nothing."""

@@ -1,4 +1,4 @@
-"""How tools work, for the model of an agent: arguments, results, errors, and what holds for those that it has."""
+"""A guide to tools for the model of an agent: arguments, results, errors, and what holds for those that it has."""
 
 from __future__ import annotations
 

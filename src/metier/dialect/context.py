@@ -46,7 +46,7 @@ class ContextProvider(Protocol):
         ...
 
     def context(self, prompt: str) -> str | Awaitable[str | None] | None:
-        """What to say before this prompt; None for nothing. It may take a `TurnContext` besides."""
+        """The text before this prompt; None for nothing. It may take a `TurnContext` besides."""
         ...
 
 
@@ -55,11 +55,11 @@ class TurnContextProvider(Protocol):
 
     @property
     def context_priority(self) -> int:
-        """Where its text stands: the lower, the earlier."""
+        """The place of its text: the lower, the earlier."""
         ...
 
     def get_context(self, prompt: str, turn_context: Any) -> str | Awaitable[str | None] | None:
-        """What to say before this prompt in this turn; None for nothing."""
+        """The text before this prompt in this turn; None for nothing."""
         ...
 
 
@@ -143,7 +143,7 @@ def _joined(said: list[tuple[float, str]]) -> str | None:
 
 
 def _member(provider: AnyProvider, name: str) -> Any:
-    """What a provider has under a name, or under the one that other systems have for it."""
+    """The member of a provider under a name, or under the one that other systems have for it."""
     names = (name, *(alias for alias, known in PROVIDER_MEMBERS.items() if known == name))
     found = next((one for one in names if hasattr(_awaited_by_nobody(provider), one)), name)
     return getattr(provider, found)
@@ -157,7 +157,7 @@ def _priority(provider: AnyProvider) -> float:
 
 
 def _asking(provider: AnyProvider, prompt: str, turn: TurnContext | None) -> Callable[[], Any]:
-    """What asks a provider, with the turn where it takes one."""
+    """A call that asks a provider, with the turn where it takes one."""
     ask = _member(provider, "context")
     try:
         inspect.signature(ask).bind(prompt, turn)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_FOUND = 200
-"""How many skills that fit a query are counted and can be turned to, page by page."""
+"""Skills that fit a query which are counted, and can be turned to page by page."""
 
 
 class Operations:

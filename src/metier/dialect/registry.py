@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HEADING = "[Available skills]"
 PAGE = 50
-"""How many skills are on one page of a list."""
+"""Skills on one page of a list."""
 _RULE = "\n\nRead a skill with `read_skill` before you begin a task that it fits."
 
 LIST = schema(

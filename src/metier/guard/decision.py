@@ -130,7 +130,7 @@ class Action:
     without a sandbox, where policy lets it."""
 
     def describe(self, decision: Decision | None = None, *, limit: int = 2_000) -> str:
-        """What would happen, in a sentence for a person who decides about it; with a `decision`, also why it is asked.
+        """The action in a sentence for a person who decides about it; with a `decision`, also why it is asked.
 
         One line, with what strangers wrote escaped. What is longer than `limit` characters is cut, and that is said.
 
@@ -190,7 +190,7 @@ _PLAIN_WORD = re.compile(r"[\w./@:+-]{1,300}").fullmatch
 
 
 def sentence_of(action: Action) -> str:
-    """Who wants what, with which skill, and with what; whole, and as strangers wrote it."""
+    """A sentence on an action: who, what, with which skill and which arguments; whole, as strangers wrote it."""
     subject = action.skill
     about = action.tool or action.path or action.command
     words = [_WHO.get(action.by, "A program"), "wants to", _WANTS.get(action.point, action.point), _quoted(about)]

@@ -17,7 +17,7 @@ STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 INTEGRITY = "integrity check"
-"""What took out of use whatever is not what was recorded: no person did."""
+"""The name in place of a person's for what is out of use because it is not what was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ class Entry:
 
     @property
     def reference(self) -> str:
-        """What reaches it, also while another skill answers to its name: `name@source`."""
+        """The name that reaches it, also while another skill answers to its name: `name@source`."""
         return f"{self.name}@{self.selector}"
 
     @property

@@ -52,7 +52,7 @@ class Kept:
             self._characters -= len(dropped[1].body)
 
     def content(self, where: Where) -> tuple[str, Content] | None:
-        """What a package holds, and the signature of the files that it was computed under."""
+        """The content of a package, and the signature of the files that it was computed under."""
         with self._lock:
             return self._contents.get(where)
 

@@ -108,7 +108,7 @@ def _client_of(folder: str) -> str:
 
 
 def personal_folders(*, project: Path | None = None) -> list[str]:
-    """Where the user's own skills are, none of them a folder of `project`; nowhere for a user without a home."""
+    """The folders of the user's own skills, none of them in `project`; none for a user without a home."""
     home = home_folder()
     return clients.personal_folders(home, str(project or "")) if home is not None else []
 

@@ -78,7 +78,7 @@ def read_whole(entry: Entry) -> tuple[bytes, Identity]:
 
 
 def spoiled_by(new: Draft, good: Draft, folder: str) -> Diagnostic | None:
-    """What makes a new version unusable that the last good one did not have: an edit that is not finished, mostly.
+    """The note that makes a new version unusable, which the last good one did not have: mostly an unfinished edit.
 
     A file that never was good has no such version, and is read as leniently as can be.
     """

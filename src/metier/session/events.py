@@ -45,7 +45,7 @@ _DETAILS = frozenset({"iteration", "thought", "observation"})
 SKILL_EVENTS = frozenset(
     {"loading", "loaded", "refused", "unloaded", "stale", "noted", "read", "ran", "action", "observation"}
 )
-"""What is done with skills and tools, and what came of it; the rest is what a model says."""
+"""Events of skills and tools, and of what came of them; the rest is what a model says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

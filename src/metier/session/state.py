@@ -347,7 +347,7 @@ class State:
         )
 
     def description(self, entry: Entry) -> str:
-        """What a list for models says of a skill; empty where only its name is listed."""
+        """The description of a skill in a list for models; empty where only its name is listed."""
         listings = self.listings
         return "" if listings and listings.mode(entry.name, entry.source) == "name-only" else entry.description
 
@@ -377,7 +377,7 @@ class State:
         return found
 
     def receipt(self, changed: tuple[str, ...] = (), gone: Sequence[ActiveSkill] = ()) -> Receipt:
-        """What is loaded, after a change by which some are `gone`."""
+        """The skills that are loaded, after a change by which some are `gone`."""
         active = self.active
         names = {one.name for one in active}
         missing = {

@@ -30,7 +30,7 @@ def _spelled(word: str) -> str:
 
 @functools.cache  # it takes long to prepare, and most texts have nothing that looks like a tag
 def _tag() -> re.Pattern[str]:
-    """What a tag of ours begins with, also where blanks or hidden characters stand inside it: models read over them."""
+    """The beginning of a tag of ours, also with blanks or hidden characters inside it: models read over them."""
     # Every repetition is possessive, so that no text takes more than linear time.
     return re.compile(
         f"[{_OPENING}](?=[\\s{_HIDDEN}/!?\uff0f]*+(?:(?:{'|'.join(map(_spelled, _WHOLE))})\\b"

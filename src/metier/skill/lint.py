@@ -42,7 +42,7 @@ def check(
 
 
 def _against_deploying(data: bytes, file: str) -> list[Diagnostic]:
-    """What keeps a file from being deployed, in one note: the strict rules, but for fields beyond the specification."""
+    """One note on what keeps a file from being deployed: the strict rules, but for fields beyond the specification."""
     found = check_strictly(data, folder="", file=file, own_fields=True)
     return [Diagnostic(NOT_DEPLOYABLE, found[0].line, (" ".join(note.message for note in found),))] if found else []
 

@@ -18,7 +18,7 @@ def glob_matches(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _pieces(pattern: str) -> tuple[str, ...]:
-    """What stands between the stars of a pattern; found out once, as policies have the same ones for long."""
+    """The texts between the stars of a pattern; found out once, as policies have the same ones for long."""
     return tuple(pattern.split("*"))
 
 
@@ -66,7 +66,7 @@ def may_name(pattern: str, name: str, source: str) -> bool:
 
 
 def ends_of(pattern: str) -> tuple[str, str]:
-    """What a skill that a pattern names must begin and end with, whatever its case.
+    """The beginning and the end of each skill that a pattern names, in lower case.
 
     >>> ends_of("Crypto-*@acme"), ends_of("*")
     (('crypto-', '@acme'), ('', ''))

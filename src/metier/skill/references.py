@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MAX_REFERENCES = 500
 _NEAR = 80
-"""How much of a line before a path is looked at."""
+"""Characters of a line before a path that are looked at."""
 
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(
@@ -24,6 +24,7 @@ _LONGEST_COMMAND = 400
 _LINK = re.compile(r"\]\(<?([^)\s>#?]+)")
 _NOT_A_FILE = re.compile(r"[a-zA-Z][\w+.-]*:|/|#|<|\{|\$")
 _PATH = re.compile(r"(?<![\w./~$}{@\\:-])(?:\./)?((?:[\w-]+/)*[\w-]+(?:\.[\w-]+)*\.([A-Za-z]\w{0,7}))(?![\w/\\({<-])")
+_ROOT = re.compile(r"^(?:\$\{?(?:CLAUDE_)?SKILL_DIR\}?|\{baseDir\})/")
 _OWN_FOLDERS = frozenset({"scripts", "references", "assets", "templates"})
 """Folders that the format of skills names: who writes of one means that of the skill."""
 _FOR_TEXTS = frozenset({"docs", "doc", "reference", "resources", "guides", "examples", "workflows"})
@@ -46,16 +47,8 @@ _OF_PROJECTS = frozenset(
     {
         *("readme", "claude", "agents", "gemini", "skill", "changelog", "contributing", "license", "security", "todo"),
         *("plan", "spec", "design", "tasks", "notes", "memory", "roadmap", "architecture", "requirements", "robots"),
-        *(
-            "llms",
-            "conventions",
-            "copilot-instructions",
-            "code_of_conduct",
-            "governance",
-            "proposal",
-            "report",
-            "index",
-        ),
+        *("llms", "conventions", "copilot-instructions", "code_of_conduct", "governance", "proposal", "report"),
+        "index",
     }
 )
 """Texts that most projects have, or that agents write: who tells to read one means that of the user."""
@@ -145,9 +138,6 @@ def hook_files(hooks: Hooks) -> list[str]:
             if is_named and not _NOT_A_FILE.match(path) and not path.startswith(("~", "../")):
                 found[path] = None
     return list(found)
-
-
-_ROOT = re.compile(r"^(?:\$\{?(?:CLAUDE_)?SKILL_DIR\}?|\{baseDir\})/")
 
 
 def is_there(path: str, paths: Iterable[str]) -> bool:

@@ -36,7 +36,7 @@ class State:
     blocked: frozenset[tuple[str, str]] = frozenset()
     """`("digest", "sha256:..."), ("name", "x"), ("source", "y")`."""
     blocked_by: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
-    """Who blocked them, as far as that is known."""
+    """The people who blocked them, as far as that is known."""
     approvals: Mapping[str, tuple[Approval, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By digest, the oldest first; without those that were revoked."""
     digests: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))

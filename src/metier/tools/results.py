@@ -37,7 +37,7 @@ def result_of(value: Any) -> ToolResult:
 
 
 def failure_of(tool: str, error: BaseException, words: Mapping[str, str] | None = None) -> ToolResult:
-    """What a tool raised, as a failed result: one of our own errors as it is, any other by its type and text.
+    """The error of a tool as a failed result: one of our own errors as it is, any other by its type and text.
 
     The hint is still to be worded, unless `words` are given: the tools by which the model uses skills.
     """

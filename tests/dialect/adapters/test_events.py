@@ -1,4 +1,4 @@
-"""Whoever gives an agent skills is told what happens with them, and is told what they are asked, in every framework."""
+"""A program that gives an agent skills gets their events and questions in every framework."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Effective:
     skills_allow: tuple[tuple[Origin, tuple[str, ...]], ...] = ()
     skills_deny: tuple[tuple[Origin, str], ...] = ()
     listing: Listings = field(default_factory=Listings)
-    """How much models are shown of skills."""
+    """The listing modes of skills."""
     pins: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NOTHING)
     reserved: Mapping[str, Origin] = field(default_factory=lambda: _NOTHING)
     """Names that only the enterprise layer may define, each with its line."""

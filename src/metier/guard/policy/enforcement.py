@@ -32,7 +32,7 @@ WORDS = ("advisory", "enforced")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enforcement:
-    """What holds for the `allowed-tools` of the skills of a place, and why."""
+    """The effect of the `allowed-tools` of the skills of a place, and its reason."""
 
     word: Literal["advisory", "enforced"]
     because: str
@@ -88,7 +88,7 @@ class Enforcements(Kind["dict[str, Located]"]):
 
 
 def enforcement_of(place: Place, effective: Effective, program: Mapping[str, str], folder: str = "") -> Enforcement:
-    """What holds in a place, or for the skill of a folder in it: of all entries that fit the place, the strictest.
+    """The enforcement in a place, or for the skill of a folder in it: the strictest of all entries that fit the place.
 
     A copy that `metier sync` made in another client's folder is no skill of that client.
     """

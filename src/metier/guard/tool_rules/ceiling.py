@@ -34,7 +34,7 @@ class Ceiling:
     allowed: tuple[Rule, ...] | None = None
     """None: the skill restricts nothing. Empty: it allows nothing."""
     advisory: str = ""
-    """Why calls outside of `allowed` are recorded and not refused; empty where they are refused."""
+    """The reason why calls outside of `allowed` are recorded and not refused; empty where they are refused."""
     disallowed: tuple[Rule, ...] = ()
     scripts: tuple[str, ...] = ()
     """Absolute paths of its scripts, which are run and not read."""
