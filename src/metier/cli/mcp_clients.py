@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
+from metier.cli.parser import DEFAULT_BUDGET
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 from metier.guard import FileAccess
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from metier.library.clients import ServerFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
-_DEFAULTS = {"dialect": "runtime", "budget": 5_120, "ask": "", "deny": "", "scripts": "allow"}
+_DEFAULTS = {"dialect": "runtime", "budget": DEFAULT_BUDGET, "ask": "", "deny": "", "scripts": "allow"}
 _ATTEMPTS = 20
 _WHO = ("agent", "tenant", "environment")
 

@@ -9,7 +9,7 @@ from metier._version import __version__
 from metier.cli import words_approve, words_audit, words_policy, words_propose, words_scan, words_store
 from metier.cli.later import Later
 from metier.cli.suggesting import closest, suggestion
-from metier.cli.verbs import Formatter, add_check, explained
+from metier.cli.verbs import Formatter, add_check, add_json, explained
 from metier.library.clients import CLIENTS
 from metier.skill.diagnostic import shown
 from metier.skill.listing import MODES
@@ -45,8 +45,8 @@ exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 content is not what was r
 """
 
 
-_DEFAULT_BUDGET = 5_120
-"""That of a session, which is not imported for it."""
+DEFAULT_BUDGET = 5_120
+"""The default of a session, which is not imported for it."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -158,7 +158,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added = command("list", "list the skills that are there", "metier list --all --json", "listing", library=True)
     added.add_argument("text", metavar="TEXT", nargs="?", help="only those whose name or a tag contains it")
     added.add_argument("--all", action="store_true", help="also shadowed, hidden and broken skills")
-    _json(added)
+    add_json(added)
 
     added = command(
         "search",
@@ -173,7 +173,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument(
         "--for-models", action="store_true", help="only what models may find: ready, and not for people only"
     )
-    _json(added)
+    add_json(added)
 
     added = command(
         "catalog",
@@ -185,7 +185,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument("--query", metavar="TEXT", help="what the user asks for: the most relevant skills come in")
     added.add_argument("--pin", metavar="NAME", action="append", help="a skill that is always shown (repeatable)")
     added.add_argument("--format", choices=("xml", "markdown", "jsonl"), default="xml", help="(default: xml)")
-    _json(added)
+    add_json(added)
 
     added = command(
         "listing",
@@ -206,7 +206,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     where = added.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="in your own policy file (default)")
     where.add_argument("--project", action="store_true", help="in the policy file of this project")
-    _json(added)
+    add_json(added)
 
     added = command(
         "show",
@@ -215,7 +215,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         library=True,
     )
     name_argument(added)
-    _json(added)
+    add_json(added)
 
     added = command(
         "read",
@@ -236,7 +236,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     )
     added.add_argument("--strict", action="store_true", help="the specification decides: its violations are errors")
     added.add_argument("--portable", action="store_true", help="strict, and the rules of places skills are uploaded to")
-    _json(added)
+    add_json(added)
 
     added = command(
         "new", "write a new skill to begin with", 'metier new pdf-forms --description "Fill PDF forms. Use when ..."'
@@ -277,7 +277,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         choices=("Read", "Write", "Edit", "Glob", "Grep", "Bash"),
         help="a tool for `call`: Read, Write, Edit, Glob, Grep or Bash (repeatable)",
     )
-    _json(added)
+    add_json(added)
 
     added = command(
         "run",
@@ -318,7 +318,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument("--env", metavar="NAME=VALUE", action="append", help="a variable for it (repeatable)")
     added.add_argument("--stdin", action="store_true", help="let it read what this command is given to read")
     added.add_argument("--untrusted", action="store_true", help="also if nobody vouches for where the skill is from")
-    _json(added)
+    add_json(added)
 
     added = command(
         "shell",
@@ -336,7 +336,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     )
     added.add_argument("-c", metavar="COMMAND", dest="line", help="run this, and end with its exit code")
     added.add_argument("--timeout", metavar="S", type=_seconds, help="seconds that a command has (default: 30)")
-    _json(added)
+    add_json(added)
 
     added = command(
         "explain",
@@ -354,7 +354,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument("--command", metavar="TEXT", dest="shell", help="short for --tool Bash with this command")
     added.add_argument("--workspace", metavar="DIR", help="where relative paths start (default: here)")
     add_check(added)
-    _json(added)
+    add_json(added)
 
     added = command(
         "ask",
@@ -366,7 +366,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument(
         "--resume", metavar="ID", nargs="?", const="last", help="go on with a task that waited for somebody to agree"
     )
-    _json(added)
+    add_json(added)
 
     added = command(
         "chat",
@@ -379,7 +379,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     )
 
     added = command("agents", "list the agents that are declared here", "metier agents --json", library=True)
-    _json(added)
+    add_json(added)
 
     added = command(
         "mcp",
@@ -414,7 +414,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     only.completer = _complete_names
     added.add_argument("--dry-run", action="store_true", help="only say what would be done")
     _accept_findings(added, "write skills")
-    _json(added)
+    add_json(added)
 
     for words in (words_scan, words_policy, words_approve, words_propose, words_audit, words_store):
         words.add(command)
@@ -428,7 +428,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
     added.add_argument("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
 
     added = command("doctor", "say what is found where, what is wrong and what to do", "metier doctor", library=True)
-    _json(added)
+    add_json(added)
 
     added = command("help", "show what a command does, and its options", "metier help policy check")
     added.add_argument("words", metavar="COMMAND", nargs="*", default=[], help="a command, and a verb of it")
@@ -538,8 +538,8 @@ def _budget(parser: argparse.ArgumentParser) -> None:
         "--budget",
         metavar="BYTES",
         type=_number,
-        default=_DEFAULT_BUDGET,
-        help=f"of the catalog with its rules, at least 512 (default: {_DEFAULT_BUDGET})",
+        default=DEFAULT_BUDGET,
+        help=f"of the catalog with its rules, at least 512 (default: {DEFAULT_BUDGET})",
     )
 
 
@@ -561,10 +561,6 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= 600:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and at most 600")
     return seconds
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON for a program")
 
 
 def _complete_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:

@@ -51,6 +51,11 @@ def explained(help: str, example: str) -> dict[str, Any]:  # noqa: A002
     }
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option by which a program reads what a command says."""
+    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+
+
 def add_check(parser: argparse.ArgumentParser) -> None:
     """Add the option by which a script learns a decision from the exit code."""
     parser.add_argument("--check", action="store_true", help="exit with 1 where it is denied, with 4 where it is asked")

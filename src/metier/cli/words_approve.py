@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.cli.verbs import verbs
+from metier.cli.verbs import add_json, verbs
 
 if TYPE_CHECKING:
     import argparse
@@ -106,7 +106,7 @@ def _quarantine(command: Command) -> None:
     _target(quarantine)
     quarantine.add_argument("--reason", metavar="TEXT", help="why; it is recorded and shown")
     quarantine.add_argument("--list", action="store_true", dest="list_blocks", help="list what is in quarantine")
-    _json(quarantine)
+    add_json(quarantine)
 
     release = command(
         "release",
@@ -117,7 +117,7 @@ def _quarantine(command: Command) -> None:
     )
     _target(release)
     _reason(release)
-    _json(release)
+    add_json(release)
 
 
 def _target(parser: argparse.ArgumentParser) -> None:
@@ -167,8 +167,4 @@ def _reason(parser: argparse.ArgumentParser) -> None:
 def _shared(parser: argparse.ArgumentParser, *, json: bool) -> None:
     parser.add_argument("--tenant", metavar="NAME", help="of this tenant (default: yours)")
     if json:
-        _json(parser)
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+        add_json(parser)

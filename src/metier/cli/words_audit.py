@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.cli.verbs import verbs
+from metier.cli.verbs import add_json, verbs
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +48,7 @@ def add(command: Command) -> None:
     verify.add_argument(
         "--key", metavar="FILE", action="append", default=[], help="the public half of a key that signed (repeatable)"
     )
-    verify.add_argument("--json", action="store_true", help="print JSON for a program")
+    add_json(verify)
 
     export = verb(
         "export",
@@ -68,12 +68,12 @@ def add(command: Command) -> None:
     _tenant(export)
 
     checkpoint = verb("checkpoint", "sign what the records are now", "metier audit checkpoint")
-    checkpoint.add_argument("--json", action="store_true", help="print JSON for a program")
+    add_json(checkpoint)
     _tenant(checkpoint)
 
 
 def _shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+    add_json(parser)
     _tenant(parser)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.cli.verbs import add_check, verbs
+from metier.cli.verbs import add_check, add_json, verbs
 
 if TYPE_CHECKING:
     import argparse
@@ -30,11 +30,11 @@ def add(command: Command) -> None:
         default="enterprise",
         help="whose files these are (default: enterprise)",
     )
-    _json(check)
+    add_json(check)
 
     show = verb("show", "show what holds, and which file and line set it", "metier policy show sources")
     show.add_argument("key", metavar="KEY", nargs="?", help="only this key, or those below it: sources")
-    _json(show)
+    add_json(show)
 
     explain = verb(
         "explain",
@@ -58,12 +58,12 @@ def add(command: Command) -> None:
     )
     add_check(explain)
     _library(explain)
-    _json(explain)
+    add_json(explain)
 
     test = verb("test", "try cases against what holds; exits with 1 where one fails", "metier policy test cases.yaml")
     test.add_argument("file", metavar="FILE", help="YAML: a list of cases with `expect: allow`, `ask` or `deny`")
     _library(test)
-    _json(test)
+    add_json(test)
 
 
 def _library(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,3 @@ def _library(parser: argparse.ArgumentParser) -> None:
 
     _shared(parser, "after")
     _caller(parser)
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON for a program")

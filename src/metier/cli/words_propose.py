@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.verbs import verbs
+from metier.cli.verbs import add_json, verbs
 
 if TYPE_CHECKING:
     import argparse
@@ -108,7 +108,7 @@ def _history(command: Command) -> None:
     )
     _name(history)
     history.add_argument("--diff", metavar=("A", "B"), nargs=2, type=int, help="what changed between two versions")
-    _json(history)
+    add_json(history)
 
     rollback = command(
         "rollback",
@@ -119,7 +119,7 @@ def _history(command: Command) -> None:
     _name(rollback)
     rollback.add_argument("--to", metavar="N", type=int, help="this version (default: the one before)")
     _reason(rollback)
-    _json(rollback)
+    add_json(rollback)
 
 
 def _deploy(command: Command) -> None:
@@ -179,7 +179,7 @@ def _reason(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
 
 def _shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tenant", metavar="NAME", help="of this tenant (default: yours)")
-    _json(parser)
+    add_json(parser)
 
 
 def _library(parser: argparse.ArgumentParser) -> None:
@@ -188,8 +188,4 @@ def _library(parser: argparse.ArgumentParser) -> None:
 
     _skills(parser, "after")
     _caller(parser)
-    _json(parser)
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+    add_json(parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.cli.verbs import verbs
+from metier.cli.verbs import add_json, verbs
 
 if TYPE_CHECKING:
     from metier.cli.parser import Command
@@ -50,4 +50,4 @@ def add(command: Command) -> None:
     for added in (backup, restore):
         added.set_defaults(tenant="")  # whoever has all tenants' must be an admin of all of them
     for added in (migrate, backup, restore, check):
-        added.add_argument("--json", action="store_true", help="print JSON for a program")
+        add_json(added)
