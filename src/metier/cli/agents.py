@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.shapes import error_shape
 from metier.errors import AgentInvalid, MetierError
 from metier.hints import for_person
 
@@ -101,8 +102,8 @@ def _check(agents: Agents, manifest: Manifest) -> None:
         )
 
 
-def _shape(error: MetierError | None) -> dict[str, str] | None:
-    return None if error is None else {"code": error.code, "message": error.message, "hint": for_person(error.hint)}
+def _shape(error: MetierError | None) -> Any:
+    return None if error is None else error_shape(error)["error"]
 
 
 def require_engine() -> None:

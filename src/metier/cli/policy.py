@@ -214,8 +214,7 @@ def _arguments(text: str | None) -> dict[str, Any] | None:
 
 def _tell(what: str, explanation: Explanation) -> None:
     style = Style(sys.stdout)
-    paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}
-    print(f"{paint[explanation.outcome](explanation.outcome)}  {Style.text(what, 1_000)}")
+    print(f"{style.outcome(explanation.outcome)}  {Style.text(what, 1_000)}")
     if explanation.would is not None:
         print(
             f"{style.warn('audit')}  Policy only watches: if it were enforced, this would {_WOULD[explanation.would]}."
@@ -229,4 +228,4 @@ def _tell(what: str, explanation: Explanation) -> None:
         print(style.dim("also considered"))
     for one in others:
         said = f"{Style.text(one.rule, 500)}: {Style.text(one.reason, 500)}"
-        print(f"  {paint[one.outcome](one.outcome.ljust(5))}  {said}")
+        print(f"  {style.outcome(one.outcome.ljust(5))}  {said}")

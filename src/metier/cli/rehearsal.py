@@ -83,11 +83,11 @@ def _print_json(found: Rehearsal) -> None:
 
 def _tell(found: Rehearsal) -> None:
     style, home, told = Style(sys.stdout), found.home, found.explanation
-    paint = {"allow": style.good, "ask": style.warn, "deny": style.bad}[told.outcome]
     how = "is deployed already" if found.is_unchanged else "would be deployed"
     if not found.is_allowed:
         how = "would not be deployed"
-    print(f"{paint(told.outcome)}  {style.strong(Style.text(home.ref))} {how}: {Style.text(home.location, 4_096)}")
+    what = f"{style.strong(Style.text(home.ref))} {how}: {Style.text(home.location, 4_096)}"
+    print(f"{style.outcome(told.outcome)}  {what}")
     over = "where nothing is yet" if found.over is None else f"in place of {found.over}"
     where = f"the environment {Style.text(found.environment)}" if found.environment else "all environments"
     print(style.dim(f"  {found.digest}, {over}; {home.layer} layer, {where}"))

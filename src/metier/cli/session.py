@@ -12,7 +12,7 @@ from metier import Guard, Policy
 from metier.cli.exits import FINE, exit_code_for
 from metier.cli.identity import user_name
 from metier.cli.library import indexed, library_of
-from metier.cli.output import Style, table
+from metier.cli.output import Style, print_error, table
 from metier.cli.person import at_terminal
 from metier.cli.shapes import outcome_shape
 from metier.dialect import as_text, definitions, dialect
@@ -284,9 +284,7 @@ class Shell:
         if self._json:
             _print({"error": {"code": code, "message": message, "hint": hint}})
             return
-        print(f"{self._style.bad('error')} [{code}]: {Style.text(message, 2_000)}", file=sys.stderr)
-        if hint:
-            print(f"{self._style.dim('hint')}: {Style.text(hint, 2_000)}", file=sys.stderr)
+        print_error(code, message, hint)
 
 
 _VERBS = frozenset(
