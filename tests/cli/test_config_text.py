@@ -15,12 +15,12 @@ from metier.errors import FileRefused
 ENTRY = {"command": "metier", "args": ["mcp"]}
 
 
-def with_entry_in_json(text: str, *given: Any, **more: Any) -> str:
-    return with_entry(text, "json", *given, **more)
+def with_entry_in_json(text: str, section: str, *given: Any, **more: Any) -> str:
+    return with_entry(text, "json", (section,), *given, **more)
 
 
-def with_entry_in_toml(text: str, *given: Any, **more: Any) -> str:
-    return with_entry(text, "toml", *given, **more)
+def with_entry_in_toml(text: str, section: str, *given: Any, **more: Any) -> str:
+    return with_entry(text, "toml", (section,), *given, **more)
 
 
 @pytest.mark.each("text", ["", "  \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers": {}}', "// nothing yet\n"])

@@ -10,7 +10,6 @@ import itertools
 import json
 import re
 import tomllib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from metier.cli.config_yaml import yaml_changed, yaml_data, yaml_without
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|\s+|[^\s{}\[\],:"/]+', re.DOTALL)
 Format: TypeAlias = Literal["json", "toml", "yaml"]
-Section: TypeAlias = str | Sequence[str]
-"""The key that leads to the entries, or several of them."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _MAX_DEPTH = 200
 
@@ -34,17 +31,17 @@ def _any(entry: dict[str, Any]) -> bool:
 def with_entry(
     text: str,
     format: Format,  # noqa: A002
-    section: Section,
+    keys: tuple[str, ...],
     name: str,
     entry: Mapping[str, Any],
     *,
     is_ours: Callable[[dict[str, Any]], bool] = _any,
 ) -> str:
-    """The text of a file in which a section has an entry of a name; fields that the entry has besides stay.
+    """The text of a file in which the section of some keys has an entry of a name; other fields of the entry stay.
 
     An entry of that name that is not `is_ours` is never changed; raises `FileRefused`.
 
-    >>> print(with_entry('{\\n  "a": 1 // one\\n}', "json", "servers", "x", {"command": "y"}))
+    >>> print(with_entry('{\\n  "a": 1 // one\\n}', "json", ("servers",), "x", {"command": "y"}))
     {
       "a": 1, // one
       "servers": {
@@ -54,7 +51,6 @@ def with_entry(
       }
     }
     """
-    keys = (section,) if isinstance(section, str) else tuple(section)
     data, servers = _read(text, format, keys)
     there = _own_entry(servers, name, is_ours)
     wanted = {**there, **entry}
@@ -67,17 +63,16 @@ def with_entry(
 def without_entry(
     text: str,
     format: Format,  # noqa: A002
-    section: Section,
+    keys: tuple[str, ...],
     name: str,
     *,
     is_ours: Callable[[dict[str, Any]], bool] = _any,
 ) -> str:
     """The text of a file without the entry of a name; one that is not `is_ours` stays, and `FileRefused` is raised.
 
-    >>> print(without_entry('{"servers": {"x": {"command": "y"}, "z": {}}}', "json", "servers", "x"))
+    >>> print(without_entry('{"servers": {"x": {"command": "y"}, "z": {}}}', "json", ("servers",), "x"))
     {"servers": {"z": {}}}
     """
-    keys = (section,) if isinstance(section, str) else tuple(section)
     data, servers = _read(text, format, keys)
     if name not in servers:
         return text
@@ -89,9 +84,9 @@ def without_entry(
     return _checked(format, keys, name, lambda: cut(text, keys, name), wanted)
 
 
-def entries_in(text: str, format: Format, section: Section) -> dict[str, Any]:  # noqa: A002
+def entries_in(text: str, format: Format, keys: tuple[str, ...]) -> dict[str, Any]:  # noqa: A002
     """The entries of a section; raises `FileRefused` for what cannot be read."""
-    return _read(text, format, (section,) if isinstance(section, str) else tuple(section))[1]
+    return _read(text, format, keys)[1]
 
 
 def _read(text: str, format: Format, keys: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: A002
@@ -168,7 +163,7 @@ class _Object(NamedTuple):
     """An object in a text: where its members' values are, and where it ends."""
 
     keys: dict[str, int]
-    """Where each member begins."""
+    """The position at which each member begins."""
     values: dict[str, tuple[int, int]]
     last: _Token
     """The last token in it that says anything; its brace if it is empty."""
