@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Literal
 from metier._log import logger
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
 from metier.hub.ground import Ground
-from metier.hub.target import holds_more
+from metier.hub.target import changed_meanwhile, holds_more
 from metier.library.trust import default_config_folder
 from metier.run.exchanging import exchange
 from metier.run.removing import remove_tree
-from metier.skill import FolderPackage, shown
+from metier.skill import FolderPackage
 from metier.skill.contents import digest_of_files
 from metier.skill.files import STAGING, checked_path
 from metier.tools.descent import CREATE
@@ -61,7 +61,7 @@ def digest_at(folder: str) -> str | None:
             return FolderPackage(folder, contain=os.path.dirname(folder)).digest()
         if not os.path.lexists(folder):
             return None
-    raise _changed(os.path.basename(folder))
+    raise changed_meanwhile(os.path.basename(folder))
 
 
 @contextlib.contextmanager
@@ -161,7 +161,7 @@ class _Replacement:
             _settle(spot)
         # Looked at only where nobody expects it any more, so that nothing is lost that was written at the last moment.
         if entry.before and _digest(self._staged if self._is_exchanged else self._aside) != entry.before:
-            raise _changed(entry.name)
+            raise changed_meanwhile(entry.name)
 
     def take_back(self) -> None:
         """Let the old folder have its place again, if it was moved."""
@@ -208,7 +208,7 @@ class _Replacement:
         if not self._entry.before and os.path.lexists(folder):
             return SkillExists(f"{folder} exists already.", hint="Choose another name.", path=folder)
         if isinstance(error, FileNotFoundError):
-            return _changed(self._entry.name)
+            return changed_meanwhile(self._entry.name)
         return SourceUnavailable(
             f"{folder} cannot be replaced: {error.strerror}.", hint="Check the permissions of the folder.", path=folder
         )
@@ -230,10 +230,6 @@ def _settle(spot: Spot) -> None:
     if spot.parent is not None:
         with contextlib.suppress(OSError):
             os.fsync(spot.parent)
-
-
-def _changed(name: str) -> SkillChanged:
-    return SkillChanged(f"{shown(name)!r} was changed this very moment.", hint="Try again.", name=name)
 
 
 def _digest(folder: str) -> str | None:

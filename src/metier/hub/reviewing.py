@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
@@ -18,6 +17,7 @@ from metier.hub.homes import home_at, home_in, subject_in
 from metier.hub.permitting import rule_for_agent
 from metier.hub.replacing import digest_at
 from metier.skill import shown
+from metier.store.codec import now
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
@@ -176,7 +176,7 @@ def recommend(
     if is_author(person, proposal):
         _refuse(scope, "proposal.recommended", person, proposal, "Nobody recommends what they made themselves.")
     _require(proposal, "open")
-    told = {"by": person.name, "kind": person.kind, "verdict": verdict, "reason": reason, "at": _now()}
+    told = {"by": person.name, "kind": person.kind, "verdict": verdict, "reason": reason, "at": now()}
     with scope.transaction():
         if not scope.proposals.recommend(id, told):
             raise _decided(find_proposal(scope, id))
@@ -324,7 +324,7 @@ def _refuse(
 
 
 def _who_else(scope: Scope, proposal: Proposal) -> str:
-    """Who decides instead: where nobody else is known, an owner who changed a file by hand can answer for it."""
+    """The hint on who decides instead: where nobody else is known, an owner can answer for a change by hand."""
     if scope.people.all():
         return "Ask somebody else with the role reviewer; `metier user list` shows who has it."
     hint = "Nobody else is known here: `metier user add NAME --role reviewer` adds somebody."
@@ -347,7 +347,3 @@ def _said(comment: str) -> str:
     if len(comment) > MAX_COMMENT:
         raise InvalidArgument(f"A comment has at most {MAX_COMMENT:,} characters.", hint="Say it in fewer words.")
     return comment.strip()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -208,12 +208,12 @@ class Target:
                 moved(name, aside)
             try:
                 if digest is not None and self.digest(aside) != digest:
-                    raise _changed(name)
+                    raise changed_meanwhile(name)
                 try:
                     yield spot
                 except OSError as error:
                     if os.path.lexists(os.path.join(self.path, name)):
-                        raise _changed(name) from error
+                        raise changed_meanwhile(name) from error
                     raise
             except BaseException:
                 if digest is not None:
@@ -249,7 +249,8 @@ def holds_more(folder: str) -> bool:
     return any(not more.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
 
 
-def _changed(name: str) -> SkillChanged:
+def changed_meanwhile(name: str) -> SkillChanged:
+    """The error for what somebody else changed between a look at it and the change."""
     return SkillChanged(f"{shown(name)!r} was changed this very moment.", hint="Try again.", name=name)
 
 

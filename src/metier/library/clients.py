@@ -40,7 +40,7 @@ class ServerFile:
     user: str
     """The file for all projects of a user."""
     user_on_windows: str = ""
-    """That file on Windows, where it lies elsewhere."""
+    """The same on Windows, where it lies elsewhere."""
     also: tuple[str, ...] = ()
     """Further names of the same file: the first of them that exists is the one in use."""
     project: str = ""
@@ -269,16 +269,14 @@ def personal_folders(home: str, project: str = "") -> list[str]:
     A variable may move a client's folder anywhere. One that lies in `project` stays that of the project: whoever wrote
     the project wrote the skills in it.
     """
+    from metier.skill.folder import is_inside  # the command line has this table without it
+
     folders = {in_home(path, home): in_home(path, home, {}) for path in _PERSONAL}
     return [
         folder
         for folder, unmoved in folders.items()
-        if folder == unmoved or not project or not _is_inside(os.path.realpath(folder), project)
+        if folder == unmoved or not project or not is_inside(os.path.realpath(folder), project)
     ]
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return f"{path}{os.sep}".startswith(os.path.join(folder, ""))
 
 
 def client_of(folder: str) -> Client | None:
