@@ -73,7 +73,7 @@ def model_of(name: Model | str) -> Model:
 
 
 def _installing(message: str) -> str:
-    """What to install where the library of a model's provider is missing: our own extra, where there is one."""
+    """The hint where the library of a model's provider is missing: our own extra, where there is one."""
     found = re.search(r"pydantic-ai-slim\[([a-z0-9-]+)\]", message)
     if found is None:
         return "Install what the message names."
@@ -124,7 +124,7 @@ def _step(messages: Sequence[ModelMessage], info: AgentInfo) -> _Step:
         return "skills_search", {"query": task[:_MAX_QUERY], "k": 1}
     tool, text = results[-1]
     if tool == "skills_search":
-        names = _found(text)
+        names = _listed_names(text)
         if names:
             return "skills_load", {"skills": names[:1]}
         return _said(tools, f"It searched the skills, and none fits: {shown(text, _MAX_SHOWN)}")
@@ -158,7 +158,7 @@ def _skills_in(text: str) -> list[str]:
     return re.findall(rf'{re.escape(MARKER)}[^>]{{0,200}}?name="([^"]{{1,200}})"', text)
 
 
-def _found(text: str) -> list[str]:
+def _listed_names(text: str) -> list[str]:
     try:
         return [item["name"] for item in json.loads(text)["skills"]]
     except (ValueError, TypeError, KeyError):

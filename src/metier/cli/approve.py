@@ -112,7 +112,7 @@ def _agreed(scope: Scope, one: Request, quorum: int, now: str) -> list[str]:
 
 def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
     demand(person, "viewer", "see approvals")
-    asked = _found(scope, options.id)
+    asked = _find_request(scope, options.id)
     dossier = dossier_of(scope, asked)
     now = moment(time.time())
     terms = effective.approval
@@ -139,7 +139,7 @@ def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: 
     return 0
 
 
-def _found(scope: Scope, wanted: str) -> Request:
+def _find_request(scope: Scope, wanted: str) -> Request:
     """The request that an id of it, of an approval or of its content means."""
     found = scope.approvals.get_request(wanted)
     if found is not None:

@@ -40,8 +40,9 @@ _MOST_NAMED = 3
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
-    findings = _findings(library)
-    report = _report(library, findings)
+    barred = Barred(library)
+    findings = _findings(library, barred)
+    report = _report(library, barred, findings)
     if options.json:
         print_json(report)
         return 0 if report["ok"] else 1
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report["ok"] else 1
 
 
-def _report(library: Library, findings: list[Finding]) -> dict[str, Any]:
+def _report(library: Library, barred: Barred, findings: list[Finding]) -> dict[str, Any]:
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
@@ -88,7 +89,6 @@ def _report(library: Library, findings: list[Finding]) -> dict[str, Any]:
     unready = _unready(library)
     agents = _agents(library)
     untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
-    barred = Barred(library)
     words = barred.among(everything)
     denied = [
         {"name": entry.name, "layer": entry.layer, "location": entry.location, **word.as_json()}
@@ -187,9 +187,8 @@ def _names_by_code(library: Library) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _findings(library: Library) -> list[Finding]:
+def _findings(library: Library, barred: Barred) -> list[Finding]:
     """The findings about places, and a warning where more skills are listed than models cope with."""
-    barred = Barred(library)
     listed = (entry for entry in library.entries() if barred.listing(entry).mode in PREFERENCES)
     return [*library.findings(), *many_skills(listed)]
 

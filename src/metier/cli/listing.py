@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.all:
         most = _DESCRIPTION_SHOWN if style.is_terminal else sys.maxsize
         rows = [
-            (entry.name, _layer(entry), entry.selector, _status(entry, states, words), _said(entry, words, most))
+            (entry.name, _layer(entry), entry.selector, _status(entry, states, words), _describe(entry, words, most))
             for entry in entries
         ]
         rows += [
@@ -118,7 +118,7 @@ def _layer(entry: Entry) -> str:
     return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
 
 
-def _said(entry: Entry, words: dict[Entry, Word], most: int) -> str:
+def _describe(entry: Entry, words: dict[Entry, Word], most: int) -> str:
     """The description, so many characters of it, and before it why the skill is not simply there."""
     text = shortened(_one_line(entry), most)
     if entry.shadowed_by is not None:
@@ -150,7 +150,7 @@ def _one_line(entry: Entry) -> str:
 
 
 def _count_denied(words: list[Word]) -> str:
-    """How many are denied by what: a quarantine is no policy."""
+    """The numbers of skills that policy denies and that are in quarantine, which is no policy."""
     out_of_use = sum(word.code in ("skill-quarantined", "integrity-failed") for word in words)
     counts = ((len(words) - out_of_use, "denied by policy"), (out_of_use, "in quarantine"))
     return ", ".join(f"{count:,} {what}" for count, what in counts if count)

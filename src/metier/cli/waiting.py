@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from metier.guard.policy.effective import Effective
     from metier.store import Person, Scope
 
 _MAX_CURSOR = 400
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         effective = Policies.discover().current()
         expire(scope, effective)
         supersede(scope)
-        found = sorted(_waiting(scope, person), key=lambda one: one.cursor)
+        found = sorted(_waiting(scope, person, effective), key=lambda one: one.cursor)
         told = _ToldBefore(scope, person)
         since = told.cursor if options.new else options.since or ""
         cursor = found[-1].cursor if found else since
@@ -81,10 +82,9 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _waiting(scope: Scope, person: Person) -> Iterator[Waiting]:
+def _waiting(scope: Scope, person: Person, effective: Effective) -> Iterator[Waiting]:
     """All that waits for somebody's decision, or was asked for by them."""
     demand(person, "viewer", "see what waits")
-    effective = Policies.discover().current()
     for one in scope.approvals.requests("pending"):
         decides = may_decide(effective, person, one) is None
         if decides or is_requester(person, one):
