@@ -100,7 +100,7 @@ def test_doctor_says_when_there_are_more_skills_than_models_cope_with(
 
 
 def test_the_command_and_a_session_have_one_default_budget() -> None:
-    from metier.cli.parser import _DEFAULT_BUDGET
-    from metier.session.state import DEFAULT_BUDGET
+    from metier.cli import parser
+    from metier.session import state
 
-    assert _DEFAULT_BUDGET == DEFAULT_BUDGET
+    assert parser.DEFAULT_BUDGET == state.DEFAULT_BUDGET
