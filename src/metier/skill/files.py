@@ -178,9 +178,5 @@ def checked_path(path: str) -> tuple[str, ...]:
         )
     excluded = EXCLUDED.intersection(segments)
     if excluded:
-        raise FileMissing(
-            f"{sorted(excluded)[0]} is not part of the skill.",
-            hint=NAME_LISTED,
-            path=path,
-        )
+        raise FileMissing(f"{sorted(excluded)[0]} is not part of the skill.", hint=NAME_LISTED, path=path)
     return segments

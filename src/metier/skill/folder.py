@@ -476,11 +476,7 @@ def _read_bounded(descriptor: int, path: str, limit: int) -> bytes:
 
 def _explained(path: str, error: OSError) -> MetierError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return FileMissing(
-            f"{path!r} is not among the skill's files.",
-            hint=NAME_LISTED,
-            path=path,
-        )
+        return FileMissing(f"{path!r} is not among the skill's files.", hint=NAME_LISTED, path=path)
     if isinstance(error, IsADirectoryError):
         return FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
     if error.errno in _LINK_ERRORS:

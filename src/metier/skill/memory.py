@@ -75,11 +75,7 @@ class MemoryPackage:
         if file is None:
             if any(other.startswith(f"{plain}/") for other in self._files):
                 raise FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
-            raise FileMissing(
-                f"{path!r} is not among the skill's files.",
-                hint=NAME_LISTED,
-                path=path,
-            )
+            raise FileMissing(f"{path!r} is not among the skill's files.", hint=NAME_LISTED, path=path)
         if len(file.data) > limit:
             raise FileTooLarge(
                 f"{path!r} has more than {limit:,} bytes.", hint="Read a part of it.", path=path, size=len(file.data)
