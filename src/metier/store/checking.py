@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
-from metier.hints import for_people
 from metier.skill.files import DigestEntry, digest_of
+from metier.store.codec import RESTORE
 from metier.store.migrations import creation
 from metier.store.rows import every_row
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SPACE = re.compile(r"\s+")
-_RESTORE = for_people("Bring back a backup with `metier store restore FILE --force`.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +54,10 @@ def _database(store: Store) -> Iterator[Problem]:
         return
     for (line,) in store.driver.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
-            yield Problem(severity="error", part="database", message=f"SQLite says: {line}.", hint=_RESTORE)
+            yield Problem(severity="error", part="database", message=f"SQLite says: {line}.", hint=RESTORE)
     for table, *_ in store.driver.execute("PRAGMA foreign_key_check"):
         message = f"A row of {table} refers to one that is not there."
-        yield Problem(severity="error", part="database", message=message, hint=_RESTORE)
+        yield Problem(severity="error", part="database", message=message, hint=RESTORE)
     for path in (store.url.removeprefix("sqlite:///"), str(store.folder)):
         if os.name == "posix" and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             yield Problem(
@@ -223,13 +222,13 @@ def _contents(store: Store) -> Iterator[Problem]:
                 severity="error",
                 part="contents",
                 message=f"The files of the revision {digest[:19]}… do not make its digest.",
-                hint=_RESTORE,
+                hint=RESTORE,
             )
     for sha256 in sorted(hashes):
         try:
             store.blobs.get(sha256)
         except (IntegrityFailed, FileMissing, StoreUnavailable) as error:
-            yield Problem(severity="error", part="contents", message=error.message, hint=_RESTORE)
+            yield Problem(severity="error", part="contents", message=error.message, hint=RESTORE)
     unused = sum(name not in hashes for name in store.blobs.names())
     if unused:
         yield Problem(

@@ -24,6 +24,8 @@ _ODD = re.compile(f"[\0\ud800-\udfff{_MARK}]")
 # Nothing else is written so, or one text could be kept in two ways, of which a search finds but one.
 _WRITTEN = re.compile(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+RESTORE = for_people("Bring back a backup with `metier store restore FILE --force`.")
+"""The hint for what is damaged beyond repair."""
 MAX_KEY = 2_000
 """The longest text that may be a part of a key, in bytes: a page of an index must hold a few of them."""
 
@@ -115,6 +117,6 @@ def unpacked(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[st
     except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityFailed(
             f"A stored {kind.__name__.lower()} cannot be read: {error}.",
-            hint=for_people("Bring back a backup with `metier store restore FILE --force`."),
+            hint=RESTORE,
         ) from None
     return kind(**values)

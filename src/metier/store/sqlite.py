@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.blobs import make_folder, sync_folder
+from metier.store.codec import RESTORE
 from metier.store.driver import WAIT_SECONDS, busy
 from metier.store.migrations import foreign, migrate, missing, newer, newest, unversioned
 
@@ -117,7 +118,7 @@ class SqliteFile:
         if isinstance(error, OSError) or text.startswith(_OF_THE_SYSTEM):
             hint = "Check the disk and the permissions, or set METIER_STORE to another place."
         elif is_damaged:
-            hint = for_people("Bring back a backup with `metier store restore FILE --force`.")
+            hint = RESTORE
         else:
             hint = for_people("`metier store check` says whether the store is as it should be.")
         reason = f"The store {self.path} cannot be used: {text}."
