@@ -11,7 +11,7 @@ from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json, table
 from metier.guard.approvals.roles import demand
-from metier.guard.verdict import way_on
+from metier.guard.remedies import restore_or_propose
 from metier.hub.history import compare
 from metier.hub.homes import find_home
 from metier.hub.proposal_page import shown_lines
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         way = f"`metier rollback {Style.text(home.ref)}` brings back the last version."
         print(style.warn(f"The skill is gone from its folder. {way}"))
     elif not is_there:
-        print(style.warn(f"The skill was changed by hand since. {way_on(home.ref)}"))
+        print(style.warn(f"The skill was changed by hand since. {restore_or_propose(home.ref)}"))
     return 0
 
 

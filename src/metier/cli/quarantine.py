@@ -13,7 +13,8 @@ from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
 from metier.guard.approvals.quarantine import CHANGED, known_target, quarantine, release, usage_of
 from metier.guard.approvals.roles import demand
-from metier.guard.verdict import INTEGRITY, way_on
+from metier.guard.remedies import restore_or_propose
+from metier.guard.verdict import INTEGRITY
 from metier.hub.replacing import digest_at
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: Bl
         return 0 if was_there else 1
     changed = [one for one in scope.installs.all() if _is_meant(one, kind, value) and _is_changed(one)]
     for one in changed:
-        print(f"The content of {Style.text(_ref(one))} is not what was recorded. {way_on(_ref(one))}", file=sys.stderr)
+        what = f"The content of {Style.text(_ref(one))} is not what was recorded."
+        print(f"{what} {restore_or_propose(_ref(one))}", file=sys.stderr)
     if not was_there and not changed:
         print(
             f"{_named(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.", file=sys.stderr
@@ -142,7 +144,7 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     rows += [("folder", one.location, INTEGRITY, style.when(_taken_out(scope, one)), CHANGED) for one in folders]
     print(table(style, ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
     for one in folders:
-        print(style.dim(way_on(_ref(one))))
+        print(style.dim(restore_or_propose(_ref(one))))
     return 0
 
 

@@ -17,9 +17,10 @@ from metier.guard.remedies import (
     approve_request,
     ask_somebody,
     change_policy,
+    restore_or_propose,
     take_back,
 )
-from metier.guard.verdict import INTEGRITY, Verdict, way_on
+from metier.guard.verdict import INTEGRITY, Verdict
 from metier.skill import shown
 from metier.skill.lookalikes import readings
 from metier.skill.patterns import may_name, names_skill
@@ -60,7 +61,7 @@ def quarantine(case: Case) -> Iterator[Verdict]:
                 outcome="deny",
                 reason=f"Skill {subject.name!r} is in quarantine{_NOT_AS_RECORDED if is_changed else '.'}",
                 code="integrity-failed" if is_changed else "skill-quarantined",
-                hint=way_on(subject.ref) if is_changed else QUARANTINED,
+                hint=restore_or_propose(subject.ref) if is_changed else QUARANTINED,
                 is_switch=True,
             )
 
@@ -189,7 +190,7 @@ def integrity(case: Case) -> Iterator[Verdict]:
             outcome="deny",
             reason=f"The content of skill {subject.name!r} is not what was recorded when it was put there.",
             code="integrity-failed",
-            hint=way_on(subject.ref),
+            hint=restore_or_propose(subject.ref),
             is_switch=True,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.hints import ASK_TO_TRUST, WITHOUT_IT, Hint, for_people
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard.policy.file import Origin
@@ -83,3 +84,13 @@ def approve_request(request: str = "") -> Hint:
 def take_back(approval: str) -> Hint:
     """Take back somebody's decision against a content."""
     return for_people("`metier approve revoke {approval}` takes that back.", model=WITHOUT_IT, approval=approval)
+
+
+def restore_or_propose(skill: str) -> Hint:
+    """Restore what was recorded of a skill, called `name@source`, or propose what is there instead."""
+    return for_people(
+        "`metier rollback {name}` restores what was recorded, and `metier propose update {name} --why TEXT` proposes "
+        "what is there now.",
+        model="Do the task without it, and tell the user.",
+        name=shown(skill),
+    )

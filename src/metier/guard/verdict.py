@@ -6,16 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.guard.decision import Decision
-from metier.hints import for_people
-from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard.decision import Outcome
     from metier.guard.policy.file import Origin
 
 STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
-
-
 INTEGRITY = "integrity check"
 """The name in place of a person's for what is out of use because it is not what was recorded."""
 
@@ -73,13 +69,3 @@ def watched(own: Decision, worst: Verdict) -> Decision:
 def strictest(verdicts: list[Verdict]) -> Verdict | None:
     """The verdict that decides: the strictest, of several one that holds in every mode, and of those the first."""
     return max(verdicts, key=lambda one: (STRICTNESS[one.outcome], one.is_switch), default=None)
-
-
-def way_on(skill: str) -> str:
-    """The commands for a skill, called `name@source`, whose content is not what was recorded."""
-    return for_people(
-        "`metier rollback {name}` restores what was recorded, and `metier propose update {name} --why TEXT` proposes "
-        "what is there now.",
-        model="Do the task without it, and tell the user.",
-        name=shown(skill),
-    )
