@@ -310,7 +310,7 @@ def write_skills(folder: Path) -> None:
         "release": skill("release", description="Releases.", disable_model_invocation=True),
         "checked": skill("checked", description="Is checked first.", hooks={"pre": "false"}),
         "forked": skill("forked", description="Works by itself.", context="fork"),
-        "empty": {"SKILL.md": ""},
+        "empty": {"SKILL.md": "\n"},  # a file of no bytes is waited for
     }
     for name, files in listed.items():
         for path, content in files.items():
