@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.errors import SourceUnavailable
+from metier.errors import InvalidArgument, SourceUnavailable
 from metier.library import Place
 from metier.source import FolderSource, Source, entry_point_sources, package_source
 
@@ -169,3 +169,5 @@ def test_a_skill_of_a_package_can_have_another_name(package: str) -> None:
     assert [(entry.name, library.document(entry.name).body) for entry in library] == [("custom-name", "Do hello.")]
     with pytest.raises(SourceUnavailable, match="has 2 skills"):
         package_source(PACKAGE, "skills", skill_name="custom-name").scan()
+    with pytest.raises(InvalidArgument, match="not a valid skill name"):
+        package_source(PACKAGE, "skills/hello", skill_name="No name!")

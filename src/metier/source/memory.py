@@ -27,6 +27,7 @@ class MemorySource:
     def __init__(
         self, packages: Mapping[str, MemoryPackage], *, name: str = "memory", skill_name: str | None = None
     ) -> None:
+        checked_skill_name(skill_name)
         self._name = name
         self._packages: dict[str, MemoryPackage] = {}
         self._forced: dict[str, str] = {}
