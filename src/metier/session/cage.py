@@ -162,7 +162,7 @@ class Cage:
         return reach_of(policy, [one.skill.execution for one in active])
 
     def _committer(self, grants: Collection[str]) -> dict[str, str]:
-        """Who commits, for a job that may."""
+        """The variables of the committer, for a job that may commit."""
         return committer_variables(self._session.workspace) if ".git" in grants else {}
 
     def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
