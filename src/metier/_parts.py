@@ -27,23 +27,14 @@ def optional(what: str, package: str, *, extra: str) -> Iterator[None]:
     except ImportError as error:
         if isinstance(error, PartMissing) or (error.name or "").partition(".")[0] == "metier":
             raise
-        raise part_missing(what, package, error, extra=extra) from None
+        raise _missing(what, package, extra, error) from None
 
 
-def part_missing(what: str, package: str, error: ImportError, *, extra: str = "", needs: str = "") -> PartMissing:
-    """The error for an import that failed: says which version is here, and which is needed.
-
-    What is needed is what our own `extra` asks for, or `needs` for packages that come with none.
-
-    >>> error = part_missing("Skills for it", "no-such-framework", ImportError("x"), needs=">=1.4,<2")
-    >>> print(f"{error.message}\\n{error.hint}")
-    Skills for it need no-such-framework>=1.4,<2, which is not installed.
-    pip install 'no-such-framework>=1.4,<2'
-    """
+def _missing(what: str, package: str, extra: str, error: ImportError) -> PartMissing:
+    """The error for an import that failed: says which version is here, and which our own extra asks for."""
     from importlib import metadata
 
-    wanted = f"{package}{needs or _asked_for(package, extra)}"
-    hint = install(f"metier[{extra}]" if extra else wanted)
+    wanted, hint = f"{package}{_asked_for(package, extra)}", install(f"metier[{extra}]")
     try:
         version = metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -189,8 +189,8 @@ class View:
         for wanted in dict.fromkeys((name, slug(name) if _is_a_word(name) else name)):
             same = [entry for entry in self.all() if entry.name == wanted]
             # The more exact is meant first: a source may be called like a layer, which may have other sources too.
-            for of_it in (_is_at, _is_of_source, _is_of_layer):
-                found = [entry for entry in same if of_it(entry, source)]
+            for words_of in (_places_of, lambda entry: (entry.source,), lambda entry: (entry.layer,)):
+                found = [entry for entry in same if source in words_of(entry)]
                 if found:
                     # One that cannot be used says why: another of the name is not the one that was asked for.
                     return self._usable(next((entry for entry in found if entry.is_usable), found[0]))
@@ -234,16 +234,8 @@ class View:
         return next(iter(difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)), None)
 
 
-def _is_at(entry: Entry, source: str) -> bool:
-    return source in (f"{entry.source}/{entry.key.rpartition('/')[0]}", os.path.dirname(entry.location))
-
-
-def _is_of_source(entry: Entry, source: str) -> bool:
-    return source == entry.source
-
-
-def _is_of_layer(entry: Entry, source: str) -> bool:
-    return source == entry.layer
+def _places_of(entry: Entry) -> tuple[str, ...]:
+    return f"{entry.source}/{entry.key.rpartition('/')[0]}", os.path.dirname(entry.location)
 
 
 def _is_a_word(name: str) -> bool:
