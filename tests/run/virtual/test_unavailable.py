@@ -33,4 +33,4 @@ def test_a_runner_promises_nothing_and_says_why() -> None:
     assert not runner.runs(job)
     outcome = runner.run_blocking(job)
     assert outcome.exit_code == 127
-    assert "pip install 'metier[shell]'" in outcome.stderr
+    assert "not installed" in outcome.stderr and "pip" not in outcome.stderr, "a model may read it"
