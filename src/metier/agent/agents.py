@@ -89,7 +89,7 @@ class Agents:
         from metier import Library
 
         library = Library.discover(start) if library is None else library
-        return cls(_found(Path(absolute(start if start is not None else "."))), library)
+        return cls(_discover(Path(absolute(start if start is not None else "."))), library)
 
     @classmethod
     def from_folder(cls, *folders: Path | str, library: Library | None = None) -> Self:
@@ -224,7 +224,7 @@ def _prompt(manifest: Manifest, skills: tuple[str, ...], variables: Mapping[str,
     return render_prompt(manifest.prompt, {**known, **variables}, file=os.path.join(manifest.folder, PROMPT_FILE))
 
 
-def _found(start: Path) -> Iterator[Declared]:
+def _discover(start: Path) -> Iterator[Declared]:
     """What the default places declare, strongest first; a folder is read once, where it is strongest."""
     seen: set[str] = set()
 

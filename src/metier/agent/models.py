@@ -86,9 +86,6 @@ def _missing(name: str, error: Exception, hint: str) -> ModelMissing:
     return ModelMissing(f"The model {shown(name, 100)!r} cannot be used: {shown(why, 300)}.", hint=hint, model=name)
 
 
-# --- a model that needs no key ------------------------------------------------------------------------------------
-
-
 def trial_model() -> Model:
     """A model that understands nothing: it finds the best skill for a task, loads it, and says what it saw.
 

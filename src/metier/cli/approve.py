@@ -194,16 +194,16 @@ def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective:
 
 def _deny(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
     given = deny(scope, effective, person, options.id, reason=options.reason)
-    return _told(options, given, f"{Style.text(given.skill)} may not be used with this content")
+    return _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
 
 
 def _revoke(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
     given = revoke(scope, effective, person, options.id, reason=options.reason)
     what = "the refusal is taken back" if given.decision == "denied" else "the approval is taken back"
-    return _told(options, given, f"{what} for {Style.text(given.skill)}")
+    return _print_approval(options, given, f"{what} for {Style.text(given.skill)}")
 
 
-def _told(options: argparse.Namespace, given: Approval, what: str) -> int:
+def _print_approval(options: argparse.Namespace, given: Approval, what: str) -> int:
     if options.json:
         print_json({"approval": approval_shape(given)})
         return 0

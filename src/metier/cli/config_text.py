@@ -142,9 +142,6 @@ def _checked(
     return changed
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------
-
-
 class _Token(NamedTuple):
     text: str
     start: int
@@ -301,9 +298,6 @@ def _newline_of(text: str) -> str:
 def _indent_of(text: str) -> str:
     found = re.search(r'^([ \t]+)"', text, re.MULTILINE)
     return found[1] if found else "  "
-
-
-# --- TOML ---------------------------------------------------------------------------------------------------------
 
 
 def _toml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:

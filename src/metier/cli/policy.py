@@ -44,9 +44,6 @@ def run(options: argparse.Namespace) -> int:
     return run_cases(options)
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
-
-
 def _check(options: argparse.Namespace) -> int:
     style = Style(sys.stdout)
     if options.files:
@@ -86,9 +83,6 @@ def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
         place = f"{Style.text(problem.path, 4_096)}:{problem.line}"
         print(f"{place}: {style.severity(problem.severity)}: {Style.text(problem.message, 1_000)}")
         print(f"  {style.dim('→ ' + Style.text(problem.hint, 1_000))}")
-
-
-# --- show -------------------------------------------------------------------------------------------------------------
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -155,9 +149,6 @@ def _words(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_words(one)}" for name, one in value.items())
     return str(value)
-
-
-# --- explain ----------------------------------------------------------------------------------------------------------
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -175,12 +175,14 @@ def _approve(options: argparse.Namespace, scope: Scope, person: Person) -> int:
         guard=Guard(),
     )
     if options.json:
-        return _told(options, done, "")
+        return _print_proposal(options, done, "")
     if done.status == "approved":
-        return _told(options, done, f"agreed to; `metier propose approve {done.id}` applies it")
+        return _print_proposal(options, done, f"agreed to; `metier propose approve {done.id}` applies it")
     version = scope.versions.of(done.location)[-1]
     name = Style.text(done.skill)
-    _told(options, done, f"{name} is version {version.number} now. `metier rollback {name}` brings back what it was")
+    _print_proposal(
+        options, done, f"{name} is version {version.number} now. `metier rollback {name}` brings back what it was"
+    )
     given = [one for one in scope.approvals.of(done.applied_digest) if one.decided_by == person.name]
     if not given:
         print(Style(sys.stdout).warn("  Its content is not approved by that: `metier approve list` shows what waits."))
@@ -189,22 +191,22 @@ def _approve(options: argparse.Namespace, scope: Scope, person: Person) -> int:
 
 def _reject(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     done = reject(scope, person, options.id, comment=options.reason, guard=Guard())
-    return _told(options, done, "rejected; nothing has changed")
+    return _print_proposal(options, done, "rejected; nothing has changed")
 
 
 def _withdraw(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    return _told(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
+    return _print_proposal(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
 
 
 def _recommend(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     done = recommend(scope, person, options.id, options.verdict, reason=options.reason)
     said = plural(len(done.recommendations), "recommendation")
-    return _told(
+    return _print_proposal(
         options, done, f"you recommend to {options.verdict} it; it has {said}, and waits for somebody to decide"
     )
 
 
-def _told(options: argparse.Namespace, done: Proposal, what: str) -> int:
+def _print_proposal(options: argparse.Namespace, done: Proposal, what: str) -> int:
     if options.json:
         print_json({"proposal": proposal_shape(done)})
     else:

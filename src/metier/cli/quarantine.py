@@ -59,7 +59,7 @@ def _quarantine(options: argparse.Namespace, scope: Scope, person: Person, kind:
         print_json({"block": asdict(block), "known": is_known, "used": [asdict(one) for one in used]})
         return 0
     style = Style(sys.stdout)
-    print(f"{style.good('✓')} {_named(kind, value)} is in quarantine: nobody may use it, from the next decision on.")
+    print(f"{style.good('✓')} {_describe(kind, value)} is in quarantine: nobody may use it, from the next decision on.")
     if not is_known:
         print(style.warn(f"  Nothing with that {kind} was seen here: `metier list --all` shows what there is."))
     _print_usage(style, used)
@@ -108,11 +108,12 @@ def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: Bl
         print(f"{what} {restore_or_propose(_ref(one))}", file=sys.stderr)
     if not was_there and not changed:
         print(
-            f"{_named(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.", file=sys.stderr
+            f"{_describe(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.",
+            file=sys.stderr,
         )
     if not was_there:
         return 1
-    print(f"{Style(sys.stdout).good('✓')} {_named(kind, value)} may be used again, where policy lets it.")
+    print(f"{Style(sys.stdout).good('✓')} {_describe(kind, value)} may be used again, where policy lets it.")
     return 0
 
 
@@ -154,5 +155,5 @@ def _taken_out(scope: Scope, install: Install) -> str:
     return str(found[0].get("timestamp", "")) if found else "-"
 
 
-def _named(kind: BlockKind, value: str) -> str:
+def _describe(kind: BlockKind, value: str) -> str:
     return f"The {kind} {Style.text(value)}"

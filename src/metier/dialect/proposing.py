@@ -86,7 +86,7 @@ class _Calls:
                 **_who(session),
             )
 
-        return _told(await session.guard.in_thread(propose))
+        return _as_result(await session.guard.in_thread(propose))
 
     async def new(self, arguments: Mapping[str, Any]) -> ToolResult:
         return await self._session.guard.in_thread(
@@ -110,7 +110,7 @@ def propose_files(
 ) -> ToolResult:
     """Propose a new skill in the name of a session's agent, and tell a model what came of it."""
     scope = scope_of() if scope_of is not None else session.guard.governance.scope(session.actor)
-    return _told(propose_new(scope, name, files, justification, evidence, **_who(session)))
+    return _as_result(propose_new(scope, name, files, justification, evidence, **_who(session)))
 
 
 def _who(session: Session) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _who(session: Session) -> dict[str, Any]:
     return {"author": author, "actor": session.actor, "guard": session.guard}
 
 
-def _told(proposal: Proposal) -> ToolResult:
+def _as_result(proposal: Proposal) -> ToolResult:
     found = {
         "proposal": proposal.id,
         "skill": proposal.skill.partition("@")[0],

@@ -74,9 +74,6 @@ def _apply(change: Change, before: Files, after: dict[str, tuple[Mode, bytes]], 
         )
 
 
-# --- hunks --------------------------------------------------------------------------------------------------------
-
-
 class _Searches:
     """How many hunks were not where they said."""
 

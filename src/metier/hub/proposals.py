@@ -109,7 +109,7 @@ def propose_new(
             raise InvalidArgument("There is no home folder to propose it for.", hint="Name a folder with `into`.")
         into = folders[0]
     home = new_home(into, name)
-    after = _plain(files)
+    after = _as_files(files)
     require_sound(after)
     require_skill(after, name, deployable=True)
     if digest_at(home.folder) is not None:
@@ -121,7 +121,7 @@ def propose_new(
     return apply_by_rule(scope, guard, proposal, author, actor) or proposal
 
 
-def _plain(files: Files | Mapping[str, MemoryFile | bytes | str]) -> Files:
+def _as_files(files: Files | Mapping[str, MemoryFile | bytes | str]) -> Files:
     """Files with their modes, also where only texts were given."""
     if all(isinstance(one, tuple) and one[:1] in (("file",), ("exec",), ("link",)) for one in files.values()):
         return dict(files)  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ def _parked(
     actor: Actor,
     guard: Guard,
 ) -> Proposal:
-    justification, evidence = _said(justification, evidence)
+    justification, evidence = _checked_reasons(justification, evidence)
     digest, base = digest_of_files(after), digest_of_files(before) if before else ""
     wanted = Proposal(
         kind="update" if before else "new",
@@ -216,7 +216,7 @@ def _change(proposal: Proposal) -> tuple[str, ...]:
     return proposal.location, proposal.base_digest, proposal.proposed_digest, proposal.on_behalf_of
 
 
-def _said(justification: str, evidence: Sequence[str]) -> tuple[str, Sequence[str]]:
+def _checked_reasons(justification: str, evidence: Sequence[str]) -> tuple[str, Sequence[str]]:
     if not isinstance(justification, str) or not justification.strip():
         raise ProposalInvalid("There is no justification.", hint="Say why the change is needed.")
     if isinstance(evidence, str):

@@ -239,9 +239,6 @@ def _digest(folder: str) -> str | None:
         return _SOMETHING
 
 
-# --- what was left behind -----------------------------------------------------------------------------------------
-
-
 class _Journal:
     """The note of one replacement, there while it is under way: a line of JSON for each phase."""
 

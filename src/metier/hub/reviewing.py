@@ -58,7 +58,7 @@ def approve(
     It is an approval of the content too, on the terms of policy. Raises `NotPermitted` for who may not decide, which
     is recorded, and `ProposalStale` when the skill is not what it was when the proposal was made.
     """
-    proposal, comment = find_proposal(scope, id), _said(comment)
+    proposal, comment = find_proposal(scope, id), _checked_comment(comment)
     actor, home = actor_of(person, scope, environment), home_in(library, proposal.location, proposal.skill)
     guard = guard or Guard()
     effective = guard.governance.effective
@@ -127,7 +127,7 @@ def reject(
     guard: Guard | None = None,
 ) -> Proposal:
     """Decide against a proposal; nothing changes but its state."""
-    proposal, comment = find_proposal(scope, id), _said(comment)
+    proposal, comment = find_proposal(scope, id), _checked_comment(comment)
     guard = guard or Guard()
     files = scope.revisions.files(proposal.proposed_digest)
     why = may_review(
@@ -146,7 +146,7 @@ def reject(
 
 def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Proposal:  # noqa: A002
     """Take back a proposal of one's own, or of an agent that made it on one's behalf."""
-    proposal, comment = find_proposal(scope, id), _said(comment)
+    proposal, comment = find_proposal(scope, id), _checked_comment(comment)
     if not is_own(person, proposal):
         whose = f"{proposal.author_kind} {shown(proposal.author)!r}"
         why = f"Only whoever made a proposal withdraws it, which is {whose}."
@@ -168,7 +168,7 @@ def recommend(
     reason: str,
 ) -> Proposal:
     """Say what one thinks of a proposal, for whoever decides: agents may, and it decides nothing."""
-    proposal, reason = find_proposal(scope, id), _said(reason)
+    proposal, reason = find_proposal(scope, id), _checked_comment(reason)
     if verdict not in ("approve", "reject"):
         raise InvalidArgument(f"{shown(str(verdict))!r} is no recommendation.", hint="Recommend approve or reject.")
     if not reason:
@@ -343,7 +343,7 @@ def _ids(proposal: Proposal) -> dict[str, str]:
     }
 
 
-def _said(comment: str) -> str:
+def _checked_comment(comment: str) -> str:
     if len(comment) > MAX_COMMENT:
         raise InvalidArgument(f"A comment has at most {MAX_COMMENT:,} characters.", hint="Say it in fewer words.")
     return comment.strip()

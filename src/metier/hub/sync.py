@@ -243,11 +243,11 @@ class _Run:
         if not self._guard.governance.looks_at_rivals:
             return frozenset()
         read_as = {reading.casefold() for reading in readings(entry.name)}
-        near = (one for reading in read_as for one in self._named.get(reading, ()))
+        near = (one for reading in read_as for one in self._entries_by_name.get(reading, ()))
         return frozenset(one.layer for one in near if is_taken_for(entry.name, one.name) and not is_same(one, entry))
 
     @cached_property
-    def _named(self) -> dict[str, list[Entry]]:
+    def _entries_by_name(self) -> dict[str, list[Entry]]:
         """The skills by all that their names may be read as."""
         found: dict[str, list[Entry]] = {}
         for entry in self._library.snapshot.entries:

@@ -198,7 +198,7 @@ class HookRunner:
     ) -> Outcome:
         session = self._session
         limits = limits_for(_seconds(hook), Limits())
-        stdin = _told({"hook_event_name": action.tool, "session_id": session.id, **told})
+        stdin = _as_json({"hook_event_name": action.tool, "session_id": session.id, **told})
         with session.copies.of(active) as root:
             values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
             words = _words(command, values)
@@ -276,7 +276,7 @@ def _seconds(hook: Hook | None) -> float:
     return (milliseconds(written) or milliseconds(f"{written}s") or HOOK_SECONDS * 1000) / 1000
 
 
-def _told(facts: Mapping[str, Any]) -> bytes:
+def _as_json(facts: Mapping[str, Any]) -> bytes:
     """What a hook reads on its standard input; a result that JSON cannot hold is told as text."""
     try:
         return json.dumps(facts, default=str).encode()

@@ -84,7 +84,7 @@ class Loading:
         """
         try:
             self._wanted = {name: Subject(name=shown(name)) for name in names}
-            entries = list({(id(entry.place), entry.key): entry for entry in map(self._found, names)}.values())
+            entries = list({(id(entry.place), entry.key): entry for entry in map(self._find, names)}.values())
             if self._session.options.dependencies == "load":
                 entries = self._with_dependencies(entries)
             self._require_few(entries, is_bound=is_bound)
@@ -143,7 +143,7 @@ class Loading:
                 self._session.copies.forget(active)
         return text
 
-    def _found(self, name: str) -> Entry:
+    def _find(self, name: str) -> Entry:
         entry = self._session.find(name, by=self._by)
         self._wanted[name] = subject_of(entry)
         if "@" not in name:

@@ -108,7 +108,7 @@ class Saved:
 
 def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:
     try:
-        entry = _found(session, item)
+        entry = _saved_entry(session, item)
         if entry is None:
             return None
         digest = session.library.digest(entry)
@@ -130,7 +130,7 @@ def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> Acti
     return replace(one, is_stale=one.digest != item["digest"])
 
 
-def _found(session: Session, item: Mapping[str, Any]) -> Entry | None:
+def _saved_entry(session: Session, item: Mapping[str, Any]) -> Entry | None:
     """The skill at the very place that was saved, also where another answers to its name by now."""
 
     def is_it(entry: Entry) -> bool:

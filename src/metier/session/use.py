@@ -145,7 +145,7 @@ class Use(State):
             outcome = await line.run(passage, on_output)
             close_with(passage, outcome)
         message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
-        self.emit(Event(kind="ran", message=message, data=_told(outcome)))
+        self.emit(Event(kind="ran", message=message, data=_outcome_data(outcome)))
         return outcome
 
     @property
@@ -168,7 +168,7 @@ class Use(State):
     def _ran(self, running: Running, outcome: Outcome) -> Outcome:
         self.is_stale(running.active)
         message = f"Ran {running.path} of {running.active.name}: exit code {outcome.exit_code}."
-        self.emit(Event(kind="ran", skill=running.active.name, message=message, data=_told(outcome)))
+        self.emit(Event(kind="ran", skill=running.active.name, message=message, data=_outcome_data(outcome)))
         return outcome
 
     @property
@@ -351,7 +351,7 @@ _CLOSED = Decision(
 )
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     """What listeners are told of a run."""
     found = {"exit_code": outcome.exit_code, "duration_ms": outcome.duration_ms, "runner": outcome.runner}
     return found | ({"notes": list(outcome.notes)} if outcome.notes else {})

@@ -128,9 +128,9 @@ class Workspace:
         with _explaining(path, "opened"), self._spot(path, tool) as spot:
             status = _status(spot)
             if status is None:
-                raise FileMissing(f"The folder {_named(path)} does not exist.", hint=list_files())
+                raise FileMissing(f"The folder {_quoted(path)} does not exist.", hint=list_files())
             if not stat.S_ISDIR(status.st_mode):
-                raise FileRefused(f"{_named(path)} is not a directory.", hint="Name a folder.")
+                raise FileRefused(f"{_quoted(path)} is not a directory.", hint="Name a folder.")
             return spot.path
 
     def is_folder(self, path: str) -> bool:
@@ -167,17 +167,17 @@ class Workspace:
     def _write(self, path: str, data: bytes, tool: str) -> str:
         if len(data) > MAX_FILE_BYTES:
             raise FileTooLarge(
-                f"{_named(path)} would have {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}.",
+                f"{_quoted(path)} would have {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}.",
                 hint="Write less, or several files.",
             )
         with _explaining(path, "written"), self._spot(path, tool, writing=True) as spot:
             status = _status(spot)
             if status is not None and stat.S_ISDIR(status.st_mode):
-                raise FileRefused(f"{_named(path)} is a folder, not a file.", hint="Name a file in it.")
+                raise FileRefused(f"{_quoted(path)} is a folder, not a file.", hint="Name a file in it.")
             if status is not None and not stat.S_ISREG(status.st_mode):
-                raise FileRefused(f"{_named(path)} is not a plain file.", hint="Only plain files are written.")
+                raise FileRefused(f"{_quoted(path)} is not a plain file.", hint="Only plain files are written.")
             if status is not None and not status.st_mode & 0o222:
-                raise FileRefused(f"{_named(path)} is read-only.", hint="Write another file.")
+                raise FileRefused(f"{_quoted(path)} is read-only.", hint="Write another file.")
             _replace(spot, data, None if status is None else stat.S_IMODE(status.st_mode) & 0o777)
             return spot.path
 
@@ -194,7 +194,7 @@ class Workspace:
             was_led = spot.path != os.path.join(root, *segments)
             if was_led and tool is not None and self._allows is not None and not self._allows(tool, spot.path):
                 raise FileRefused(
-                    f"{_named(path)} leads through a link to what {tool} may not be used on.",
+                    f"{_quoted(path)} leads through a link to what {tool} may not be used on.",
                     hint="Name the file itself, where it is allowed.",
                 )
             if not writing and access.hides(spot.path):
@@ -213,7 +213,7 @@ class Workspace:
             for root in (real, os.path.abspath(given)):
                 if is_inside(absolute, root):
                     if writing and given != self._given:
-                        raise FileRefused(f"{_named(path)} can be read, not written.", hint="Write in the workspace.")
+                        raise FileRefused(f"{_quoted(path)} can be read, not written.", hint="Write in the workspace.")
                     return real, _collapsed(inside(absolute, root), path)
         raise _leaves(path)
 
@@ -223,7 +223,7 @@ def _checked(path: str) -> str:
         raise FileRefused("The path cannot be empty.", hint="Name a file, such as docs/notes.md.")
     if len(path) > _MAX_PATH or _UNSAFE.search(path):
         raise FileRefused(
-            f"The path {_named(path)} has control characters or is too long.", hint="Use the path as it was listed."
+            f"The path {_quoted(path)} has control characters or is too long.", hint="Use the path as it was listed."
         )
     if path == "~" or path.startswith("~/"):
         raise _leaves(path)
@@ -244,17 +244,17 @@ def _collapsed(text: str, path: str) -> list[str]:
 
 def _leaves(path: str) -> FileRefused:
     return FileRefused(
-        f"{_named(path)} leaves the workspace (path traversal).",
+        f"{_quoted(path)} leaves the workspace (path traversal).",
         hint="Paths are relative to the workspace and stay inside it.",
     )
 
 
-def _named(path: str) -> str:
+def _quoted(path: str) -> str:
     return repr(shown(path, 200))
 
 
 def _missing(path: str) -> FileMissing:
-    return FileMissing(f"File {_named(path)} was not found.", hint=list_files())
+    return FileMissing(f"File {_quoted(path)} was not found.", hint=list_files())
 
 
 @contextlib.contextmanager
@@ -269,7 +269,7 @@ def _explaining(path: str, done: str) -> Iterator[None]:
     except OSError as error:
         what = "is a link" if error.errno in (errno.ELOOP, errno.EMLINK) else error.strerror or type(error).__name__
         raise FileRefused(
-            f"{_named(path)} cannot be {done}: {what}.", hint="Check the path and its permissions.", path=path
+            f"{_quoted(path)} cannot be {done}: {what}.", hint="Check the path and its permissions.", path=path
         ) from None
 
 
@@ -285,14 +285,14 @@ def _read(spot: Spot, path: str, limit: int) -> bytes:
         descriptor = os.open(spot.at(), READ, dir_fd=spot.parent)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.EISDIR):  # a socket; on some systems a folder
-            raise FileRefused(f"{_named(path)} is not a file.", hint="Only plain files are read.") from None
+            raise FileRefused(f"{_quoted(path)} is not a file.", hint="Only plain files are read.") from None
         raise
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise FileRefused(f"{_named(path)} is a folder, not a file.", hint=list_files("in it"))
+            raise FileRefused(f"{_quoted(path)} is a folder, not a file.", hint=list_files("in it"))
         if not stat.S_ISREG(status.st_mode):
-            raise FileRefused(f"{_named(path)} is not a file but a device or pipe.", hint="Only plain files are read.")
+            raise FileRefused(f"{_quoted(path)} is not a file but a device or pipe.", hint="Only plain files are read.")
         chunks: list[bytes] = []
         size = 0
         while chunk := os.read(descriptor, min(_CHUNK, limit + 1 - size)):
@@ -300,7 +300,7 @@ def _read(spot: Spot, path: str, limit: int) -> bytes:
             size += len(chunk)
             if size > limit:
                 raise FileTooLarge(
-                    f"{_named(path)} has {max(status.st_size, size):,} bytes, which exceeds maximum size {limit:,}.",
+                    f"{_quoted(path)} has {max(status.st_size, size):,} bytes, which exceeds maximum size {limit:,}.",
                     hint="Read a part of it.",
                     limit=limit,
                 )

@@ -71,9 +71,6 @@ def clone(flags: int) -> int:
     return _check("clone", result)
 
 
-# --- processes ----------------------------------------------------------------------------------------------------
-
-
 def die_with_parent() -> None:
     """Be killed when the thread that made this process ends."""
     _check("prctl", _libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0))
@@ -121,9 +118,6 @@ def close_from(first: int) -> None:
         _call("close_range", _CLOSE_RANGE, first, 0xFFFF_FFFF, 0)
     except KernelError:
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))
-
-
-# --- files --------------------------------------------------------------------------------------------------------
 
 
 def open_exactly(path: str) -> int:
@@ -182,9 +176,6 @@ def enter_root(folder: str) -> None:
     _call("pivot_root", _PIVOT_ROOT, dot, dot)
     _check("umount2", _libc.umount2(b".", _MNT_DETACH))
     os.chdir("/")
-
-
-# --- Landlock and seccomp -----------------------------------------------------------------------------------------
 
 
 def landlock_version() -> int:
