@@ -93,6 +93,16 @@ def test_a_model_cannot_tell_what_is_off_from_what_is_absent_by_any_way(session:
         assert answers[0] == answers[1], tool
 
 
+@pytest.mark.covers("SEC-5")
+@pytest.mark.parametrize("action", ["load", "unload", "activate", "deactivate"])
+def test_what_is_off_is_absent_for_every_action(session: Session, action: str) -> None:
+    executor = session.executor(dialect="tool")
+    off, absent = (
+        executor.execute_blocking("skill", {"skill_name": name, "action": action}) for name in ("old", "gone")
+    )
+    assert (off.code, str(off.error).replace("old", "X")) == (absent.code, str(absent.error).replace("gone", "X"))
+
+
 def test_people_start_what_is_manual_and_not_what_is_off(session: Session) -> None:
     invoked = session.invoke("/deploy")
     assert invoked is not None and "Sort deploy." in invoked.text

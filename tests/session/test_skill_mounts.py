@@ -236,3 +236,17 @@ def test_the_shell_of_a_program_says_it_without_a_tool(begin: Begin, skill: File
     outcome = session.shell.execute(f"{AT}/a/scripts/x.sh")
     assert (outcome.exit_code, outcome.stdout) == (126, "")
     assert outcome.stderr == "Skill 'a' is not loaded, so its scripts do not run. Load it first.\n"
+
+
+@pytest.mark.covers("ACC-2")
+@pytest.mark.parametrize(
+    "policy",
+    [Policy(deny="get_skill"), Policy(deny="get_skill(a)"), Policy(ask="get_skill(a)"), Policy(deny="GetSkill")],
+)
+def test_a_rule_about_the_tool_that_loads_a_skill_holds_for_its_files(
+    model: Callable[..., Model], policy: Policy
+) -> None:
+    it = model("a", policy=policy)
+    found = it.run(f"cat {AT}/a/SKILL.md {AT}/a/references/page.md")
+    assert "This skill is not loaded." in found
+    assert "Body of a." not in found and "Page of a." not in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -275,6 +276,44 @@ def test_what_is_no_text_and_what_is_not_there_is_said(site: Site) -> None:
 )
 def test_text_is_read_in_the_encoding_that_it_has(site: Site, body: bytes, content_type: str) -> None:
     assert "Grüße" in str(fetch(granted(site), site.add("/", body, content_type)).result)
+
+
+@pytest.mark.covers("SEC-5")
+@pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "unicode_escape", "utf-7"])
+def test_an_encoding_that_no_page_has_is_not_used(site: Site, charset: str) -> None:
+    """Some take time that grows with the square of the page, fail, or make half characters of plain text."""
+    result = fetch(granted(site), site.add("/", b"caf\\xe9 +2AA- b9", f"text/plain; charset={charset}"))
+    assert result.success, result.error
+    assert "\n\ncaf\\xe9 +2AA- b9\n</web_page>" in str(result.result)
+
+
+@pytest.mark.covers("SEC-5")
+def test_a_page_that_entangles_the_parser_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_fetch, "MAX_SECONDS", 2.0)
+    attributes = "".join(f"a{number}=1 " for number in range(250_000))
+    url = site.add("/", f"<a {attributes}>Text.")
+    result = fetch(granted(site), url)
+    assert (result.code, "`raw`" in str(result.hint)) == ("fetch-failed", True)
+    assert fetch(granted(site), url, raw=True).success
+
+
+@pytest.mark.covers("SEC-5")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a plain process is bounded on Linux alone")
+def test_a_page_takes_no_memory_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each paragraph opens all the elements again that were left open."""
+    monkeypatch.setattr(web_fetch, "_MAX_MEMORY", 128 * 1024**2, raising=False)
+    assert fetch(granted(site), site.add("/", "<p>Text.</p>")).success
+    assert fetch(granted(site), site.add("/", "<p><b><i><u><s>" * 30_000)).code == "fetch-failed"
+
+
+@pytest.mark.covers("SEC-5")
+def test_an_error_has_no_words_of_the_server(site: Site) -> None:
+    site.pages["/phrase"] = (404, {"Bad header": "OBEY"}, b"")
+    site.pages["/away"] = (302, {"Location": "javascript:OBEY"}, b"")
+    for path in site.pages:
+        result = fetch(granted(site), f"http://127.0.0.1:{site.port}{path}")
+        assert result.code in {"fetch-failed", "http-status"}, result
+        assert "OBEY" not in f"{result.error} {result.hint}"
 
 
 def test_nothing_of_this_machine_is_sent_along(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Operations:
         session = self.session
 
         def activate() -> Receipt:
-            entry, before = session.find(name), {one.name for one in session.live()}
+            entry, before = session.find(name, by="model"), {one.name for one in session.live()}
             if entry.name in before:
                 raise ActivationFailed(
                     f"Skill {entry.name!r} is already active.",
@@ -78,7 +78,7 @@ class Operations:
 
         def deactivate() -> str:
             active = [one.name for one in session.live()]
-            wanted = name if name in active else session.find(name).name
+            wanted = name if name in active else session.find(name, by="model").name
             if wanted in session.stack or wanted not in active:
                 session.deactivate(wanted, by="model")
             elif active[-1] != wanted:

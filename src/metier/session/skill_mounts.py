@@ -137,6 +137,11 @@ class SkillMounts:
         session, hooks = self._session, entry.skill.hooks
         if hooks is not None and hooks.pre:
             return False
+        if self._load_tool:
+            # What a rule says of the tool that loads a skill holds for its files as well.
+            call = session.call_of(self._load_tool, {"skill_name": entry.name}, (), is_control=True)
+            if not session.guard.decide(call, session.actor).is_allowed:
+                return False
         return session.guard.decide(session.load_action(entry, digest, "model"), session.actor).is_allowed
 
     def _opened(self, entry: Entry) -> str:

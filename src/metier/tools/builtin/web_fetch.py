@@ -1,7 +1,8 @@
 """`WebFetch`: the text of one page of the web.
 
 Every connection goes through the proxy of `metier.run`, which reaches the hosts that policy grants and nothing else. A
-redirect is not followed: the address that it leads to is a call of its own, which rules decide about anew.
+redirect is not followed: the address that it leads to is a call of its own, which rules decide about anew. HTML is
+converted in a process of its own: a hostile page can make a parser take minutes and gigabytes, and nobody else waits.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ import codecs
 import contextlib
 import functools
 import html
+import os
 import re
 import socket
+import tempfile
 import zlib
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.guard.tool_rules.matching import plain_url
+from metier.run import Job, Limits, PlainRunner
 from metier.run.hosts import authority
+from metier.run.interpreters import own_python
 from metier.run.proxy import AllowListProxy
 from metier.skill import shown
 from metier.skill.containment import contained
@@ -41,12 +47,27 @@ MAX_CHARACTERS = 100_000
 DEFAULT_CHARACTERS = 20_000
 
 _MAX_URL = 4_096
+_STATUSES = frozenset(HTTPStatus)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = re.compile(
     r"text/.+|application/(?:.+\+)?(?:json|xml|yaml|toml|javascript|ecmascript|x-yaml|x-ndjson|ndjson|graphql|sql)"
 ).fullmatch
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE).search
+_NOT_OF_THE_WEB = frozenset(
+    {"idna", "mbcs", "oem", "palmos", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+)
+"""Encodings of Python alone, and one that no browser takes: some take for ever, fail, or give half characters."""
+_MAX_MARKDOWN = 16 * 1024 * 1024
+_MAX_MEMORY = 1024**3
+_CONVERSION = """
+import sys
+sys.path.append(sys.argv[1])
+from html_to_markdown import ConversionOptions, convert
+options = ConversionOptions(base_url=sys.argv[2], inline_data_media="drop_element", extract_metadata=False)
+markdown = convert(sys.stdin.buffer.read().decode(), options).content or ""
+sys.stdout.buffer.write(markdown.encode())
+"""
 _HEADERS = {
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.5",
     "Accept-Encoding": "gzip",
@@ -73,6 +94,7 @@ def web_fetch_tool(hosts: Callable[[], Sequence[str] | None]) -> FunctionTool:
             max_length: How many characters to give, at most 100000.
             raw: Give the HTML as it was sent.
         """
+        from anyio import current_time
         from anyio.to_thread import run_sync
 
         if start_index < 0 or not 0 < max_length <= MAX_CHARACTERS:
@@ -80,11 +102,21 @@ def web_fetch_tool(hosts: Callable[[], Sequence[str] | None]) -> FunctionTool:
                 f"start_index is {start_index:,} and max_length is {max_length:,}.",
                 hint=f"Start at 0 or later, and ask for 1 to {MAX_CHARACTERS:,} characters.",
             )
-        address = _address(url)
+        address, end = _address(url), current_time() + MAX_SECONDS
         answer = await _fetched(address, await run_sync(hosts))
         if isinstance(answer, ToolResult):
             return answer
-        text = await run_sync(answer.text if raw else answer.markdown)
+        text = await run_sync(answer.text)
+        if not raw and answer.media_type in _HTML:
+            converted = await _markdown(text, address, seconds=max(1.0, end - current_time()))
+            if converted is None:
+                return ToolResult.failure(
+                    "fetch-failed",
+                    "The page is too large or too entangled to become Markdown.",
+                    hint="Fetch it with `raw`, or do without it.",
+                    data={"contacts": answer.contacts},
+                )
+            text = converted
         return _result(answer, text, start_index, max_length)
 
     return FunctionTool(web_fetch, name="WebFetch", timeout=MAX_SECONDS + 5)
@@ -106,18 +138,26 @@ class _Answer:
         for name in (self.charset, declared[1].decode("ascii") if declared else "", "utf-8"):
             with contextlib.suppress(LookupError):
                 # Only encodings of text: others, such as `zlib`, unpack.
-                if name and codecs.lookup(name)._is_text_encoding:
+                codec = codecs.lookup(name) if name else None
+                if codec and codec._is_text_encoding and codec.name.replace("_", "-") not in _NOT_OF_THE_WEB:
                     return self.body.decode(name, errors="replace")
         return ""
 
-    def markdown(self) -> str:
-        """The page as Markdown, without what a browser would not show."""
-        if self.media_type not in _HTML:
-            return self.text()
-        from html_to_markdown import ConversionOptions, convert
 
-        options = ConversionOptions(base_url=self.url, inline_data_media="drop_element", extract_metadata=False)
-        return convert(self.text(), options).content or ""
+async def _markdown(text: str, url: str, *, seconds: float) -> str | None:
+    """A page as Markdown, without what a browser would not show; None if that takes too much of anything."""
+    import html_to_markdown
+
+    packages = os.path.dirname(os.path.dirname(html_to_markdown.__file__))
+    job = Job(
+        argv=(own_python(), "-I", "-S", "-c", _CONVERSION, packages, url),
+        folder=tempfile.gettempdir(),
+        stdin=text.encode(errors="replace"),
+        limits=Limits(seconds=seconds, output_bytes=_MAX_MARKDOWN, memory_bytes=_MAX_MEMORY),
+        sandbox=False,
+    )
+    outcome = await PlainRunner().run(job)
+    return outcome.stdout if outcome.is_success and not outcome.stdout_truncated else None
 
 
 def _require_parts() -> None:
@@ -189,6 +229,8 @@ async def _asked(url: str, proxy: str, decisions: list[ProxyDecision]) -> _Answe
             if not all(decision.allowed for decision in decisions):
                 return _kept_from(decisions)
             return await _read(url, response, decisions)
+    except httpx2.InvalidURL:
+        return _failure("http-status", "The page is elsewhere, at an address that is none.", decisions)
     except httpx2.HTTPError as error:
         if not all(decision.allowed for decision in decisions):
             return _kept_from(decisions)
@@ -209,7 +251,8 @@ async def _read(url: str, response: httpx2.Response, decisions: list[ProxyDecisi
         to = shown(str(response.url.join(response.headers["location"])), 2_000)
         return _failure("redirected", f"The page is elsewhere: {to}", decisions, hint="Fetch that address, if it fits.")
     if status >= 300:
-        phrase = shown(response.reason_phrase, 80)
+        # The standard's phrase: the server's own is text of strangers.
+        phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
         return _failure("http-status", f"The server answered {status} {phrase}".rstrip() + ".", decisions)
     media_type = response.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     if media_type not in _HTML and not _TEXT(media_type):
@@ -282,7 +325,7 @@ def _kept_from(decisions: Sequence[ProxyDecision]) -> ToolResult:
     code, sentence = _REFUSALS.get(against.reason, ("fetch-failed", "{} cannot be asked."))
     host = authority(against.host, against.port) if against.reason == "port" else against.host
     hint = "Do without it, or tell the user: `run.hosts` of the policy lists hosts." if "granted" in code else ""
-    return _failure(code, sentence.format(host), decisions, hint=hint)
+    return _failure(code, sentence.format(host or "This host"), decisions, hint=hint)
 
 
 def _too_large(decisions: Sequence[ProxyDecision]) -> ToolResult:
@@ -299,4 +342,9 @@ def _contacts(decisions: Sequence[ProxyDecision]) -> tuple[str, ...]:
 
 
 def _reason(error: httpx2.HTTPError) -> str:
+    import httpx2
+
+    if isinstance(error, httpx2.ProtocolError):
+        # Its message quotes what the server sent.
+        return "the answer is no sound HTTP"
     return shown(str(error) or type(error).__name__, 200).rstrip(".")
