@@ -37,7 +37,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "serve": {*_CORE, "dialect", "agent", "hub"},
     "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
 }
-FOR_ALL = {"errors", "hints", "_log", "_version", "_lazy", "_telemetry", "_exporting", "_parts", "_once", "_aliases"}
+FOR_ALL = {
+    *("errors", "hints", "_log", "_version", "_lazy", "_telemetry", "_exporting", "_parts", "_once", "_aliases"),
+    "_notifier",
+}
 """Modules of the top package that every room may import."""
 NO_ROOMS = {"bundled"}
 """Folders with skills in them, which are data."""

@@ -8,10 +8,13 @@
 
 from __future__ import annotations
 
+from metier import _notifier
 from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from metier._face import Library
     from metier._session import Session
     from metier._version import __version__
@@ -51,6 +54,16 @@ _NAMES = {
     "__version__": "metier._version",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)
+
+
+def _start_notification(command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]) -> None:
+    from metier.run.notification import notify_in_background
+
+    notify_in_background(command, data, limit=limit, failed=failed)
+
+
+# The room that decides records what waits, and starts nothing: the package joins it to the one that does.
+_notifier.start = _start_notification
 
 __all__ = [
     "Caller",

@@ -13,6 +13,8 @@ from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
 from metier.guard.approvals.quarantine import CHANGED, known_target, quarantine, release, usage_of
 from metier.guard.approvals.roles import demand
+from metier.guard.governance import Governance
+from metier.guard.notices import announcing
 from metier.guard.remedies import restore_or_propose
 from metier.guard.verdict import INTEGRITY
 from metier.hub.replacing import digest_at
@@ -52,7 +54,8 @@ def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
 
 def _quarantine(options: argparse.Namespace, scope: Scope, person: Person, kind: BlockKind, value: str) -> int:
     value, is_known = _as_written(options, kind, value)
-    block = quarantine(scope, person, kind, value, reason=options.reason)
+    with announcing(Governance.default().effective):
+        block = quarantine(scope, person, kind, value, reason=options.reason)
     used = usage_of(scope, kind, value)
     is_known = is_known or bool(used) or (kind == "digest" and scope.revisions.get(value) is not None)
     if options.json:

@@ -7,19 +7,16 @@ import hashlib
 import json
 import os
 import sys
-import time
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from metier.cli.approve import seconds
 from metier.cli.exits import APPROVAL, FINE
-from metier.cli.identity import TOKEN, acting, peek_store
+from metier.cli.identity import acting, peek_store
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.approvals.approving import is_requester, may_decide
 from metier.guard.approvals.lapsing import expire, supersede
-from metier.guard.approvals.roles import demand, holds
+from metier.guard.approvals.roles import demand
+from metier.guard.approvals.waiting import all_waiting
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.policy.files import Policies
 from metier.library.trust import default_config_folder
@@ -27,32 +24,13 @@ from metier.run.notification import start_notification
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
+    from metier.guard.approvals.waiting import Waiting
     from metier.guard.policy.effective import Effective
     from metier.store import Person, Scope
 
 _MAX_CURSOR = 400
 _NOTHING: dict[str, Any] = {"waiting": [], "counts": {}, "oldest_seconds": 0, "cursor": ""}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Something that waits for a decision."""
-
-    kind: Literal["request", "proposal", "quarantine"]
-    id: str
-    skill: str
-    by: str
-    since: str
-    may_decide: bool
-    """Whether this person may decide about it; otherwise they made it."""
-    next: str
-    """The command that shows it."""
-
-    @property
-    def cursor(self) -> str:
-        return f"{self.since}/{self.kind}/{self.id}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         effective = Policies.discover().current()
         expire(scope, effective)
         supersede(scope)
-        found = sorted(_waiting(scope, person, effective), key=lambda one: one.cursor)
+        found = _waiting(scope, person, effective)
         told = _ToldBefore(scope, person)
         since = told.cursor if options.new else options.since or ""
         cursor = found[-1].cursor if found else since
@@ -82,59 +60,18 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _waiting(scope: Scope, person: Person, effective: Effective) -> Iterator[Waiting]:
-    """All that waits for somebody's decision, or was asked for by them."""
+def _waiting(scope: Scope, person: Person, effective: Effective) -> list[Waiting]:
+    """All that waits for somebody's decision, or was asked for by them, in the order it came."""
     demand(person, "viewer", "see what waits")
-    for one in scope.approvals.requests("pending"):
-        decides = may_decide(effective, person, one) is None
-        if decides or is_requester(person, one):
-            yield Waiting(
-                kind="request",
-                id=one.id,
-                skill=one.skill,
-                by=one.requested_by,
-                since=one.created_at,
-                may_decide=decides,
-                next=f"metier approve show {one.id}",
-            )
-    for proposal in scope.proposals.all("open"):
-        decides = person.kind == "user" and holds(person, "reviewer")
-        if decides or person.name in (proposal.author, proposal.on_behalf_of):
-            yield Waiting(
-                kind="proposal",
-                id=proposal.id,
-                skill=proposal.skill,
-                by=proposal.author,
-                since=proposal.created_at,
-                may_decide=decides,
-                next=f"metier propose show {proposal.id}",
-            )
-    for block in scope.blocks.all():
-        decides = person.kind == "user" and holds(person, "admin")
-        if decides or block.by == person.name:
-            yield Waiting(
-                kind="quarantine",
-                id=f"{block.kind}:{block.value}",
-                skill=block.value,
-                by=block.by,
-                since=block.at,
-                may_decide=decides,
-                next="metier quarantine --list",
-            )
+    found = [one for one, is_own in all_waiting(scope, effective, person) if one.may_decide or is_own]
+    return sorted(found, key=lambda one: one.cursor)
 
 
 def _report(found: list[Waiting], cursor: str) -> dict[str, Any]:
-    ages = [_age(one) for one in found]
     counts = {kind: sum(one.kind == kind for one in found) for kind in sorted({one.kind for one in found})}
-    items = [{**asdict(one), "age_seconds": age} for one, age in zip(found, ages, strict=True)]
-    return {"waiting": items, "counts": counts, "oldest_seconds": max(ages, default=0), "cursor": cursor}
-
-
-def _age(one: Waiting) -> int:
-    try:
-        return max(0, int(time.time() - datetime.fromisoformat(one.since).timestamp()))
-    except ValueError:
-        return 0
+    items = [one.as_dict() for one in found]
+    oldest = max((item["age_seconds"] for item in items), default=0)
+    return {"waiting": items, "counts": counts, "oldest_seconds": oldest, "cursor": cursor}
 
 
 def _tell(options: argparse.Namespace, found: list[Waiting], report: dict[str, Any]) -> int:
@@ -158,9 +95,7 @@ def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: 
 
     That it failed is recorded, and changes nothing else.
     """
-    # The program need not be able to decide.
-    environment = {name: value for name, value in os.environ.items() if name != TOKEN}
-    problem = start_notification(command, json.dumps(report).encode(), limit=limit, environment=environment)
+    problem = start_notification(command, json.dumps(report).encode(), limit=limit)
     if problem:
         style = Style(sys.stderr)
         name = Style.text(command[0], 200)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from metier._log import logger
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard.decision import Action, Actor, Decision
+from metier.guard.notices import announcing
 from metier.guard.policy.files import Policies
 from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
 from metier.guard.suppressing import KeptSuppressions
@@ -460,7 +461,8 @@ class Governance:
         from metier.guard.consequences import settled
 
         try:
-            return settled(self, self.case(action, actor), first, decision, keep)
+            with announcing(self.effective):
+                return settled(self, self.case(action, actor), first, decision, keep)
         except MetierError as error:
             log.warning("what follows from a decision could not be written down: %s", error)
             if not decision.is_allowed:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.file import Origin, PolicyFile, PolicyProblem
     from metier.guard.policy.grants import AutoApproval
     from metier.guard.policy.kinds import Located
+    from metier.guard.policy.notification import Notification
     from metier.guard.policy.program import Policy
     from metier.guard.policy.rules import PolicyRule
     from metier.guard.tool_rules.rules import Rule
@@ -157,6 +158,8 @@ class Effective:
     """What the strongest file grants to a program that has no policy of its own."""
     scan: ScanSettings = field(default_factory=ScanSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
+    notify: Notification | None = None
+    """The program that tells people that something waits for them."""
     values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     """Every key to its value, for whoever shows them; empty where there is no file."""
     origins: Mapping[str, tuple[Origin, ...]] = field(default_factory=lambda: _NOTHING, repr=False)

@@ -173,6 +173,7 @@ class _Merging:
                 checkpoint_every=values["audit.checkpoint-every"],
                 key=_path(values["audit.key"]),
             ),
+            notify=values["notify"],
             values=MappingProxyType(values),
             origins=MappingProxyType(self._origins),
             required=MappingProxyType(required),

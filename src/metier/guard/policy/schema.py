@@ -31,6 +31,7 @@ from metier.guard.policy.kinds import (
     Text,
     Within,
 )
+from metier.guard.policy.notification import Notifications
 from metier.guard.policy.rule_reading import Rules
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
 from metier.guard.tool_rules.rules import parse_rules
@@ -164,6 +165,13 @@ _ALL_KEYS = (
     Key("audit.max-output", Number(0, 2**30, strict=min), 8_192, "Bytes of output that a record keeps."),
     Key("audit.checkpoint-every", Number(1, 1_000_000, strict=min), 100, "Records between two signed checkpoints."),
     Key("audit.key", Text("the path of a key"), None, "The key that checkpoints are signed with."),
+    Key(
+        "notify",
+        Notifications(),
+        None,
+        "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
+        "none, and of several files the strongest counts.",
+    ),
     Key("run.untrusted", _OUTCOME, None, "Loading, by a model, of a skill that nobody vouches for."),
     Key("run.scripts", _OUTCOME, None, "Running a script of a skill, or a command of our own Bash."),
     Key("run.unsandboxed", _OUTCOME, None, "Running anything in a runner that isolates nothing."),

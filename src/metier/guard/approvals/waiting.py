@@ -1,0 +1,86 @@
+"""Things that wait for somebody's decision: requests, proposals and quarantines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from metier.guard.approvals.approving import is_requester, may_decide
+from metier.guard.approvals.roles import holds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard.policy.effective import Effective
+    from metier.store import Person, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Something that waits for a decision, as one person sees it."""
+
+    kind: Literal["request", "proposal", "quarantine"]
+    id: str
+    skill: str
+    by: str
+    since: str
+    may_decide: bool
+    """Whether this person may decide about it."""
+    next: str
+    """The command that shows it."""
+
+    @property
+    def cursor(self) -> str:
+        """Its place among all that waits, in the order it came."""
+        return f"{self.since}/{self.kind}/{self.id}"
+
+    @property
+    def age(self) -> int:
+        """The seconds for which it waits."""
+        try:
+            return max(0, int(time.time() - datetime.fromisoformat(self.since).timestamp()))
+        except ValueError:
+            return 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The thing as JSON has it."""
+        return {**asdict(self), "age_seconds": self.age}
+
+
+def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[tuple[Waiting, bool]]:
+    """All that waits, each with whether this person made it."""
+    for one in scope.approvals.requests("pending"):
+        entry = Waiting(
+            kind="request",
+            id=one.id,
+            skill=one.skill,
+            by=one.requested_by,
+            since=one.created_at,
+            may_decide=may_decide(effective, person, one) is None,
+            next=f"metier approve show {one.id}",
+        )
+        yield entry, is_requester(person, one)
+    for proposal in scope.proposals.all("open"):
+        entry = Waiting(
+            kind="proposal",
+            id=proposal.id,
+            skill=proposal.skill,
+            by=proposal.author,
+            since=proposal.created_at,
+            may_decide=person.kind == "user" and holds(person, "reviewer"),
+            next=f"metier propose show {proposal.id}",
+        )
+        yield entry, person.name in (proposal.author, proposal.on_behalf_of)
+    for block in scope.blocks.all():
+        entry = Waiting(
+            kind="quarantine",
+            id=f"{block.kind}:{block.value}",
+            skill=block.value,
+            by=block.by,
+            since=block.at,
+            may_decide=person.kind == "user" and holds(person, "admin"),
+            next="metier quarantine --list",
+        )
+        yield entry, block.by == person.name
