@@ -72,6 +72,7 @@ CASES = {
     "audit.max-output": ("100", "1000", "10"),
     "audit.checkpoint-every": ("100", "1000", "10"),
     "audit.key": ("ours", "theirs", "ours"),
+    "notify": ("{run: [ours]}", "{run: [theirs]}", "{run: [ours]}"),
     **{
         f"run.{name}": ("ask", "allow", "deny")
         for name in ("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script-reads")
