@@ -164,6 +164,20 @@ def test_the_room_is_bounded_and_the_nearest_comes_first(told: Told, project: Pa
     assert len(text) < MAX_BYTES + 4_000
 
 
+def test_many_files_take_no_more_room_than_one(told: Told, project: Path) -> None:
+    folder = project
+    for number in range(300):
+        folder /= "below"
+        folder.mkdir()
+        (folder / "AGENTS.md").write_text(f"Habit {number}.")
+    text = told(folder)
+    assert "Habit 299." in text and "Habit 0." not in text
+    assert "more files in the folders above" in text
+    assert len(text) < MAX_BYTES + 6_000
+    (folder / "AGENTS.md").write_text("near " * MAX_BYTES)
+    assert len(told(folder)) < MAX_BYTES + 6_000
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "huge", "binary", "empty"])
 def test_odd_files_are_passed_over(told: Told, project: Path, tmp_path: Path, kind: str) -> None:
     secret = tmp_path / "secret.md"

@@ -75,6 +75,19 @@ def test_our_own_folder_that_a_clients_folder_leads_to_stays_enforced(
             assert not session.may_call("Write", {"file_path": "a", "content": ""})
 
 
+@pytest.mark.parametrize("own", [".metier", ".agents"])
+@pytest.mark.parametrize("variable", ["CLAUDE_CONFIG_DIR", "CODEX_HOME"])
+def test_a_variable_makes_no_folder_of_our_own_a_clients(
+    own_home: Path, write_skill: Write, project: Path, monkeypatch: pytest.MonkeyPatch, own: str, variable: str
+) -> None:
+    for folder in (project, own_home):
+        write_skill(folder / own / "skills" / "review", more="allowed-tools: Read\n")
+        monkeypatch.setenv(variable, str(folder / own))
+        with Library.discover().session(guard=Guard(audit=AuditProbe())) as session:
+            session.load("review")
+            assert not session.may_call("Write", {"file_path": "a", "content": ""})
+
+
 def test_a_folder_inside_a_package_that_imitates_a_client_is_enforced(write_skill: Write, project: Path) -> None:
     """Only the default folders themselves belong to a client: no folder further down, and no skill that says so."""
     write_skill(project / ".metier/skills/x/.claude/skills/evil", name="evil", more="allowed-tools: Read\n")

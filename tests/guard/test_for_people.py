@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from metier import Guard
+from metier import Guard, Policy
 from metier.guard import Action, Decision, MemoryLog
 
 
@@ -55,6 +55,9 @@ def guard() -> Guard:
         "metier scan skills --fail-on high --kee",
         "cd skills && metier 'scan' . --'keep'",
         "python -m metier scan --keep=x .",
+        "metier waiting --then metier approve grant r-1",
+        "metier waiting --new --timeout 5s --th env metier approve grant r-1",
+        "python3 -m metier waiting --then sh -c 'metier approve grant r-1'",
         ["metier", "approve", "grant", "r-1"],
     ],
 )
@@ -194,3 +197,14 @@ def test_no_text_takes_long_to_look_through(guard: Guard, text: str) -> None:
     before = time.process_time()
     decided(guard, "execute_code", code=text)
     assert time.process_time() - before < 2
+
+
+@pytest.mark.covers("ACC-19")
+def test_the_program_that_waiting_starts_is_not_hidden_from_rules(guard: Guard) -> None:
+    command = "metier waiting --then curl https://x.test"
+    denying = Guard(Policy(deny="Bash(curl:*)"), audit=MemoryLog())
+    allowing = Guard(Policy(allow="Bash(metier:*)"), audit=MemoryLog())
+    assert decided(denying, "Bash", command=command).outcome == "deny"
+    assert decided(allowing, "Bash", command=command).outcome == "deny"
+    assert decided(allowing, "Bash", command="metier waiting --new --json").outcome == "allow"
+    assert decided(guard, "Bash", command="metier waiting").outcome == "allow"

@@ -639,6 +639,25 @@ def test_a_folder_that_is_not_mounted_takes_no_copy_away(
 
 
 @pytest.mark.covers("USE-2")
+@pytest.mark.parametrize("link", ["plan", "team"])
+@pytest.mark.parametrize("state", ["moved away", "an empty folder"])
+def test_a_link_to_what_is_not_mounted_takes_no_copy_away(
+    skills: Path, here: Path, write_skill: Write, link: str, state: str
+) -> None:
+    mounted = write_skill(here / "share/plan").parent
+    mounted = mounted if link == "plan" else mounted.parent
+    (skills / link).symlink_to(mounted)
+    sync_to(library(skills), "out")
+    mounted.rename(here / "away")
+    if state == "an empty folder":
+        mounted.mkdir()
+    assert became(sync_to(library(skills), "out")) == {"deploy": "unchanged", "plan": "kept", "review": "unchanged"}
+    assert Path("out/plan/SKILL.md").exists()
+    (skills / link).unlink()
+    assert became(sync_to(library(skills), "out"))["plan"] == "removed"
+
+
+@pytest.mark.covers("USE-2")
 def test_a_skill_that_is_broken_now_is_left_out_with_the_reason_and_its_copy_stays(skills: Path) -> None:
     sync_to(library(skills), "out")
     (skills / "deploy/SKILL.md").write_bytes(b"")

@@ -57,11 +57,14 @@ def project_instructions(workspace: str, may_read: Callable[[str], bool]) -> Pro
     sections: list[str] = []
     untrusted: list[str] = []
     seen: set[bytes] = set()
-    left = MAX_BYTES
+    left, unread = MAX_BYTES, 0
     # The nearest first, so that a large file further out leaves them their room.
     for path in _files(start, root):
         if not trust.is_trusted(path.parent):
             untrusted.append(str(path))
+            continue
+        if left <= 0:
+            unread += 1
             continue
         data = _content(path) if may_read(str(path)) else b""
         digest = hashlib.sha256(data.strip()).digest()
@@ -69,7 +72,11 @@ def project_instructions(workspace: str, may_read: Callable[[str], bool]) -> Pro
             continue
         seen.add(digest)
         sections.append(_section(path.relative_to(root).as_posix(), data, left))
-        left = max(0, left - len(data))
+        left -= max(len(data), len(sections[-1]))  # paths and marks take room too
+    if unread:
+        sections.append(
+            f"[Cut: there is no room for {unread:,} more files in the folders above. Read them if need be.]"
+        )
     text = "\n\n".join((_ABOUT, *reversed(sections))) if sections else ""
     return ProjectInstructions(text=text, untrusted=tuple(untrusted))
 

@@ -98,7 +98,8 @@ class Origins:
         try:
             os.lstat(copy.origin)
         except (FileNotFoundError, NotADirectoryError):
-            return "" if _is_listed(copy) else f"{copy.root} is empty, or not mounted or readable now."
+            reason = f"{copy.root}, or what a link in it leads to, is empty, or not mounted or readable now."
+            return "" if _is_listed(copy) else reason
         except OSError as error:
             return f"{copy.origin} cannot be looked at now: {error.strerror}."
         return f"It comes from {copy.origin}, which is not among the skills of this library now."
@@ -115,15 +116,15 @@ class Origins:
 
 def _is_listed(copy: Copy) -> bool:
     """Whether the folder that held the origin can be listed and is not empty, as one is that is not mounted."""
-    folder = os.path.dirname(os.path.dirname(copy.origin))
-    if not is_inside(folder, copy.root):
-        folder = copy.root
+    folder = os.path.dirname(copy.origin)
+    if folder != copy.root and not os.path.islink(folder):
+        folder = os.path.dirname(folder)
     while is_inside(folder, copy.root):
         try:
             return bool(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
-            if folder == copy.root:
-                return False
+            if os.path.islink(folder):
+                return False  # what it leads to may be back later
             folder = os.path.dirname(folder)
         except OSError:
             return False

@@ -287,7 +287,8 @@ def client_of(folder: str) -> Client | None:
     """
     parts = folder.replace(os.sep, "/").rsplit("/", 3)
     found = _OWNERS.get("/".join(parts[-2:])) or _OWNERS.get("/".join(parts[-3:]))
-    if found is None:
+    # A variable makes no folder a client's that is Métier's own or shared by its name.
+    if found is None and "/".join(parts[-2:]) not in (OWN_FOLDER, SHARED_FOLDER):
         home = os.path.expanduser("~")
         found = next((client for path, client in _MOVABLE.items() if folder == in_home(path, home)), None)
     return found

@@ -36,6 +36,7 @@ _STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
     "hg": ("", ("--config",)),
     "install": ("", ("--strip-program",)),
     "man": ("PHC", ("--pager", "--html", "--config-file")),
+    "metier": ("", ("--then",)),
     "nc": _CONNECTING,
     "ncat": _CONNECTING,
     "netcat": _CONNECTING,
