@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metier import Library, Session
+from metier import Library, Policy, Session
 from metier.dialect import DialectName
 from metier.errors import InvalidArgument, MetierError, Refused, SkillNotFound
 from metier.guard import Guard, MemoryLog
@@ -190,3 +190,28 @@ def test_a_tool_that_the_session_has_is_not_said_to_be_unknown(has_tool: bool) -
     assert executor.execute_blocking("skills_load", {"skills": ["rates"]}).success
     notes = " ".join(str(one.as_dict()) for one in log.records)
     assert ("tools that are not known: browser" in notes) is not has_tool
+
+
+@pytest.mark.covers("SEC-5")
+@pytest.mark.parametrize(
+    "spelling", ["deploy", "DEPLOY", " deploy ", "deploy@house", "folder-of-it", "\uff44\uff45ploy"]
+)
+@pytest.mark.parametrize(
+    ("dialect", "tool", "key"),
+    [("runtime", "skills_load", "skills"), ("tool", "skill", "skill_name"), ("sandbox", "get_skill", "skill_name")],
+)
+def test_a_rule_that_names_a_skill_holds_for_every_spelling_of_its_name(
+    tmp_path: Path, dialect: DialectName, tool: str, key: str, spelling: str
+) -> None:
+    folder = tmp_path / "house" / "folder-of-it"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: deploy\ndescription: Deploys.\n---\nDeploy.\n")
+    library = Library.from_folder(tmp_path / "house", cache=False)
+    given = {key: [spelling] if key == "skills" else spelling}
+    for policy, code in (
+        (Policy(deny=f"{tool}(deploy)"), "tool-not-allowed"),
+        (Policy(ask=f"{tool}(dep*)"), "approval-needed"),
+        (Policy(deny=f"{tool}(other)"), None),
+    ):
+        session = library.session(guard=Guard(policy, audit=MemoryLog()))
+        assert session.executor(dialect=dialect).execute_blocking(tool, given).code == code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from metier.guard.tool_rules.ceiling import Ceiling
     from metier.library import Entry
@@ -119,6 +119,8 @@ class Action:
     """The folder that relative paths in the arguments start from."""
     skill_folders: Callable[[], Iterable[str]] | None = field(default=None, compare=False, repr=False)
     """Gives the folders that skills come from, in which no tool writes."""
+    skill_names: Callable[[], Sequence[str]] | None = field(default=None, compare=False, repr=False)
+    """Gives what the skills are called that the arguments name, however they spell it."""
     command: str = ""
     """What would be run, for scripts, hooks and injected commands."""
     path: str = ""

@@ -56,6 +56,8 @@ DEFAULT_BUDGET = 5_120
 LEAST_BUDGET = 512
 """Bytes that hold the shortest rules of every dialect, the counts of any library and a way to search it."""
 _SUGGESTED_AMONG = 2_000
+_NAMING = ("skills", "skill", "skill_name", "skill_id")
+"""The arguments by which tools that control skills name them."""
 MAX_ID = 200
 
 
@@ -413,8 +415,19 @@ class State:
             ceilings=() if is_control else (*self._above, *(one.ceiling for one in active), *more),
             workspace=self.workspace,
             skill_folders=functools.partial(skill_folders, self.library, active),
+            skill_names=functools.partial(self._names_in, arguments) if is_control else None,
             is_control=is_control,
         )
+
+    def _names_in(self, arguments: Mapping[str, Any]) -> list[str]:
+        """What the skills are called that a call names: by another case, a folder, or with their source."""
+        found: list[str] = []
+        for value in (arguments.get(key) for key in _NAMING):
+            names = value if isinstance(value, list | tuple) else (value,)
+            for name in dict.fromkeys(name for name in names if isinstance(name, str)):
+                with contextlib.suppress(MetierError):
+                    found.append(self.library.get(name).name)
+        return found
 
     def file_access(self) -> FileAccess:
         """The files that are closed to tools in its workspace now."""

@@ -201,7 +201,13 @@ def _meant(rules: tuple[Rule, ...], action: Action) -> tuple[Rule, ...]:
 
 
 def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:
-    return forbids(rules, action.tool, action.arguments, workspace=action.workspace) if rules else None
+    if not rules:
+        return None
+    arguments = action.arguments
+    if action.skill_names is not None:
+        # A rule that names a skill is about that skill, whichever of its spellings a call has.
+        arguments = {**arguments, "": action.skill_names()}
+    return forbids(rules, action.tool, arguments, workspace=action.workspace)
 
 
 def _outside(rules: tuple[Rule, ...], match: Match) -> str:
