@@ -245,6 +245,23 @@ def test_what_is_blocked_is_not_written_and_what_was_written_goes(skills: Path) 
     assert became(sync_to(library(skills), "elsewhere", guard=blocked)) == {"deploy": "added", "review": "left out"}
 
 
+@pytest.mark.covers("USE-2")
+def test_the_policy_of_a_project_removes_no_copies_from_folders_outside_of_it(
+    skills: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = here / "clone"
+    (clone / ".git").mkdir(parents=True)
+    (clone / ".metier").mkdir()
+    (clone / ".metier/policy.yaml").write_text("version: 1\nrules:\n  - {id: x, point: activate, effect: deny}\n")
+    for target, done in ((here / "own", "kept"), (clone / "copies", "removed")):
+        sync_to(library(skills), target)
+        monkeypatch.chdir(clone)
+        assert became(sync_to(library(skills), target)) == {"deploy": done, "review": done}
+        monkeypatch.chdir(here)
+    sync_to(library(skills), here / "own", guard=Guard(Policy(blocked=["review"])))
+    assert files(here / "own") == {"deploy/SKILL.md", "deploy/scripts/run.sh"}, "what the user's own policy blocks goes"
+
+
 def test_what_a_scope_hides_is_not_written(skills: Path, write_skill: Write) -> None:
     write_skill(skills / "scoped", more="scope:\n  agents: [builder]\n")
     assert "scoped" not in became(sync_to(library(skills), "out"))

@@ -22,9 +22,9 @@ _WIDE = 10_000
 _OUTCOMES = {
     "good": "activated active added allow applied approved automatic called counts granted isolates listed made ok "
     "pinned read ready released run trusted",
-    "warn": "ask asked expired hidden medium name-only open pending quarantined requested shadowed stale untrusted "
-    "user-only warning",
-    "bad": "broken critical denied deny error failed high missing refused rejected revoked",
+    "warn": "ask asked expired hidden manual medium name-only open pending quarantined requested shadowed stale "
+    "untrusted warning",
+    "bad": "broken critical denied deny error failed high missing off refused rejected revoked",
 }
 """The words of outcomes, by the colour that they have; of a type of event the part behind the dot."""
 _PAINT_OF = {word: paint for paint, words in _OUTCOMES.items() for word in words.split()}

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Passage, Subject, current_user
+from metier.guard.governance import Governance
+from metier.guard.policy.files import Policies
 from metier.hints import for_people
 from metier.hub.findings import against, is_bad
 from metier.hub.origins import Origins, origin_of
@@ -104,7 +106,9 @@ def sync_to(
     target.check()
     _require_outside(library, target)
     with contextlib.nullcontext() if dry_run else target.locked():
-        run = _Run(library, target, guard or Guard(), only, dry_run, accept_findings)
+        # A project that one merely stands in denies nothing in a folder of the user's.
+        there = Guard(governance=Governance(Policies.discover(target.path))) if guard is None else guard
+        run = _Run(library, target, guard or Guard(), there, only, dry_run, accept_findings)
         return Synced(folder=target.path, steps=run.steps())
 
 
@@ -130,11 +134,12 @@ class _Run:
         library: Library,
         target: Target,
         guard: Guard,
+        there: Guard,
         only: Sequence[str],
         dry_run: bool,
         accepted: str,
     ) -> None:
-        self._library, self._target, self._guard, self._only = library, target, guard, only
+        self._library, self._target, self._guard, self._there, self._only = library, target, guard, there, only
         self._dry_run, self._accepted = dry_run, accepted.strip()
         self._origins = Origins(library)
         found, self._broken = self._origins.found(target)
@@ -189,7 +194,12 @@ class _Run:
             reason = "It comes from a place that nobody vouches for."
             return Step(skill=name, done="left out", reason=reason, hint=_TRUST)
         against = self._against(name, entry, subject, decision)
-        return self._removed(name, against) if against is not None else self._written(name, entry, subject)
+        if against is None:
+            return self._written(name, entry, subject)
+        if name in self._copies and self._is_allowed_there(entry, subject):
+            reason = f"{against.reason} That is said by the policy of a project which the folder is no part of."
+            return replace(against, done="kept", reason=reason)
+        return self._removed(name, against)
 
     def _absent(self, name: str) -> Step:
         """The step for a name that no skill of the library can be written for."""
@@ -222,6 +232,16 @@ class _Run:
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
         return None
+
+    def _is_allowed_there(self, entry: Entry, subject: Subject) -> bool:
+        """Whether the policy that holds in the folder itself has nothing against a skill."""
+        usable = replace(subject, for_models=True, for_people=True)
+        rivals = self._rivals(entry)
+        actions = [Action(point="load", skill=usable, by=by, rivals=rivals) for by in _LOADERS]
+        return self._there.governance.listings.mode(subject.name, subject.source) != "name-only" and all(
+            self._there.decide(action, self._actor).is_allowed
+            for action in (Action(point="install", skill=subject, by="user"), *actions)
+        )
 
     def _loading(self, entry: Entry, subject: Subject) -> Decision:
         """What would be said to loading a skill where its copy is: by a model, and by a user."""
