@@ -97,6 +97,12 @@ def test_records_are_found_by_what_is_asked_for(
     assert (code, seqs(out)) == (0, found)
 
 
+def test_an_outcome_that_no_record_can_have_is_an_error(metier: Command, trail: int) -> None:
+    code, out, err = metier("audit", "search", "--outcome", "denied")
+    assert (code, out) == (2, "")
+    assert "'deny'" in err
+
+
 @pytest.mark.each("moment", ["yesterday", "", "99999999d", "2026-13-01", "9999-12-31T23:59:59-23:59"])
 def test_a_time_that_is_none_is_refused(metier: Command, moment: str) -> None:
     code, _, err = metier("audit", "search", "--since", moment)

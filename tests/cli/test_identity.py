@@ -81,6 +81,18 @@ def test_that_somebody_tried_is_recorded(metier: Call, owned: Store) -> None:
     assert record["notes"] == ["metier approve grant"]
 
 
+def test_who_sets_up_a_store_where_nobody_is_at_a_terminal_is_told_the_command_that_does(
+    metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.yaml").write_text("version: 1\n")
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "policy.yaml"))
+    _, _, err = metier("user", "add", system_user(), "--role", "admin")
+    words = ("user", "add", system_user(), "--role", "admin", "--token")
+    assert f"METIER_API_TOKEN=$(metier {' '.join(words)})" in err
+    code, secret, _ = metier(*words)
+    assert (code, secret.startswith("mtr_")) == (0, True)
+
+
 @pytest.mark.parametrize("words", DECIDING, ids=" ".join)
 def test_nor_where_an_administrators_policy_is_in_force(
     metier: Call, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -104,3 +104,14 @@ def test_the_command_and_a_session_have_one_default_budget() -> None:
     from metier.session import state
 
     assert parser.DEFAULT_BUDGET == state.DEFAULT_BUDGET
+
+
+def test_a_name_that_no_skill_has_is_set_and_said_to_be_nobodys(
+    metier: Call, write_skill: Write, tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "skills" / "team-report")
+    code, out, err = metier("--skills", tmp_path / "skills", "listing", "team-reprt", "pinned")
+    assert (code, "team-reprt: pinned" in out) == (0, True)
+    assert "Did you mean 'team-report'?" in err
+    assert metier("--skills", tmp_path / "skills", "listing", "team-*", "pinned")[2] == ""
+    assert metier("--skills", tmp_path / "skills", "listing", "team-report", "pinned")[2] == ""

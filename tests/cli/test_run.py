@@ -385,6 +385,10 @@ def test_what_waits_for_an_approval_names_the_request_and_not_trust(
     assert "`metier approve show r-" in err
     assert "`metier approve grant r-" in err
     assert "Ask the user" not in err  # it is the user who reads it
+    _, _, of_tenant = metier("run", "found", "hi.sh", "--skills", tmp_path / "skills", "--tenant", "acme")
+    command = of_tenant.partition("`metier ")[2].partition("`")[0].split()
+    assert command[-2:] == ["--tenant", "acme"]
+    assert metier(*command)[0] == 0, "it shows the request that it names"
     assert metier("quarantine", "found", "--reason", "x")[0] == 0
     code, _, err = metier("run", "found", "hi.sh", "--skills", tmp_path / "skills")
     assert (code, "`metier quarantine --list`" in err) == (1, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,10 @@ def test_a_conflict_is_a_problem_that_is_explained(metier: Call, write_skill: Wr
     assert "! deploy" in out
     assert err.startswith("conflict: deploy: Something of that name is there")
     assert "Move it away" in err
+    home = Path("skills/deploy").resolve()
+    assert f"copy it over {home}, and sync again" in err
+    shutil.copytree("out/deploy", home, dirs_exist_ok=True)
+    assert metier("--skills", "skills", "sync", "--to", "out")[0] == 0
 
 
 def test_what_is_left_out_is_said_and_is_no_problem(metier: Call, write_skill: Write) -> None:

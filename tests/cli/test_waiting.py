@@ -149,3 +149,34 @@ def test_a_program_that_fails_is_recorded_and_tried_again(
     record = store.of().audit.tail(1)[0]
     assert (record["type"], problem in record["reason"]) == ("notification.failed", True)
     assert store.of().approvals.requests("pending")
+
+
+def test_a_skill_that_was_changed_by_hand_waits_by_its_name_until_it_is_put_right(
+    metier: Call, store: Store, tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METIER_ENTERPRISE", str(tmp_path / "company"))
+    (tmp_path / "company").mkdir()
+    file = write_skill(tmp_path / "drafts" / "totals")
+    assert metier("deploy", tmp_path / "drafts" / "totals", "--reason", "For all.")[0] == 0
+    deployed = tmp_path / "company" / "totals"
+    (deployed / file.name).write_text(file.read_text() + "Quickly.\n")
+    assert metier("session", "totals", given="")[0] == 3
+    (found,) = report(metier)["waiting"]
+    assert (found["id"].split(":")[0], found["by"]) == ("digest", "integrity check")
+    assert found["skill"].startswith("totals@")
+
+    code, out, err = metier("release", "totals", "--reason", "It is fine.")
+    assert (code, out) == (1, ""), "nothing is said to be usable that is not"
+    assert "metier rollback totals@" in err
+    assert metier("rollback", "totals", "--reason", "Back.")[0] == 0
+    assert report(metier, code=0)["waiting"] == []
+
+
+def test_commands_in_hints_find_what_a_tenant_has(metier: Call, store: Store) -> None:
+    asked = ask(store, tenant="acme")
+    (found,) = report(metier, "--tenant", "acme")["waiting"]
+    assert found["next"] == f"metier approve show {asked} --tenant acme"
+    code, out, _ = metier(*found["next"].split()[1:])
+    assert (code, f"`metier approve grant {asked} --tenant acme`" in out) == (0, True)
+    _, out, _ = metier("approve", "list", "--tenant", "acme")
+    assert found["next"] in out

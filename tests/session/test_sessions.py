@@ -332,3 +332,9 @@ def test_one_that_is_ended_while_it_is_resumed_is_gone(remembering: Remembering)
         remembering.sessions.get("first")
     assert made[0].is_closed
     assert "first" not in remembering.sessions
+
+
+def test_an_option_that_does_not_exist_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(InvalidArgument, match="'polici'") as refused:
+        Session(Library([]), polici=None)
+    assert str(refused.value.hint).startswith("Did you mean policy? Options are ")

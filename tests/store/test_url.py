@@ -64,3 +64,10 @@ def test_what_is_no_address_is_refused_with_an_example(url: str) -> None:
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:
     assert hidden(url) == shown
+
+
+def test_a_plain_path_is_refused_with_the_address_that_it_would_be(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        address_of(str(tmp_path / "metier.db"))
+    address = str(refused.value.hint).split()[-1]
+    assert address_of(address).target == str(tmp_path / "metier.db")

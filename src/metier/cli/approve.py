@@ -16,6 +16,7 @@ from metier.guard.approvals.roles import demand
 from metier.guard.approvals.standing import is_over, moment, standing
 from metier.guard.policy.durations import seconds_of
 from metier.guard.policy.files import Policies
+from metier.guard.remedies import tenant_option
 from metier.skill import shown
 from metier.store import Request
 
@@ -62,11 +63,12 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: 
             table(style, titles, [_row(style, one, now) for one in listed], paint={1: style.strong, 2: style.outcome})
         )
     waiting = next((one for one in requests if one.status == "pending"), None)
+    tenant = tenant_option(options.tenant)
     if waiting is not None:
-        print(style.dim(f"`metier approve show {waiting.id}` shows what somebody who decides should see."))
+        print(style.dim(f"`metier approve show {waiting.id}{tenant}` shows what somebody who decides should see."))
     elif counting and not options.all:
         stand = "decision stands" if len(counting) == 1 else "decisions stand"
-        print(style.dim(f"{len(counting):,} {stand}; `metier approve list --all` shows them."))
+        print(style.dim(f"{len(counting):,} {stand}; `metier approve list --all{tenant}` shows them."))
     return 0
 
 
@@ -132,8 +134,9 @@ def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: 
         if terms.quorum > 1:
             print(f"{len(agreed)} of {terms.quorum} agreed: {Style.text(', '.join(agreed)) or 'nobody yet'}")
         if why_not is None:
-            said = f"Decide: `metier approve grant {asked.id}` or `metier approve deny {asked.id} --reason TEXT`"
-            print(style.strong(said))
+            tenant = tenant_option(options.tenant)
+            deny = f"metier approve deny {asked.id}{tenant} --reason TEXT"
+            print(style.strong(f"Decide: `metier approve grant {asked.id}{tenant}` or `{deny}`"))
         else:
             print(style.dim(Style.text(why_not, 1_000)))
     return 0
@@ -180,7 +183,8 @@ def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective:
     until = f" until {given.expires_at}" if given.expires_at else ""
     granted = Style.text(", ".join((*given.grants, *given.tools)), 1_000) or "what was asked about"
     print(f"{style.good('✓')} {given.id}: {Style.text(given.skill)} may do {granted}{until}, as long as its content is")
-    print(f"  {given.digest}. `metier approve revoke {given.id} --reason TEXT` takes it back.")
+    revoke = f"metier approve revoke {given.id}{tenant_option(options.tenant)} --reason TEXT"
+    print(f"  {given.digest}. `{revoke}` takes it back.")
     if asked is not None and asked.status == "pending":
         quorum = effective.approval.quorum
         agreed = _agreed(scope, asked, quorum, moment(time.time()))

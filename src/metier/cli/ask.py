@@ -16,6 +16,7 @@ from metier.cli.person import at_terminal
 from metier.cli.shapes import event_shape
 from metier.cli.telling import Telling
 from metier.errors import InvalidArgument
+from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
             }
         )
     elif waiting:
-        telling.suspended(waiting.questions, f"metier ask --resume {waiting.id}")
+        tenant = tenant_option(options.tenant)
+        telling.suspended(waiting.questions, f"metier ask --resume {waiting.id}{tenant}", tenant)
     return APPROVAL if waiting else 0
 
 

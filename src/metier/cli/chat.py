@@ -16,6 +16,7 @@ from metier.cli.output import Style, print_error
 from metier.cli.person import at_terminal
 from metier.cli.telling import Telling
 from metier.errors import MetierError
+from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     import argparse
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if state is not None:
         take_agent(options, state)
     agent = agent_of(options, at_terminal())
-    style = Style(sys.stderr)
+    style, tenant = Style(sys.stderr), tenant_option(options.tenant)
     with begun(agent, state) as conversation:
         if sys.stdin.isatty():
             name = Style.text(agent.manifest.name or agent.manifest.id)
@@ -53,13 +54,14 @@ def run(options: argparse.Namespace) -> int:
                 print(_HELP if text == "/help" else _loaded(conversation), file=sys.stderr)
                 continue
             was_asked = True
-            was_answered = _answered(conversation, text) or was_answered
+            was_answered = _answered(conversation, text, tenant) or was_answered
             _keep(chats, conversation)
             if conversation.questions and not sys.stdin.isatty():
                 # What comes through the pipe next was written for an answer that is not there yet.
                 return APPROVAL
         if was_answered:
-            print(style.dim(f"`metier chat --resume {conversation.session.id}` goes on with it."), file=sys.stderr)
+            command = f"metier chat --resume {conversation.session.id}{tenant}"
+            print(style.dim(f"`{command}` goes on with it."), file=sys.stderr)
     return 1 if was_asked and not was_answered and not sys.stdin.isatty() else 0
 
 
@@ -90,7 +92,7 @@ def _lines() -> Iterator[str]:
             yield text.strip()
 
 
-def _answered(conversation: Conversation, text: str) -> bool:
+def _answered(conversation: Conversation, text: str, tenant: str) -> bool:
     """Say something and tell what comes of it; what goes wrong is said, and the conversation goes on."""
     import anyio
 
@@ -115,7 +117,8 @@ def _answered(conversation: Conversation, text: str) -> bool:
     finally:
         telling.end()
     if conversation.questions:
-        telling.suspended(conversation.questions, f"metier chat --resume {conversation.session.id}")
+        command = f"metier chat --resume {conversation.session.id}{tenant}"
+        telling.suspended(conversation.questions, command, tenant)
     return not conversation.questions
 
 

@@ -109,7 +109,7 @@ def acting(
         person = who(scope, introduces=introduces)
         if decides and not secret and not _is_first_administrator(options, store):
             with deciding(scope, person, "person", notes=(_said(options),)):
-                _require_terminal(store)
+                _require_terminal(store, options)
         yield scope, person
         if decides:
             remember(store.url)
@@ -127,7 +127,12 @@ def _is_first_administrator(options: argparse.Namespace, store: Store) -> bool:
     what has to be approved by whom. A shell that a model has as an ordinary user cannot.
     """
     asks = (options.command, getattr(options, "verb", None)) == ("user", "add") and options.token
-    if not asks or options.tenant or options.name != system_user() or store.has_people:
+    return bool(asks and not options.tenant and options.name == system_user() and _may_be_first_administrator(store))
+
+
+def _may_be_first_administrator(store: Store) -> bool:
+    """Whether nobody was added yet, and the user of the system may write what administrators' policies there are."""
+    if store.has_people:
         return False
     files = [one.path for one in Governance.default().effective.files if one.layer == "enterprise"]
     return all(os.access(path, os.W_OK) for path in files)
@@ -149,7 +154,7 @@ def require_person() -> None:
             )
 
 
-def _require_terminal(store: Store | None) -> None:
+def _require_terminal(store: Store | None, options: argparse.Namespace | None = None) -> None:
     """Raise `NotPermitted` unless somebody types this: a shell that a model has is no terminal.
 
     Where nobody was added to the store, and no administrator's policy is in force, scripts of its owner may decide too.
@@ -157,10 +162,12 @@ def _require_terminal(store: Store | None) -> None:
     if is_at_terminal():
         return
     if (store is not None and store.has_people) or Governance.default().insists_on_records:
-        raise NotPermitted(
-            "This is for people to decide, and nobody is at a terminal here.",
-            hint=f"Do it at a terminal, or set {TOKEN} to a token of yours; `metier token new` makes one there.",
-        )
+        hint = f"Do it at a terminal, or set {TOKEN} to a token of yours; `metier token new` makes one there."
+        sets_up = options is not None and _said(options) == "metier user add"
+        if sets_up and store is not None and _may_be_first_administrator(store):
+            first = f"{TOKEN}=$(metier user add {shown(system_user())} --role admin --token)"
+            hint = f"Do it at a terminal, or set up this store, which knows nobody yet: `{first}`."
+        raise NotPermitted("This is for people to decide, and nobody is at a terminal here.", hint=hint)
 
 
 def is_at_terminal() -> bool:

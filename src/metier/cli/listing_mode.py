@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
         print_json({"name": name, **listing_shape(rule)})
     elif options.mode is None:
         print(f"{Style.text(name)}: {Style.text(str(rule), 1_000)}")
+    elif "*" not in name and (missing := _missing(options, name)):
+        print(f"  {Style.text(missing, 1_000)} The mode counts once a skill is called so.", file=sys.stderr)
     elif rule.mode != options.mode:
         print(f"It is {Style.text(str(rule), 1_000)} all the same, which counts before it.")
     return 0
@@ -54,6 +56,15 @@ def _rule(options: argparse.Namespace, name: str) -> ListingRule:
         if rule is None:
             raise
         return rule
+
+
+def _missing(options: argparse.Namespace, name: str) -> str:
+    """The sentence that no skill here has a name, and which one may have been meant; empty where one has it."""
+    try:
+        library_of(options).get(name)
+    except SkillNotFound as error:
+        return error.message
+    return ""
 
 
 def _place(*, is_project: bool) -> PolicyPlace:

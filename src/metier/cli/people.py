@@ -13,6 +13,7 @@ from metier.cli.output import Style, print_json, table
 from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
 from metier.guard.approvals.roles import demand, holds
 from metier.guard.approvals.standing import moment
+from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     import argparse
@@ -47,8 +48,8 @@ def _add(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     style = Style(sys.stdout)
     print(f"{style.good('✓')} {Style.text(added.name)} is {_roles(added)} now.")
     if added.name != system_user():
-        where = f" --tenant {Style.text(scope.tenant)}" if scope.tenant else ""
-        print(style.dim(f"`metier token new {Style.text(added.name)}{where}` makes a token that they are known by."))
+        command = f"metier token new {Style.text(added.name)}{tenant_option(scope.tenant)}"
+        print(style.dim(f"`{command}` makes a token that they are known by."))
     return 0
 
 

@@ -32,7 +32,7 @@ def proposal_shape(proposal: Proposal) -> dict[str, Any]:
     return {**found, "capabilities_new": list(proposal.capabilities_new), "evidence": list(proposal.evidence)}
 
 
-def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bool, json: bool) -> None:
+def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bool, json: bool, tenant: str) -> None:
     """Print all of it; without `full`, so much of findings and diff as one reads."""
     files = scope.revisions.files(proposal.proposed_digest)
     report = scan(package_of(files))
@@ -55,7 +55,7 @@ def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bo
         )
         return
     is_own = is_author(person, proposal)
-    _Text(proposal, report, basis, capabilities, full=full, is_own=is_own).show(why_not)
+    _Text(proposal, report, basis, capabilities, full=full, is_own=is_own).show(why_not, tenant)
 
 
 class _Text:
@@ -67,7 +67,7 @@ class _Text:
         self._is_own = is_own
         self._style = Style(sys.stdout)
 
-    def show(self, why_not: str | None) -> None:
+    def show(self, why_not: str | None, tenant: str) -> None:
         style, proposal = self._style, self._proposal
         print(f"{proposal.id}  {style.strong(Style.text(proposal.skill))}  {proposal.kind}  {proposal.status}")
         if proposal.capabilities_new:
@@ -96,10 +96,10 @@ class _Text:
         elif why_not is not None:
             print(style.dim(f"\n{Style.text(why_not, 1_000)}"))
             if self._is_own and proposal.status == "open":
-                print(style.dim(f"`metier propose withdraw {proposal.id}` takes it back."))
+                print(style.dim(f"`metier propose withdraw {proposal.id}{tenant}` takes it back."))
         else:
-            reject = f"metier propose reject {proposal.id} --reason TEXT"
-            print(style.strong(f"\nDecide: `metier propose approve {proposal.id}` or `{reject}`"))
+            reject = f"metier propose reject {proposal.id}{tenant} --reason TEXT"
+            print(style.strong(f"\nDecide: `metier propose approve {proposal.id}{tenant}` or `{reject}`"))
 
     def _findings(self) -> None:
         self._head("FINDINGS IN WHAT IT WOULD BE")

@@ -12,6 +12,7 @@ from metier.cli.proposal_text import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
 from metier.guard.approvals.roles import demand
+from metier.guard.remedies import tenant_option
 from metier.hub.diff_reading import MAX_DIFF_BYTES
 from metier.hub.homes import find_skill
 from metier.hub.proposal_page import page_of
@@ -110,7 +111,8 @@ def _parked(options: argparse.Namespace, scope: Scope, made: Proposal) -> int:
     if made.capabilities_new:
         print(style.warn(f"  New capabilities: {', '.join(made.capabilities_new)}"))
     if made.status == "open":
-        print(f"  Nothing has changed yet: somebody else decides, with `metier propose show {made.id}`.")
+        command = f"metier propose show {made.id}{tenant_option(options.tenant)}"
+        print(f"  Nothing has changed yet: somebody else decides, with `{command}`.")
     else:
         print(f"  {Style.text(made.comment, 1_000)}")
     print(style.dim(f"  {Style.text(str(page_of(scope, made)), 4_096)}"))
@@ -153,14 +155,16 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     print(table(style, ("PROPOSAL", "SKILL", "STATUS", "BY", "MADE", "NEW", "WHY"), rows, paint=paint))
     waiting = next((one for one in found if one.status == "open"), None)
     if waiting is not None:
-        print(style.dim(f"`metier propose show {waiting.id}` shows what somebody who decides should see."))
+        command = f"metier propose show {waiting.id}{tenant_option(options.tenant)}"
+        print(style.dim(f"`{command}` shows what somebody who decides should see."))
     return 0
 
 
 def _show(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     demand(person, "viewer", "see proposals")
     proposal = find_proposal(scope, options.id)
-    print_proposal(scope, person, proposal, full=options.full, json=options.json)
+    tenant = tenant_option(options.tenant)
+    print_proposal(scope, person, proposal, full=options.full, json=options.json, tenant=tenant)
     return 0
 
 
@@ -177,7 +181,8 @@ def _approve(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     if options.json:
         return _print_proposal(options, done, "")
     if done.status == "approved":
-        return _print_proposal(options, done, f"agreed to; `metier propose approve {done.id}` applies it")
+        command = f"metier propose approve {done.id}{tenant_option(options.tenant)}"
+        return _print_proposal(options, done, f"agreed to; `{command}` applies it")
     version = scope.versions.of(done.location)[-1]
     name = Style.text(done.skill)
     _print_proposal(

@@ -11,7 +11,16 @@ from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.approvals.quarantine import CHANGED, known_target, quarantine, release, usage_of
+from metier.guard.approvals.quarantine import (
+    CHANGED,
+    known_target,
+    quarantine,
+    quarantined_folders,
+    reference_of,
+    release,
+    taken_out_at,
+    usage_of,
+)
 from metier.guard.approvals.roles import demand
 from metier.guard.governance import Governance
 from metier.guard.notices import announcing
@@ -102,26 +111,25 @@ def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: Bl
         alike = [name for name in blocked if name.casefold() == value.casefold()]
         value = alike[0] if len(alike) == 1 else value
     was_there = release(scope, person, kind, value, reason=options.reason)
+    meant = (one for one in scope.installs.all() if _is_meant(one, kind, value))
+    changed = [reference_of(one) for one in meant if _is_changed(one)]
     if options.json:
-        print_json({"kind": kind, "value": value, "released": was_there})
-        return 0 if was_there else 1
-    changed = [one for one in scope.installs.all() if _is_meant(one, kind, value) and _is_changed(one)]
-    for one in changed:
-        what = f"The content of {Style.text(_ref(one))} is not what was recorded."
-        print(f"{what} {restore_or_propose(_ref(one))}", file=sys.stderr)
+        print_json({"kind": kind, "value": value, "released": was_there, "changed": changed})
+        return 0 if was_there and not changed else 1
+    for name in changed:
+        # It is found out again at its next use, so nothing is said of its being used.
+        print(
+            f"The content of {Style.text(name)} is not what was recorded. {restore_or_propose(name)}", file=sys.stderr
+        )
     if not was_there and not changed:
         print(
             f"{_describe(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.",
             file=sys.stderr,
         )
-    if not was_there:
+    if not was_there or changed:
         return 1
     print(f"{Style(sys.stdout).good('✓')} {_describe(kind, value)} may be used again, where policy lets it.")
     return 0
-
-
-def _ref(install: Install) -> str:
-    return f"{install.skill}@{install.source}" if install.source else install.skill
 
 
 def _is_meant(install: Install, kind: BlockKind, value: str) -> bool:
@@ -136,7 +144,7 @@ def _is_changed(install: Install) -> bool:
 def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     demand(person, "viewer", "see what is in quarantine")
     blocks = scope.blocks.all()
-    folders = [one for one in scope.installs.all() if one.state == "quarantined"]
+    folders = quarantined_folders(scope)
     if options.json:
         print_json({"blocks": [asdict(one) for one in blocks], "folders": [asdict(one) for one in folders]})
         return 0
@@ -145,17 +153,11 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
         return 0
     style = Style(sys.stdout)
     rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, style.when(one.at), one.reason) for one in blocks]
-    rows += [("folder", one.location, INTEGRITY, style.when(_taken_out(scope, one)), CHANGED) for one in folders]
+    rows += [("folder", one.location, INTEGRITY, style.when(taken_out_at(scope, one)), CHANGED) for one in folders]
     print(table(style, ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
     for one in folders:
-        print(style.dim(restore_or_propose(_ref(one))))
+        print(style.dim(restore_or_propose(reference_of(one))))
     return 0
-
-
-def _taken_out(scope: Scope, install: Install) -> str:
-    """When a folder was found to have other content; what is noted of it says when that was put there."""
-    found = scope.audit.search(type="integrity.failed", digest=install.digest, limit=1)
-    return str(found[0].get("timestamp", "")) if found else "-"
 
 
 def _describe(kind: BlockKind, value: str) -> str:

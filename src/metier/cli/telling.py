@@ -44,7 +44,7 @@ class Telling:
             print(flush=True)
             self._is_line_open = False
 
-    def suspended(self, questions: Iterable[Question], way_on: str) -> None:
+    def suspended(self, questions: Iterable[Question], way_on: str, tenant: str = "") -> None:
         """Say what has to be answered first, and how it goes on then."""
         style, requests = self._beside, []
         self.end()
@@ -52,7 +52,8 @@ class Telling:
             print(f"{style.warn('waits')}: {harmless(question.text)}", file=sys.stderr)
             requests += [question.request] if question.request else []
         for request in dict.fromkeys(requests):
-            print(f"  Request {request}: `metier approve show {request}` shows what it is about.", file=sys.stderr)
+            command = f"metier approve show {request}{tenant}"
+            print(f"  Request {request}: `{command}` shows what it is about.", file=sys.stderr)
         after = "Once it is granted" if requests else "At a terminal, where you are asked"
         print(f"{style.dim('hint')}: {after}, `{way_on}` goes on.", file=sys.stderr, flush=True)
 

@@ -39,7 +39,9 @@ def add(command: Command) -> None:
         "search", "find records that fit, the newest first", "metier audit search --type tool.denied --since 7d"
     )
     for name, (metavar, text) in _FILTERS.items():
-        search.add_argument(f"--{name}", metavar=metavar, help=text)
+        # A word that no record can have would find nothing, which looks like an answer.
+        choices = ("allow", "ask", "deny") if name == "outcome" else None
+        search.add_argument(f"--{name}", metavar=metavar, choices=choices, help=text)
     _count(search, 100)
     _shared(search)
 

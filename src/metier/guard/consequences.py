@@ -28,14 +28,14 @@ def settled(
     governance: Governance, case: Case, first: Decision, decision: Decision, keep: Callable[[AuditRecord], None]
 ) -> Decision:
     """The decision, with the request that it led to; raises where what follows cannot be written down."""
-    subject = case.subject
+    subject, tenant = case.subject, case.actor.tenant or ""
     if subject is None:
         return decision
     if first.is_automatic:
         if _approve_automatically(governance, case, first.rule):
             return decision
         # Somebody took exactly this content back: then it is for people to say.
-        return _waiting(_request(governance.scope(case.actor), case, subject), decision)
+        return _waiting(_request(governance.scope(case.actor), case, subject), decision, tenant)
     if decision.code == "integrity-failed":
         _quarantine(governance, case, subject, keep)
         return decision
@@ -44,7 +44,7 @@ def settled(
     scope = governance.scope(case.actor)
     request = _request(scope, case, subject)
     if not decision.is_allowed:
-        return replace(decision, request=request.id, hint=approve_request(request.id))
+        return replace(decision, request=request.id, hint=approve_request(request.id, tenant))
     if decision.answered_by != TERMINAL:
         # The word of a program is for this one time. The request stays, for who wants an approval that lasts.
         return replace(decision, request=request.id)
@@ -54,11 +54,11 @@ def settled(
     # What several people have to agree to is not done by the first of them.
     again = governance.tightened(replace(decision, outcome="allow"), case.action, case.actor)
     if not again.is_allowed:
-        return replace(again, request=request.id, hint=approve_request(request.id))
+        return replace(again, request=request.id, hint=approve_request(request.id, tenant))
     return replace(decision, rule=f"{decision.rule}; approval {given.id}")
 
 
-def _waiting(request: Request, decision: Decision) -> Decision:
+def _waiting(request: Request, decision: Decision, tenant: str) -> Decision:
     return replace(
         decision,
         outcome="ask",
@@ -66,7 +66,7 @@ def _waiting(request: Request, decision: Decision) -> Decision:
         code="approval-needed",
         is_automatic=False,
         request=request.id,
-        hint=approve_request(request.id),
+        hint=approve_request(request.id, tenant),
     )
 
 

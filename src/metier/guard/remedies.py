@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from metier.hints import ASK_TO_TRUST, WITHOUT_IT, Hint, for_people
@@ -67,17 +68,27 @@ def ask_somebody(origin: Origin | None = None) -> Hint:
     )
 
 
-def approve_request(request: str = "") -> Hint:
+def tenant_option(tenant: str | None) -> str:
+    """` --tenant NAME` for a command in a hint, or nothing: without it, that command would look elsewhere.
+
+    >>> f"metier approve list{tenant_option('acme')}"
+    'metier approve list --tenant acme'
+    """
+    return f" --tenant {shlex.quote(shown(tenant))}" if tenant else ""
+
+
+def approve_request(request: str = "", tenant: str = "") -> Hint:
     """Have the content of a skill approved; `request` waits for that, where one was made."""
     if not request:
         return for_people(
             "`metier approve list` shows what waits for an answer.", model="Ask the user to have it approved."
         )
     return for_people(
-        "`metier approve show {request}` shows what it is about; who may decide agrees with `metier approve grant "
-        "{request}`.",
+        "`metier approve show {request}{tenant}` shows what it is about; who may decide agrees with `metier approve "
+        "grant {request}{tenant}`.",
         model="Ask the user to have request {request} approved.",
         request=request,
+        tenant=tenant_option(tenant),
     )
 
 

@@ -41,7 +41,7 @@ _MAX_LINKS = 16
 _LOADERS: tuple[Literal["model", "user"], ...] = ("model", "user")
 _CHANGED = "It was changed here since it was written, and stays as it is."
 _THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
-_MOVE = "Move it away, or take it into the library, and sync again."
+_MOVE = "Move it away, and sync again."
 _TRUST = for_people("`metier trust` trusts the skills of this project.")
 _NAMED = "Policy lets models know no more than its name, and other clients would tell them all of it."
 
@@ -227,7 +227,7 @@ class _Run:
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
         if self._guard.governance.listings.mode(subject.name, subject.source) == "name-only":
-            return Step(skill=name, done="left out", reason=_NAMED, hint="Ask an administrator.")
+            return Step(skill=name, done="left out", reason=_NAMED, hint=f"`metier listing {name}` says which file.")
         decision = self._loading(entry, subject)
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
@@ -303,7 +303,10 @@ class _Run:
         if there is not None and (copy is None or there not in copy.written):
             # What is byte for byte what would be written may as well have been, on another machine perhaps.
             if there != _written_digest(_files_of(entry, subject.digest)):
-                return Step(skill=name, done="conflict", reason=_THEIRS if copy is None else _CHANGED, hint=_MOVE)
+                hint = _MOVE
+                if entry.layer in ("personal", "project") and os.path.isfile(entry.location):
+                    hint = f"Move it away, or copy it over {os.path.dirname(entry.location)}, and sync again."
+                return Step(skill=name, done="conflict", reason=_THEIRS if copy is None else _CHANGED, hint=hint)
             if not self._dry_run:
                 own = Copy(digest=subject.digest, written=(there,), origin=origin, root=root)
                 self._target.record.settle(name, own)

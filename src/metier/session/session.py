@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
+import inspect
 import os
 import uuid
 from dataclasses import fields, replace
@@ -416,8 +418,11 @@ def _options(given: Mapping[str, Any]) -> Options:
     known = {field.name for field in fields(Options)}
     unknown = [name for name in given if name not in known]
     if unknown:
+        accepted = sorted(known | {*inspect.signature(Session).parameters} - {"library", "options"})
+        meant = difflib.get_close_matches(unknown[0][:100], accepted, n=1, cutoff=0.6)
         raise InvalidArgument(
-            f"A session has no option {unknown[0]!r}.", hint=f"Options are {', '.join(sorted(known))}."
+            f"A session has no option {unknown[0]!r}.",
+            hint=(f"Did you mean {meant[0]}? " if meant else "") + f"Options are {', '.join(accepted)}.",
         )
     several = {}
     for name in ("names", "script_folders"):

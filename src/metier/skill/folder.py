@@ -286,7 +286,8 @@ class FolderPackage:
             except (FileNotFoundError, NotADirectoryError):
                 if not prefix:
                     raise SkillUnreadable(
-                        f"{self.root} does not exist.", hint=for_people("`metier list` shows what does.")
+                        f"{self.root} does not exist.",
+                        hint=for_people("Check the path; `metier list` shows what skills there are."),
                     ) from None
                 continue
             except OSError as error:

@@ -89,7 +89,9 @@ def address_of(url: str | None = None) -> Address:
         return Address(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{mark}")
     path = text.removeprefix(_SQLITE)
     if not text.startswith(_SQLITE) or path in ("", ":memory:") or path.endswith(("/", os.sep)):
-        raise InvalidArgument(f"{hidden(text)!r} is not the address of a store.", hint=_HINT)
+        is_path = text and "://" not in text and text != ":memory:"
+        hint = f"For the file at that path, write {_SQLITE}{os.path.abspath(text)}" if is_path else _HINT
+        raise InvalidArgument(f"{hidden(text)!r} is not the address of a store.", hint=hint)
     return _address_of_file(os.path.abspath(path))
 
 

@@ -15,8 +15,10 @@ from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from metier.guard.decision import Actor
-    from metier.store import Block, Person, Scope
+    from metier.store import Block, Install, Person, Scope
     from metier.store.blocks import BlockKind
 
 CHANGED = "Its content is not what was recorded."
@@ -138,3 +140,27 @@ def _said(reason: str) -> str:
 def _about(kind: BlockKind, value: str) -> dict[str, Any]:
     """What a record says about it."""
     return {"skill" if kind == "name" else kind: value, "notes": (f"{kind} {value}",)}
+
+
+def reference_of(install: Install) -> str:
+    """The skill of a folder, as commands take it."""
+    return f"{install.skill}@{install.source}" if install.source else install.skill
+
+
+def quarantined_folders(scope: Scope) -> list[Install]:
+    """The folders whose content was found not to be what was recorded, and that nobody put right yet."""
+    return [one for one in scope.installs.all() if one.state == "quarantined"]
+
+
+def taken_out_at(scope: Scope, install: Install) -> str:
+    """When a folder was found to have other content; what is noted of it says when that was put there."""
+    return str(_last_check(scope, install).get("timestamp", "-"))
+
+
+def changed_content(scope: Scope, install: Install) -> str:
+    """The digest of what was found in a folder instead of what was recorded; empty where no record of it was kept."""
+    return str(_last_check(scope, install).get("new_digest", ""))
+
+
+def _last_check(scope: Scope, install: Install) -> Mapping[str, Any]:
+    return next(iter(scope.audit.search(type="integrity.failed", digest=install.digest, limit=1)), {})

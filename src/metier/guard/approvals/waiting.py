@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.approvals.approving import is_requester, may_decide
+from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
 from metier.guard.approvals.roles import holds
+from metier.guard.remedies import tenant_option
+from metier.guard.verdict import INTEGRITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +54,7 @@ class Waiting:
 
 def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[tuple[Waiting, bool]]:
     """All that waits, each with whether this person made it."""
+    tenant = tenant_option(scope.tenant)
     for one in scope.approvals.requests("pending"):
         entry = Waiting(
             kind="request",
@@ -59,7 +63,7 @@ def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[
             by=one.requested_by,
             since=one.created_at,
             may_decide=may_decide(effective, person, one) is None,
-            next=f"metier approve show {one.id}",
+            next=f"metier approve show {one.id}{tenant}",
         )
         yield entry, is_requester(person, one)
     for proposal in scope.proposals.all("open"):
@@ -70,9 +74,10 @@ def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[
             by=proposal.author,
             since=proposal.created_at,
             may_decide=person.kind == "user" and holds(person, "reviewer"),
-            next=f"metier propose show {proposal.id}",
+            next=f"metier propose show {proposal.id}{tenant}",
         )
         yield entry, person.name in (proposal.author, proposal.on_behalf_of)
+    changed = {changed_content(scope, one): reference_of(one) for one in quarantined_folders(scope)}
     for block in scope.blocks.all():
         entry = Waiting(
             kind="quarantine",
@@ -81,6 +86,10 @@ def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[
             by=block.by,
             since=block.at,
             may_decide=person.kind == "user" and holds(person, "admin"),
-            next="metier quarantine --list",
+            next=f"metier quarantine --list{tenant}",
         )
-        yield entry, block.by == person.name
+        if block.by != INTEGRITY:
+            yield entry, block.by == person.name
+        elif block.value in changed or "" in changed:
+            # Once its skill was put right, a content that was found there stays blocked, and nobody need decide.
+            yield replace(entry, skill=changed.get(block.value, block.value)), False
