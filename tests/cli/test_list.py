@@ -321,3 +321,11 @@ def test_a_quarantine_is_not_counted_as_policy(metier: Call, own_home: Path, wri
     assert metier("quarantine", "alpha", "--reason", "It is bad.")[0] == 0
     _, out, _ = metier("list")
     assert "1 in quarantine" in out and "denied by policy" not in out
+
+
+def test_a_policy_file_that_cannot_be_used_is_a_warning(
+    metier: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("METIER_POLICY", str(tmp_path / "gone.yaml"))
+    code, _, err = metier("list")
+    assert code == 0 and "A policy file cannot be used." in err and "gone.yaml" in err

@@ -653,3 +653,10 @@ def test_without_a_path_and_without_skills_here_it_says_what_to_name(
     code, out, err = metier("validate")
     assert (code, out) == (2, "")
     assert "There is no skill here." in err
+
+
+def test_a_skill_is_validated_by_its_name_too(metier: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = metier("validate", "csv-analyst")
+    assert code == 0 and "csv-analyst" in out
+    code, _, err = metier("validate", "no-such-skill")
+    assert code == 2 and "no-such-skill" in err

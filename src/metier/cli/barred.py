@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from metier import Library
     from metier.guard.policy.enforcement import Enforcement
+    from metier.guard.policy.file import PolicyProblem
     from metier.library import Entry, Place
     from metier.skill.listing import ListingRule
 
@@ -114,9 +115,12 @@ class Barred:
         return frozenset(entry.name for entry in self._library if entry.name not in kept)
 
 
-def warn(words: dict[Entry, Word]) -> None:
-    """Say on standard error which skills are denied, and by whom."""
+def warn(words: dict[Entry, Word], errors: Iterable[PolicyProblem] = ()) -> None:
+    """Say on standard error which skills are denied, and by whom, and which policy files cannot be used."""
     style = Style(sys.stderr)
+    for problem in errors:
+        said = Style.text(f"A policy file cannot be used. {problem}", 1_000)
+        print(f"{style.warn('warning')}: {said}", file=sys.stderr)
     denied = [(entry, word) for entry, word in words.items() if word.status == "denied"]
     for entry, word in denied[:_MOST_SAID]:
         said = Style.text(f"{entry.name} ({entry.layer}) is denied: {word.sentence}", 1_000)

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         _print_json(entries, hidden, words, barred)
         return 0
-    warn(words)
+    warn(words, barred.governance.effective.errors)
     denied = {entry for entry, word in words.items() if word.status == "denied"}
     off = {entry for entry, word in words.items() if word.status == "off"}
     if not options.all:

@@ -55,6 +55,10 @@ class _Parser(argparse.ArgumentParser):
     later: Later | None = None
     """Options that it gets when somebody names it: to make those of all commands takes longer than most of them do."""
 
+    def __init__(self, **options: Any) -> None:
+        # `--skill NAME` is no `--skills DIR`.
+        super().__init__(**{**options, "allow_abbrev": False})
+
     def complete(self) -> None:
         """Give it its options."""
         later, self.later = self.later, None

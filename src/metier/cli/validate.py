@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metier import Library
 from metier.cli.known_tools import about_tools
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
-from metier.errors import ArchiveRefused, SourceUnavailable
+from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.hints import for_person
 from metier.library.clients import PROJECT_FOLDERS
 from metier.library.reading import Unreadable, read_file
@@ -43,13 +44,15 @@ class Verdict(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    paths = options.paths or _paths_here()
+    paths = [_path_of(name) for name in options.paths] or _paths_here()
     verdicts: list[Verdict] = []
     style = Style(sys.stdout)
     seen: set[str] = set()
     missing = [path for path in paths if not os.path.lexists(expanded(path))]
     if len(missing) == len(paths):
-        raise SourceUnavailable(f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder or an archive.")
+        raise SourceUnavailable(
+            f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder, an archive, or a skill of `metier list`."
+        )
     for path in paths:
         if path in missing:
             # Wrong usage, but the others are checked all the same.
@@ -76,6 +79,15 @@ def run(options: argparse.Namespace) -> int:
     said = f"{plural(skills, 'skill')}, {errors}."
     print(style.bad(said) if bad else style.good(said))
     return 2 if missing else 0 if ok else 1
+
+
+def _path_of(named: str) -> str:
+    """A path, or the folder of the skill of that name."""
+    if not os.path.lexists(expanded(named)) and os.path.basename(named) == named:
+        with contextlib.suppress(MetierError):
+            found = os.path.dirname(Library.discover().get(named).location)
+            return found if os.path.isdir(found) else named
+    return named
 
 
 def _with_last_good(verdicts: list[Verdict]) -> list[Verdict]:
