@@ -68,7 +68,7 @@ def notify(own_home: Path, tmp_path: Path) -> Notify:
 
 @pytest.fixture
 def notices(tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
-    """What the program was told until now, once all that runs has ended."""
+    """All that the program was told until now, once all that runs has ended."""
 
     def read() -> list[dict[str, Any]]:
         for thread in threading.enumerate():

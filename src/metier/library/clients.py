@@ -282,7 +282,7 @@ def personal_folders(home: str, project: str = "") -> list[str]:
 def client_of(folder: str) -> Client | None:
     """The client that a folder of skills belongs to; None for Métier's own, for the shared one and for any other.
 
-    >>> [client and client.name for client in map(client_of, ("/work/.cursor/skills", "/work/.agents/skills"))]
+    >>> [client and client.name for client in map(client_of, ("/shop/.cursor/skills", "/shop/.agents/skills"))]
     ['cursor', None]
     """
     parts = folder.replace(os.sep, "/").rsplit("/", 3)

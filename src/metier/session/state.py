@@ -420,7 +420,7 @@ class State:
         )
 
     def _names_in(self, arguments: Mapping[str, Any]) -> list[str]:
-        """What the skills are called that a call names: by another case, a folder, or with their source."""
+        """The names of the skills that a call is about: by another case, a folder, or with their source."""
         found: list[str] = []
         for value in (arguments.get(key) for key in _NAMING):
             names = value if isinstance(value, list | tuple) else (value,)

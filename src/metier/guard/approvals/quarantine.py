@@ -153,7 +153,7 @@ def quarantined_folders(scope: Scope) -> list[Install]:
 
 
 def taken_out_at(scope: Scope, install: Install) -> str:
-    """When a folder was found to have other content; what is noted of it says when that was put there."""
+    """The moment at which a folder was found to have other content, with a note of when that was put there."""
     return str(_last_check(scope, install).get("timestamp", "-"))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.tree import Node
 
 WAITING = ("request", "proposal", "quarantine")
-"""What can wait for somebody."""
+"""The kinds of things that wait for somebody."""
 _ARGUMENTS = 64
 _RUN = "[/usr/local/bin/tell-the-team, --urgent]"
 _SECONDS = Number(1, 600, strict=min)
