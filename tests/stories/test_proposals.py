@@ -98,7 +98,8 @@ def test_proposals_are_approved_and_rejected_and_a_change_by_hand_is_proposed_af
             company.agent_reads()
         assert refused.value.code == "integrity-failed"
     assert "1 in quarantine" in company.says("admin", "list")[1]
-    assert company.says("admin", "release", "totals", "--reason", "It is fine.")[0] == 0
+    code, out, err = company.says("admin", "release", "totals", "--reason", "It is fine.")
+    assert code == 1 and "metier propose update" in out + err, "a release is no acceptance, and says what is one"
     with pytest.raises(Refused, match="not what was recorded"):
         company.agent_reads()
     restore, propose = re.findall(r"`metier ([^`]*)`", str(refused.value.hint))

@@ -227,7 +227,8 @@ class _Run:
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
         if self._guard.governance.listings.mode(subject.name, subject.source) == "name-only":
-            return Step(skill=name, done="left out", reason=_NAMED, hint=f"`metier listing {name}` says which file.")
+            hint = for_people("`metier listing {name}` says which file.", name=name)
+            return Step(skill=name, done="left out", reason=_NAMED, hint=hint)
         decision = self._loading(entry, subject)
         if not decision.is_allowed:
             return Step(skill=name, done="left out", reason=decision.reason, hint=decision.hint)
