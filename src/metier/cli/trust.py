@@ -29,8 +29,11 @@ def run(options: argparse.Namespace) -> int:
     store = TrustStore()
     style = Style(sys.stdout)
     if getattr(options, "list_trusted", False):
-        for folder in store.trusted():
+        folders = store.trusted()
+        for folder in folders:
             print(Style.text(str(folder), 4_096))
+        if not folders and style.is_terminal:
+            print("No project is trusted.")
         return 0
     path = Path(os.path.realpath(options.path)) if options.path else project_root(Path.cwd())
     shown = Style.text(str(path), 4_096)
