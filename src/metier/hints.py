@@ -7,7 +7,6 @@ the reader is a `Hint`: as a string it is for programs; `for_person` and `for_mo
 
 from __future__ import annotations
 
-from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -117,6 +116,8 @@ def joined(*hints: str) -> Hint:
 
 
 def _for_model(part: _Part, tools: Mapping[str, str]) -> str:
+    from string import Formatter
+
     for text in part.model:
         wanted = {field for _, field, _, _ in Formatter().parse(text) if field in _TOOLS}
         if wanted <= tools.keys():

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from metier._version import __version__
 from metier.cli import words_approve, words_audit, words_policy, words_propose, words_scan, words_store
 from metier.cli.later import Later
-from metier.cli.suggesting import closest, suggestion
 from metier.cli.verbs import Formatter, add_check, add_json, explained
-from metier.library.clients import CLIENTS
 from metier.skill.diagnostic import shown
-from metier.skill.listing import MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _EXAMPLES = """\
 examples:
@@ -59,6 +56,10 @@ class _Parser(argparse.ArgumentParser):
         # `--skill NAME` is no `--skills DIR`.
         super().__init__(**{**options, "allow_abbrev": False})
 
+    def add_by(self, add: Callable[[argparse.ArgumentParser], None]) -> None:
+        """Have a function add options, for those whose values take a while to import."""
+        add(self)
+
     def complete(self) -> None:
         """Give it its options."""
         later, self.later = self.later, None
@@ -90,12 +91,16 @@ class _Parser(argparse.ArgumentParser):
 
     def _meant(self, unknown: Sequence[str]) -> str:
         """The options that may have been meant by some that there are not."""
+        from metier.cli.suggesting import closest
+
         options = [word.partition("=")[0] for word in unknown if word.startswith("--")]
         meant = [one for option in options for one in closest(option, self._option_string_actions)[:1]]
         return f" (did you mean {', '.join(meant)}?)" if meant else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from metier.cli.suggesting import suggestion
+
             self.error(suggestion(str(value), list(action.choices), self.prog))
         super()._check_value(action, value)
 
@@ -199,14 +204,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         library=True,
     )
     name_argument(added)
-    added.add_argument(
-        "mode",
-        metavar="MODE",
-        nargs="?",
-        choices=MODES,
-        help="pinned: always with its description; listed: as the budget allows; name-only: found by search; manual: "
-        "only a person may start it; off: as good as absent (default: show the mode and what sets it)",
-    )
+    added.add_by(_mode)
     where = added.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="in your own policy file (default)")
     where.add_argument("--project", action="store_true", help="in the policy file of this project")
@@ -391,7 +389,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         "metier mcp --install claude-code",
         library=True,
     )
-    _mcp(added)
+    added.add_by(_mcp)
 
     added = command(
         "sync",
@@ -468,7 +466,22 @@ def _agent(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{who}", metavar="NAME", help=f"as this {who} sees the skills")
 
 
+def _mode(parser: argparse.ArgumentParser) -> None:
+    from metier.skill.listing import MODES
+
+    parser.add_argument(
+        "mode",
+        metavar="MODE",
+        nargs="?",
+        choices=MODES,
+        help="pinned: always with its description; listed: as the budget allows; name-only: found by search; manual: "
+        "only a person may start it; off: as good as absent (default: show the mode and what sets it)",
+    )
+
+
 def _mcp(parser: argparse.ArgumentParser) -> None:
+    from metier.library.clients import CLIENTS
+
     """The options of the MCP server, and of writing it down for a client."""
     parser.add_argument(
         "--http",

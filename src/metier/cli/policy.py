@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ from metier.skill import shown
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from metier import Library
     from metier.guard.explaining import Explanation
@@ -168,8 +169,9 @@ def _explain(options: argparse.Namespace) -> int:
         tenant=options.tenant,
         environment=options.environment,
     )
-    what, explanation = ask(question, lambda: library_of(options))
-    listing = _listing(library_of(options), question.skill)
+    library = functools.cache(lambda: library_of(options))
+    what, explanation = ask(question, library)
+    listing = _listing(library, question.skill)
     if options.json:
         print_json(
             {"about": what, **explanation.as_dict(), "listing": None if listing is None else listing_shape(listing)}
@@ -181,12 +183,15 @@ def _explain(options: argparse.Namespace) -> int:
     return exit_code_of_outcome(explanation.outcome) if options.check else FINE
 
 
-def _listing(library: Library, name: str) -> ListingRule | None:
+def _listing(library_of: Callable[[], Library], name: str) -> ListingRule | None:
     """The listing mode of a skill that is here, and what sets it."""
+    if not name:
+        return None
     from metier.cli.barred import Barred
 
+    library = library_of()
     try:
-        return Barred(library).listing(library.get(name)) if name else None
+        return Barred(library).listing(library.get(name))
     except MetierError:
         return None
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any, Protocol
 
-from metier.cli.layout import Column, row_lines, wrap, wrap_line
-
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
     """Help with room for long options, and examples as they are written."""
@@ -15,10 +13,14 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
+        from metier.cli.layout import wrap
+
         return list(wrap(" ".join(text.split()), width))
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Sentences, and examples with what they do beside them, or below where a command is long."""
+        from metier.cli.layout import Column, row_lines, wrap_line
+
         lines = [(line, *line.rpartition("   ")[::2]) for line in text.splitlines()]
         start = min((line.index(about) for line, command, about in lines if command.strip()), default=0)
         columns = [Column(0, width), Column(start, width - start)]

@@ -6,9 +6,6 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from metier.cli.layout import wrap_line
-from metier.cli.output import Style
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,6 +17,9 @@ class WrappingStream:
     """
 
     def __init__(self, stream: TextIO, width: int) -> None:
+        from metier.cli.layout import wrap_line
+
+        self._wrap_line = wrap_line
         self._stream = stream
         self._width = width
         self._pending = ""
@@ -36,7 +36,7 @@ class WrappingStream:
     def write(self, text: str) -> int:
         *lines, self._pending = (self._pending + text).split("\n")
         for line in lines:
-            self._stream.write("\n".join([line] if self._is_open else wrap_line(line, self._width)) + "\n")
+            self._stream.write("\n".join([line] if self._is_open else self._wrap_line(line, self._width)) + "\n")
             self._is_open = False
         return len(text)
 
@@ -68,5 +68,8 @@ def wrapped_streams() -> Iterator[None]:
 
 
 def _wrapped(stream: TextIO) -> TextIO:
-    style = Style(stream)
-    return cast("TextIO", WrappingStream(stream, style.width)) if style.is_terminal else stream
+    if not stream.isatty():
+        return stream
+    from metier.cli.output import Style
+
+    return cast("TextIO", WrappingStream(stream, Style(stream).width))

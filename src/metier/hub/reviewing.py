@@ -326,12 +326,15 @@ def _refuse(
 def _who_else(scope: Scope, proposal: Proposal) -> str:
     """The hint on who decides instead: where nobody else is known, an owner can answer for a change by hand."""
     if scope.people.all():
-        return "Ask somebody else with the role reviewer; `metier user list` shows who has it."
-    hint = "Nobody else is known here: `metier user add NAME --role reviewer` adds somebody."
+        return for_people("Ask somebody else with the role reviewer; `metier user list` shows who has it.")
+    nobody = "Nobody else is known here: `metier user add NAME --role reviewer` adds somebody."
     if proposal.base_digest != proposal.proposed_digest:
-        return hint
-    where = shown(proposal.location, 300), shown(os.path.dirname(proposal.location), 300)
-    return f"{hint} `metier deploy {where[0]} --to {where[1]}` puts what is there on record in your own name."
+        return for_people(nobody)
+    return for_people(
+        nobody + " `metier deploy {folder} --to {place}` puts what is there on record in your own name.",
+        folder=shown(proposal.location, 300),
+        place=shown(os.path.dirname(proposal.location), 300),
+    )
 
 
 def _ids(proposal: Proposal) -> dict[str, str]:
