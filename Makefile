@@ -32,6 +32,7 @@ lint: $(READY) ## style, types, and no module over 800 lines
 bench: $(READY) ## measure, as ratios to bare loops in the same run
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/governance.py
+	$(BIN)/python benchmarks/journeys.py
 	$(BIN)/python benchmarks/library.py
 	$(BIN)/python benchmarks/mcp_server.py
 	$(BIN)/python benchmarks/mcp_load.py
