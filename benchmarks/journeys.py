@@ -2,7 +2,7 @@
 
     python benchmarks/journeys.py [--list] [--json] [--check]
 
-Three journeys are played with `sys.setprofile`: (a) a folder on disk becomes the catalog line that a model sees, (b) the
+Three journeys are played with `sys.setprofile`: (a) a folder on disk becomes the catalog line of a model, (b) the
 shell command of a model in a warm session is decided and recorded, (c) a script is run from the command line, seen
 from the parent process. Each runs in a process of its own. Only calls of functions in this package count.
 """
@@ -10,6 +10,7 @@ from the parent process. Each runs in a process of its own. Only calls of functi
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -151,7 +152,7 @@ def measured(journey: str, calls: list[str]) -> Journey:
     >>> measured("a", ["x.py", "x.py", "y.py"])
     Journey(journey='a', modules=2, changes=1, calls=3, limit=40)
     """
-    changes = sum(before != after for before, after in zip(calls, calls[1:], strict=False))
+    changes = sum(before != after for before, after in itertools.pairwise(calls))
     return Journey(journey, len(set(calls)), changes, len(calls), LIMITS[journey])
 
 
