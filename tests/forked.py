@@ -32,11 +32,11 @@ _STORE = ("metier.store.sqlite", "metier.store.statements", "metier.store.trail"
 _DECIDING = (
     "metier.guard.audit.chain",
     "metier.guard.checks",
-    "metier.guard.approvals.approving",
+    "metier.guard.approvals.decisions",
     "metier.guard.governance",
     *_STORE,
 )
-_LOOKING = ("metier.guard.policy.layering", "metier.guard.capabilities", "metier.guard.scan.structure", *_DECIDING)
+_LOOKING = ("metier.guard.policy.merge", "metier.guard.capabilities", "metier.guard.scan.structure", *_DECIDING)
 _SCANNING = ("metier.guard.scan.rules", "metier.guard.scan.scanner", *_LOOKING)
 _RUNNING = ("metier._session", "metier.run.native.runner", "anyio._backends._asyncio", "jsonschema_rs", *_LOOKING)
 _AGENT = ("metier.agent.agent", "metier.agent.agents", "metier.agent.prompt", "pydantic_ai.models.test", "jinja2")

@@ -57,9 +57,9 @@ __getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 
 def _start_notification(command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]) -> None:
-    from metier.run.notification import notify_in_background
+    from metier.run.notify_command import start_notify_command
 
-    notify_in_background(command, data, limit=limit, failed=failed)
+    start_notify_command(command, data, limit=limit, failed=failed)
 
 
 # The room that decides records what waits, and starts nothing: the package joins it to the one that does.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import request
+from metier.guard.approvals.decisions import request
 from metier.guard.capabilities import infer, new_in
 from metier.hub.contents import package_of
 from metier.skill.contents import Files, digest_of_files

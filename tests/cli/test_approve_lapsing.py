@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import request
+from metier.guard.approvals.decisions import request
 from metier.store import Store
 
 Call = Callable[..., tuple[int, str, str]]

@@ -15,7 +15,7 @@ import pytest
 from metier.cli.identity import system_user
 from metier.cli.output import Style
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import request
+from metier.guard.approvals.decisions import request
 from metier.guard.capabilities import infer
 from metier.hub.contents import package_of
 from metier.skill.contents import Files, digest_of_files

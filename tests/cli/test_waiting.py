@@ -12,7 +12,7 @@ import pytest
 
 from metier.cli.identity import system_user
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import request
+from metier.guard.approvals.decisions import request
 from metier.guard.approvals.quarantine import quarantine
 from metier.store import Person, Proposal, Store
 

@@ -12,7 +12,7 @@ from tests.governance.conftest import Typed
 from metier import Guard, Library, Policy, Session
 from metier.errors import FileMissing, Refused, StoreUnavailable
 from metier.guard import MemoryLog
-from metier.guard.approvals.approving import deny, grant, revoke
+from metier.guard.approvals.decisions import deny, grant, revoke
 from metier.guard.governance import Governance
 from metier.store import Approval, Install, Person, Scope
 

@@ -13,7 +13,7 @@ from tests.governance.conftest import Typed
 from metier import Guard, Library, Session
 from metier.errors import MetierError, Refused, SkillChanged
 from metier.guard import MemoryLog
-from metier.guard.approvals.approving import grant
+from metier.guard.approvals.decisions import grant
 from metier.guard.governance import Governance
 from metier.store import Person, ScanRow, Scope
 

@@ -14,7 +14,7 @@ from metier import Library, Policy
 from metier.agent import Agent, Agents, Answer, Conversation, Manifest
 from metier.errors import InvalidArgument
 from metier.guard import MemoryLog
-from metier.guard.approvals.approving import deny, grant
+from metier.guard.approvals.decisions import deny, grant
 from metier.guard.governance import Governance
 from metier.store import Person, Scope
 from metier.testing import ScriptedModel

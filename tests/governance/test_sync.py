@@ -9,7 +9,7 @@ import pytest
 
 from metier import Guard, Library
 from metier.guard import MemoryLog
-from metier.guard.approvals.approving import deny, grant, revoke
+from metier.guard.approvals.decisions import deny, grant, revoke
 from metier.guard.governance import Governance
 from metier.hub import Step, sync_to
 from metier.store import Person, Scope

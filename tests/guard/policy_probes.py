@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from metier.guard.decision import Action, Actor, Subject
-from metier.guard.policy.effective import Effective
-from metier.guard.policy.enforcement import enforcement_of
+from metier.guard.policy.allowed_tools import enforcement_of
+from metier.guard.policy.effective import EffectivePolicy
 from metier.guard.policy.program import Policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
-from metier.guard.policy.sources import allows_source, denies_source
+from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.scan.finding import SEVERITIES
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.library.layers import LAYERS, Place
@@ -78,7 +78,7 @@ def known(point: str = "activate", subject: Subject | None = None, **more: Any) 
     return Known(action=Action(point="load", skill=subject, source=source), point=point, subject=subject, **more)
 
 
-def answers(effective: Effective) -> dict[str, int]:
+def answers(effective: EffectivePolicy) -> dict[str, int]:
     """How strict a policy is with each of many questions: the higher, the stricter."""
     found = {"mode": _MODES.index(effective.mode), "enterprise-names": effective.enterprise_names == "reserve"}
     broken = RANK[effective.on_error] if effective.errors else 0
@@ -96,7 +96,7 @@ def answers(effective: Effective) -> dict[str, int]:
     return found | _terms(effective) | _running(effective)
 
 
-def _skill(effective: Effective, facts: Known) -> int:
+def _skill(effective: EffectivePolicy, facts: Known) -> int:
     subject = facts.subject
     assert subject is not None
     name, source = subject.name, subject.source
@@ -110,18 +110,18 @@ def _skill(effective: Effective, facts: Known) -> int:
     return max(2 if denied else 1 if asks else 0, _rules(effective, facts))
 
 
-def _rules(effective: Effective, facts: Known) -> int:
+def _rules(effective: EffectivePolicy, facts: Known) -> int:
     return max((RANK[rule.effect] for rule in effective.rules if rule.is_about(facts) and rule.holds(facts)), default=0)
 
 
-def _source(effective: Effective, source: str) -> int:
+def _source(effective: EffectivePolicy, source: str) -> int:
     denied = any(denies_source(pattern, source) for _, pattern in effective.sources_deny)
     for _, patterns in effective.sources_allow:
         denied = denied or not any(allows_source(pattern, source) for pattern in patterns)
     return 2 * denied
 
 
-def _call(effective: Effective, tool: str, arguments: dict[str, Any]) -> int:
+def _call(effective: EffectivePolicy, tool: str, arguments: dict[str, Any]) -> int:
     strictest = 0
     for layer in effective.tool_layers:
         if forbids(layer.deny, tool, arguments) is not None:
@@ -133,7 +133,7 @@ def _call(effective: Effective, tool: str, arguments: dict[str, Any]) -> int:
     return strictest
 
 
-def _terms(effective: Effective) -> dict[str, int]:
+def _terms(effective: EffectivePolicy) -> dict[str, int]:
     terms, require, auto = effective.approval, effective.sources_require, effective.approval.auto
     found = {
         "self-approval": int(not terms.self_approval),
@@ -159,7 +159,7 @@ def _terms(effective: Effective) -> dict[str, int]:
     return found
 
 
-def _running(effective: Effective) -> dict[str, int]:
+def _running(effective: EffectivePolicy) -> dict[str, int]:
     found: dict[str, int] = {}
     bold = Policy(
         untrusted="allow", unsandboxed="allow", hooks="allow", injection="allow", script_reads="allow",
@@ -182,7 +182,7 @@ def _running(effective: Effective) -> dict[str, int]:
     return found
 
 
-def looser(policy: Effective, than: Effective) -> dict[str, tuple[int, int]]:
+def looser(policy: EffectivePolicy, than: EffectivePolicy) -> dict[str, tuple[int, int]]:
     """The questions to which a policy has a less strict answer than another one."""
     mine, theirs = answers(policy), answers(than)
     return {name: (mine[name], theirs[name]) for name in theirs if mine[name] < theirs[name]}

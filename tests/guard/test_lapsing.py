@@ -12,7 +12,7 @@ import pytest
 from metier import Guard, Library
 from metier.errors import Refused, RequestNotFound
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import grant, request
+from metier.guard.approvals.decisions import grant, request
 from metier.guard.approvals.lapsing import expire, supersede
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies

@@ -12,7 +12,7 @@ import pytest
 from metier import Guard
 from metier.errors import IntegrityFailed
 from metier.guard import Action, Actor, MemoryLog, Subject
-from metier.guard.approvals.approving import grant, request
+from metier.guard.approvals.decisions import grant, request
 from metier.guard.audit.deeds import keep
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies

@@ -15,7 +15,7 @@ from metier.guard import Action, Guard, MemoryLog
 from metier.guard.governance import Governance
 from metier.guard.policy.file import MAX_BYTES, PolicyFile, parse_policy
 from metier.guard.policy.files import Policies
-from metier.guard.policy.layering import merge
+from metier.guard.policy.merge import merge
 from metier.guard.policy.schema import KEYS
 
 PARTS = (

@@ -19,8 +19,8 @@ from metier.errors import (
     SourceUnavailable,
 )
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import request
-from metier.guard.approvals.standing import standing
+from metier.guard.approvals.decisions import request
+from metier.guard.approvals.status import approval_status
 from metier.hub.deploying import deploy
 from metier.hub.history import rollback
 from metier.skill import FolderPackage
@@ -133,7 +133,7 @@ def test_what_is_deployed_is_approved_where_it_was_deployed_to_and_nowhere_else(
         ("plugin", "prod", False),
         ("project", "prod", False),
     ):
-        found = standing([given], layer=layer, environment=environment, quorum=1, now=given.decided_at)
+        found = approval_status([given], layer=layer, environment=environment, quorum=1, now=given.decided_at)
         assert found.is_approved is counts, (layer, environment)
 
 

@@ -13,7 +13,7 @@ from tests.hub.conftest import ADA, BOB, BUILDER
 from metier import Guard
 from metier.errors import SkillInvalid, SourceUnavailable
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import request
+from metier.guard.approvals.decisions import request
 from metier.hub.deploying import deploy
 from metier.hub.rehearsing import rehearse
 from metier.skill import FolderPackage

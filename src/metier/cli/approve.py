@@ -10,10 +10,10 @@ from metier.cli.dossier import approval_shape, dossier_of, print_dossier, reques
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
 from metier.errors import InvalidArgument, RequestNotFound
-from metier.guard.approvals.approving import deny, grant, may_decide, revoke, waiting_for
+from metier.guard.approvals.decisions import deny, grant, may_decide, revoke, waiting_for
 from metier.guard.approvals.lapsing import expire, supersede
-from metier.guard.approvals.roles import demand
-from metier.guard.approvals.standing import is_over, moment, standing
+from metier.guard.approvals.roles import require_role
+from metier.guard.approvals.status import approval_status, is_over, moment
 from metier.guard.policy.durations import seconds_of
 from metier.guard.policy.files import Policies
 from metier.guard.remedies import tenant_option
@@ -23,7 +23,7 @@ from metier.store import Request
 if TYPE_CHECKING:
     import argparse
 
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Approval, Person, Scope
 
 
@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> int:
         return verb(options, scope, person, effective)
 
 
-def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
-    demand(person, "viewer", "see approvals")
+def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+    require_role(person, "viewer", "see approvals")
     now = moment(time.time())
     requests = scope.approvals.requests(None if options.all else "pending")
     given = scope.approvals.all()
@@ -72,7 +72,9 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: 
     return 0
 
 
-def _request_row(scope: Scope, one: Request, effective: Effective, now: str, *, is_known: bool) -> tuple[str, ...]:
+def _request_row(
+    scope: Scope, one: Request, effective: EffectivePolicy, now: str, *, is_known: bool
+) -> tuple[str, ...]:
     status: str = one.status
     quorum = effective.approval.quorum
     if status == "pending" and quorum > 1:
@@ -108,12 +110,12 @@ def _state(one: Approval, now: str) -> str:
 
 def _agreed(scope: Scope, one: Request, quorum: int, now: str) -> list[str]:
     given = [approval for approval in scope.approvals.of(one.digest) if approval.request == one.id]
-    found = standing(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
+    found = approval_status(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
     return sorted(found.approvers)
 
 
-def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
-    demand(person, "viewer", "see approvals")
+def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+    require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
     dossier = dossier_of(scope, asked)
     now = moment(time.time())
@@ -164,7 +166,7 @@ def _find_request(scope: Scope, wanted: str) -> Request:
     return named
 
 
-def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
     given = grant(
         scope,
         effective,
@@ -196,12 +198,12 @@ def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective:
     return 0
 
 
-def _deny(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+def _deny(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
     given = deny(scope, effective, person, options.id, reason=options.reason)
     return _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
 
 
-def _revoke(options: argparse.Namespace, scope: Scope, person: Person, effective: Effective) -> int:
+def _revoke(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
     given = revoke(scope, effective, person, options.id, reason=options.reason)
     what = "the refusal is taken back" if given.decision == "denied" else "the approval is taken back"
     return _print_approval(options, given, f"{what} for {Style.text(given.skill)}")

@@ -11,13 +11,13 @@ from metier.errors import MetierError
 from metier.find.listed import listing_rule
 from metier.guard import Actor, Subject
 from metier.guard.governance import Governance
-from metier.guard.policy.enforcement import enforcement_of
+from metier.guard.policy.allowed_tools import enforcement_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier import Library
-    from metier.guard.policy.enforcement import Enforcement
+    from metier.guard.policy.allowed_tools import Enforcement
     from metier.guard.policy.file import PolicyProblem
     from metier.library import Entry, Place
     from metier.skill.listing import ListingRule

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier.guard import Decision
-    from metier.guard.policy.enforcement import Enforcement
+    from metier.guard.policy.allowed_tools import Enforcement
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json, table
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals.roles import require_role
 from metier.guard.remedies import restore_or_propose
 from metier.hub.history import compare
 from metier.hub.homes import find_home
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     with acting(options) as (scope, person):
-        demand(person, "viewer", "see the history of a skill")
+        require_role(person, "viewer", "see the history of a skill")
         home = find_home(library_of(options), scope, options.name)
         if options.diff is not None:
             text = compare(scope, home, *options.diff)

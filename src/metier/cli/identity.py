@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
 from metier.guard import current_user
-from metier.guard.approvals._deciding import deciding
+from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.people import deciding_scope, introducer, known_person, may_be_introduced
 from metier.guard.governance import Governance
 from metier.guard.stores import keep_ledgers, remember, require_store
@@ -108,7 +108,7 @@ def acting(
                 )
         person = who(scope, introduces=introduces)
         if decides and not secret and not _is_first_administrator(options, store):
-            with deciding(scope, person, "person", notes=(_said(options),)):
+            with recording_refusals(scope, person, "person", notes=(_said(options),)):
                 _require_terminal(store, options)
         yield scope, person
         if decides:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.cli.output import Style
-from metier.guard.approvals._deciding import fields_of
+from metier.guard.approvals._deciding import record_fields
 from metier.guard.audit.deeds import actor_of, keep
 from metier.store.restoring import TAKEN
 
@@ -66,7 +66,7 @@ def _record_decision(scope: Scope, kept: KeptDecision, person: Person) -> None:
     found = scope.approvals.get(kept.id)
     was = "revoked" if kept.decision == "revoked" else "refused"
     reason = f"It was {was} before a backup was brought back. {kept.reason}".strip()
-    about = fields_of(found) if found is not None else {"approval": kept.id, "digest": kept.digest}
+    about = record_fields(found) if found is not None else {"approval": kept.id, "digest": kept.digest}
     keep(scope, f"approval.{kept.decision}", actor_of(person, scope), **about, reason=reason)
 
 

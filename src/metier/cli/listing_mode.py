@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     name: str = options.name
     if options.mode is not None:
         from metier.cli.identity import require_person
-        from metier.guard.policy.editing import set_listing_mode
+        from metier.guard.policy.edit import set_listing_mode
 
         require_person()
         place = _place(is_project=options.project)

@@ -11,8 +11,8 @@ from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_json, table
 from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
-from metier.guard.approvals.roles import demand, holds
-from metier.guard.approvals.standing import moment
+from metier.guard.approvals.roles import has_role, require_role
+from metier.guard.approvals.status import moment
 from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _add(options: argparse.Namespace, scope: Scope, person: Person) -> int:
 
 
 def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    demand(person, "viewer", "see who is known")
+    require_role(person, "viewer", "see who is known")
     people = scope.people.all()
     if options.json:
         print_json({"people": [_shape(one) for one in people], "you": _shape(person)})
@@ -97,8 +97,8 @@ def _new_token(options: argparse.Namespace, scope: Scope, person: Person) -> int
 
 
 def _tokens(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    demand(person, "viewer", "see tokens")
-    tokens = [one for one in scope.people.tokens() if holds(person, "admin") or one.person == person.name]
+    require_role(person, "viewer", "see tokens")
+    tokens = [one for one in scope.people.tokens() if has_role(person, "admin") or one.person == person.name]
     if options.json:
         print_json({"tokens": [_token_shape(one) for one in tokens]})
         return 0

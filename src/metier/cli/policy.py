@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from metier import Library
     from metier.guard.explaining import Explanation
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyProblem
     from metier.skill.listing import ListingRule
 
@@ -118,7 +118,7 @@ def _show(options: argparse.Namespace) -> int:
     return FINE
 
 
-def value_of(effective: Effective, key: str) -> object:
+def value_of(effective: EffectivePolicy, key: str) -> object:
     """What holds for a key, as JSON has it."""
     if key == _APPROVAL and effective.required_of_plugins.keys() != effective.required.keys():
         return {"all layers": sorted(effective.required), "plugin": sorted(effective.required_of_plugins)}
@@ -128,11 +128,11 @@ def value_of(effective: Effective, key: str) -> object:
     return None if value is None else KEYS[key].kind.shown(value)
 
 
-def _origins(effective: Effective, key: str) -> list[str]:
+def _origins(effective: EffectivePolicy, key: str) -> list[str]:
     return [str(origin) for origin in effective.origins.get(key, ())]
 
 
-def _near(effective: Effective, key: str) -> list[str]:
+def _near(effective: EffectivePolicy, key: str) -> list[str]:
     """The same for a table: full paths would leave no room for the values."""
     return [f"{short_path(one.path)}:{one.line} ({one.layer})" for one in effective.origins.get(key, ())]
 

@@ -15,7 +15,7 @@ from metier.cli.policy_questions import Question, ask
 from metier.errors import MetierError, PolicyInvalid
 from metier.guard.policy.file import bytes_of
 from metier.guard.policy.rules import EFFECTS
-from metier.guard.policy.tree import read_tree
+from metier.guard.policy.yaml_tree import read_tree
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier import Library
-    from metier.guard.policy.tree import Node
+    from metier.guard.policy.yaml_tree import Node
 
 _TEXTS = (*("skill", "point", "tool", "command", "script", "source", "by", "agent", "tenant", "environment", "layer"),)
 _FIELDS = ("name", *_TEXTS, "args", "expect", "rule")

@@ -11,7 +11,7 @@ from metier.cli.output import Style, plural, print_json, table
 from metier.cli.proposal_text import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals.roles import require_role
 from metier.guard.remedies import tenant_option
 from metier.hub.diff_reading import MAX_DIFF_BYTES
 from metier.hub.homes import find_skill
@@ -70,7 +70,7 @@ def _new(options: argparse.Namespace, scope: Scope, person: Person) -> int:
 
 def _require_author(person: Person) -> None:
     if person.kind != "agent":  # whatever roles they have: to propose is what agents do instead of changing things
-        demand(person, "author", "propose a change")
+        require_role(person, "author", "propose a change")
 
 
 def _diff(file: str) -> str:
@@ -125,7 +125,7 @@ def _what(proposal: Proposal) -> str:
 
 
 def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    demand(person, "viewer", "see proposals")
+    require_role(person, "viewer", "see proposals")
     found = [
         one
         for one in scope.proposals.all()
@@ -161,7 +161,7 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
 
 
 def _show(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    demand(person, "viewer", "see proposals")
+    require_role(person, "viewer", "see proposals")
     proposal = find_proposal(scope, options.id)
     tenant = tenant_option(options.tenant)
     print_proposal(scope, person, proposal, full=options.full, json=options.json, tenant=tenant)

@@ -21,9 +21,9 @@ from metier.guard.approvals.quarantine import (
     taken_out_at,
     usage_of,
 )
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals.roles import require_role
 from metier.guard.governance import Governance
-from metier.guard.notices import announcing
+from metier.guard.notify import notifying
 from metier.guard.remedies import restore_or_propose
 from metier.guard.verdict import INTEGRITY
 from metier.hub.replacing import digest_at
@@ -31,7 +31,7 @@ from metier.hub.replacing import digest_at
 if TYPE_CHECKING:
     import argparse
 
-    from metier.guard.approvals.quarantine import Usage
+    from metier.guard.approvals.quarantine import SkillUsage
     from metier.store import Install, Person, Scope
     from metier.store.blocks import BlockKind
 
@@ -63,7 +63,7 @@ def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
 
 def _quarantine(options: argparse.Namespace, scope: Scope, person: Person, kind: BlockKind, value: str) -> int:
     value, is_known = _as_written(options, kind, value)
-    with announcing(Governance.default().effective):
+    with notifying(Governance.default().effective):
         block = quarantine(scope, person, kind, value, reason=options.reason)
     used = usage_of(scope, kind, value)
     is_known = is_known or bool(used) or (kind == "digest" and scope.revisions.get(value) is not None)
@@ -87,7 +87,7 @@ def _as_written(options: argparse.Namespace, kind: BlockKind, value: str) -> tup
     return (alike[0], True) if value not in known and len(alike) == 1 else (value, value in known)
 
 
-def _print_usage(style: Style, used: list[Usage]) -> None:
+def _print_usage(style: Style, used: list[SkillUsage]) -> None:
     if not used:
         print("Nobody used it, as far as the audit trail says.")
         return
@@ -142,7 +142,7 @@ def _is_changed(install: Install) -> bool:
 
 
 def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
-    demand(person, "viewer", "see what is in quarantine")
+    require_role(person, "viewer", "see what is in quarantine")
     blocks = scope.blocks.all()
     folders = quarantined_folders(scope)
     if options.json:

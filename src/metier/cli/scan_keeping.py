@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from metier.cli.scan_places import Place
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.scan.finding import Finding
     from metier.store import Person, ScanRow, Scope
 
@@ -24,7 +24,7 @@ class Keeper:
 
     scope: Scope
     person: Person
-    effective: Effective
+    effective: EffectivePolicy
 
     def others(self, place: Place, own: Report) -> dict[str, Report]:
         """What the scanners of the policy say to the content that our own looked at."""

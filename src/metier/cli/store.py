@@ -11,8 +11,8 @@ from metier.cli.exits import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard.approvals._deciding import deciding
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals._deciding import recording_refusals
+from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.stores import was_there
 from metier.hints import for_person
@@ -49,8 +49,8 @@ def _backup(options: argparse.Namespace) -> int:
     from metier.guard.backups import back_up
 
     with acting(options, create=False) as (scope, person):
-        with deciding(scope, person, "store", notes=("metier store backup",)):
-            demand(person, "admin", "take a backup of what all tenants have")
+        with recording_refusals(scope, person, "store", notes=("metier store backup",)):
+            require_role(person, "admin", "take a backup of what all tenants have")
         store = scope.store
         manifest = back_up(store, options.file, key_file=key_file())
     rows = sum(table["rows"] for table in manifest["tables"].values())
@@ -156,8 +156,8 @@ def _who_restores(options: argparse.Namespace, url: str) -> Person:
         if store is not None:
             store.close()
             with acting(options, decides=True, create=False) as (scope, person):
-                with deciding(scope, person, "store", notes=("metier store restore",)):
-                    demand(person, "admin", "put a backup in place of what all tenants have")
+                with recording_refusals(scope, person, "store", notes=("metier store restore",)):
+                    require_role(person, "admin", "put a backup in place of what all tenants have")
                 return person
         why = "is gone" if was_there(url) else ""
     except StoreUnavailable as error:

@@ -15,18 +15,18 @@ from metier.cli.identity import acting, peek_store
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
 from metier.guard.approvals.lapsing import expire, supersede
-from metier.guard.approvals.roles import demand
-from metier.guard.approvals.waiting import all_waiting
+from metier.guard.approvals.pending import pending_items
+from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.policy.files import Policies
 from metier.library.trust import default_config_folder
-from metier.run.notification import start_notification
+from metier.run.notify_command import run_notify_command
 
 if TYPE_CHECKING:
     import argparse
 
-    from metier.guard.approvals.waiting import Waiting
-    from metier.guard.policy.effective import Effective
+    from metier.guard.approvals.pending import PendingItem
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, Scope
 
 _MAX_CURSOR = 400
@@ -60,21 +60,21 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _waiting(scope: Scope, person: Person, effective: Effective) -> list[Waiting]:
+def _waiting(scope: Scope, person: Person, effective: EffectivePolicy) -> list[PendingItem]:
     """All that waits for somebody's decision, or was asked for by them, in the order it came."""
-    demand(person, "viewer", "see what waits")
-    found = [one for one, is_own in all_waiting(scope, effective, person) if one.may_decide or is_own]
+    require_role(person, "viewer", "see what waits")
+    found = [one for one, is_own in pending_items(scope, effective, person) if one.may_decide or is_own]
     return sorted(found, key=lambda one: one.cursor)
 
 
-def _report(found: list[Waiting], cursor: str) -> dict[str, Any]:
+def _report(found: list[PendingItem], cursor: str) -> dict[str, Any]:
     counts = {kind: sum(one.kind == kind for one in found) for kind in sorted({one.kind for one in found})}
     items = [one.as_dict() for one in found]
     oldest = max((item["age_seconds"] for item in items), default=0)
     return {"waiting": items, "counts": counts, "oldest_seconds": oldest, "cursor": cursor}
 
 
-def _tell(options: argparse.Namespace, found: list[Waiting], report: dict[str, Any]) -> int:
+def _tell(options: argparse.Namespace, found: list[PendingItem], report: dict[str, Any]) -> int:
     if options.json:
         print_json(report)
     elif not found:
@@ -95,7 +95,7 @@ def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: 
 
     That it failed is recorded, and changes nothing else.
     """
-    problem = start_notification(command, json.dumps(report).encode(), limit=limit)
+    problem = run_notify_command(command, json.dumps(report).encode(), limit=limit)
     if problem:
         style = Style(sys.stderr)
         name = Style.text(command[0], 200)

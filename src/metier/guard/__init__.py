@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.guard.governance import Governance
     from metier.guard.guard import Guard, current_user
     from metier.guard.passage import Passage, failure_code, refused
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import Origin, PolicyFile, PolicyProblem
     from metier.guard.policy.files import Policies
     from metier.guard.policy.program import Policy
@@ -44,7 +44,7 @@ _NAMES = {
     "Ceiling": "metier.guard.tool_rules.ceiling",
     "ChainLog": "metier.guard.audit.chain",
     "Decision": "metier.guard.decision",
-    "Effective": "metier.guard.policy.effective",
+    "EffectivePolicy": "metier.guard.policy.effective",
     "Explanation": "metier.guard.explaining",
     "FileAccess": "metier.guard.file_access",
     "FileLog": "metier.guard.audit.records",
@@ -87,7 +87,7 @@ __all__ = [
     "Ceiling",
     "ChainLog",
     "Decision",
-    "Effective",
+    "EffectivePolicy",
     "Explanation",
     "FileAccess",
     "FileLog",

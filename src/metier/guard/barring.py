@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from metier.guard.case import Case
     from metier.guard.decision import Subject
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.verdict import Verdict
     from metier.store import State
 
@@ -23,7 +23,7 @@ class Barring:
     def __init__(
         self,
         case_of: Callable[[Action], Case],
-        effective: Effective,
+        effective: EffectivePolicy,
         states: tuple[State, ...],
         *,
         by: Literal["model", "host"],

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier._once import once
 from metier.errors import MetierError
-from metier.guard.approvals.standing import Standing, moment
-from metier.guard.approvals.stood import standing_now
+from metier.guard.approvals.status import ApprovalStatus, current_status, moment
 from metier.guard.examining import Classes
 from metier.guard.policy.rules import ALIASES
 from metier.guard.scan.finding import rank
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from metier.guard.capabilities import Capabilities
     from metier.guard.decision import Action, Actor
     from metier.guard.examining import Examiner
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import Origin
     from metier.guard.scan.scanner import Report
     from metier.guard.scan.suppression import Suppression
@@ -48,7 +47,7 @@ class Scanned:
         return sum(rank(found) >= rank(severity) for found in self.severities.values())
 
 
-_NO_STANDING = Standing()
+_NO_STANDING = ApprovalStatus()
 _BUNDLED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bundled", "")
 
 
@@ -65,7 +64,7 @@ class Case:
         self,
         action: Action,
         actor: Actor,
-        effective: Effective,
+        effective: EffectivePolicy,
         states: tuple[State, ...],
         examiner: Examiner,
         scans: Callable[[str], Sequence[ScanRow]],
@@ -159,14 +158,14 @@ class Case:
         return self.action.rivals
 
     @once
-    def standing(self) -> Standing:
+    def standing(self) -> ApprovalStatus:
         """What the approvals of this content come to, here and now."""
         approvals = self.approvals
         return self._standing_of(approvals) if approvals else _NO_STANDING
 
-    def _standing_of(self, approvals: tuple[Approval, ...]) -> Standing:
+    def _standing_of(self, approvals: tuple[Approval, ...]) -> ApprovalStatus:
         layer = self.subject.layer if self.subject is not None else ""
-        return standing_now(approvals, self.effective.approval, layer=layer, environment=self.environment)
+        return current_status(approvals, self.effective.approval, layer=layer, environment=self.environment)
 
     @once
     def lacking(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from metier.errors import MetierError
 from metier.guard.case import Unknown
 from metier.guard.machine import other_environment
-from metier.guard.policy.sources import allows_source, denies_source
+from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.remedies import (
     POLICY,
     QUARANTINED,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action
     from metier.guard.file_access import FileAccess
     from metier.guard.governance import Governance
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import Policy
 
 _MOST_KEPT = 64
@@ -45,7 +45,7 @@ class ClosedFiles:
     ) -> None:
         """`policy` gives the program's own, which policy files narrow."""
         self._governance, self._policy, self._kept_paths = governance, policy, kept_paths
-        self._cached: dict[object, tuple[Policy | None, Effective, FileAccess]] = {}
+        self._cached: dict[object, tuple[Policy | None, EffectivePolicy, FileAccess]] = {}
 
     def access(self, workspace: str, skill_folders: Iterable[str] = ()) -> FileAccess:
         """The files that are closed in a workspace; nothing of the folders that skills come from is written."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.guard.case import Case
     from metier.guard.decision import Actor, Decision, Subject
     from metier.guard.governance import Governance
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Scope
 
 
@@ -48,7 +48,7 @@ def settled(
     if decision.answered_by != TERMINAL:
         # The word of a program is for this one time. The request stays, for who wants an approval that lasts.
         return replace(decision, request=request.id)
-    from metier.guard.approvals.approving import grant
+    from metier.guard.approvals.decisions import grant
 
     given = grant(scope, case.effective, person_of(scope, case.actor), request.id, reason="Agreed to when asked.")
     # What several people have to agree to is not done by the first of them.
@@ -102,7 +102,7 @@ def _asks_as_administrator(governance: Governance, case: Case) -> bool:
 
 def _may_grant(governance: Governance, case: Case) -> bool:
     """Whether policy lets whoever acts approve of a content themselves."""
-    from metier.guard.approvals.approving import may_decide, requester
+    from metier.guard.approvals.decisions import may_decide, requester
 
     try:
         person = person_of(governance.scope(case.actor), case.actor)
@@ -123,14 +123,14 @@ def person_of(scope: Scope, actor: Actor) -> Person:
 
 def _request(scope: Scope, case: Case, subject: Subject) -> Request:
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
-    from metier.guard.approvals.approving import fallen, request
+    from metier.guard.approvals.decisions import lapse_earlier_approvals, request
     from metier.guard.approvals.lapsing import expire
 
     found = case.capabilities
     with scope.transaction():
         expire(scope, case.effective, actor=case.actor)  # a request that waited too long is not the same once more
         _keep_content(scope, case)
-        fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
+        lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
         return request(
             scope,
             subject,
@@ -170,15 +170,15 @@ def _keep_content(scope: Scope, case: Case) -> None:
 
 
 def _approve_automatically(governance: Governance, case: Case, rule: str) -> bool:
-    from metier.guard.approvals.approving import fallen
     from metier.guard.approvals.automatic import approve_automatically
+    from metier.guard.approvals.decisions import lapse_earlier_approvals
 
     subject = case.subject
     assert subject is not None
     scope = governance.scope(case.actor)
     with scope.transaction():
         _keep_content(scope, case)
-        fallen(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
+        lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
         given = approve_automatically(
             scope,
             case.effective,
@@ -216,7 +216,7 @@ def _quarantine(governance: Governance, case: Case, subject: Subject, keep: Call
     )
 
 
-def note_policy(scope: Scope, effective: Effective, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
+def note_policy(scope: Scope, effective: EffectivePolicy, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
     """Keep every policy file under the digest that records name, and record that once."""
     is_new = False
     for file in effective.files:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from metier._log import logger
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard.decision import Action, Actor, Decision
-from metier.guard.notices import announcing
+from metier.guard.notify import notifying
 from metier.guard.policy.files import Policies
 from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
 from metier.guard.suppressing import KeptSuppressions
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metier.guard.case import Case
     from metier.guard.decision import Subject
     from metier.guard.examining import Examiner
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import Policy
     from metier.guard.policy.tool_layers import ToolLayers
     from metier.guard.verdict import Verdict
@@ -92,7 +92,7 @@ class Governance:
     # --- what holds now -----------------------------------------------------------------------------------------------
 
     @property
-    def effective(self) -> Effective:
+    def effective(self) -> EffectivePolicy:
         """What all policy files say together."""
         return self.policies.current()
 
@@ -101,7 +101,7 @@ class Governance:
         """Where the store is: where an administrator's policy says, and no program and no variable says otherwise."""
         return self._url_by(self.policies.found())
 
-    def _url_by(self, effective: Effective | None) -> str | None:
+    def _url_by(self, effective: EffectivePolicy | None) -> str | None:
         return effective.store if effective is not None and effective.store else self._url
 
     @property
@@ -199,7 +199,7 @@ class Governance:
             raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
         return opened(url).of(actor.tenant or "")
 
-    def _store(self, effective: Effective | None = None) -> Store | None:
+    def _store(self, effective: EffectivePolicy | None = None) -> Store | None:
         """The store, if there is one: to decide makes none."""
         url = self._url_by(effective or self.policies.found())
         if url is None:
@@ -215,7 +215,7 @@ class Governance:
             require_store(url)
         return found
 
-    def _states(self, actor: Actor, effective: Effective | None = None) -> tuple[State, ...]:
+    def _states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[State, ...]:
         """What is blocked and approved, for the whole installation and for the tenant of whoever acts."""
         try:
             store = self._store(effective)
@@ -305,7 +305,7 @@ class Governance:
                 found.extend(tools.verdicts(case))
         return found
 
-    def _tool_layers(self, effective: Effective) -> ToolLayers:
+    def _tool_layers(self, effective: EffectivePolicy) -> ToolLayers:
         kept = self._tools
         if kept is None or kept[0] is not effective:
             from metier.guard.policy.tool_layers import ToolLayers
@@ -317,7 +317,7 @@ class Governance:
         self,
         action: Action,
         actor: Actor,
-        effective: Effective | None = None,
+        effective: EffectivePolicy | None = None,
         states: tuple[State, ...] = (),
     ) -> Case:
         """An action with everything that may have to be known to decide about it."""
@@ -461,7 +461,7 @@ class Governance:
         from metier.guard.consequences import settled
 
         try:
-            with announcing(self.effective):
+            with notifying(self.effective):
                 return settled(self, self.case(action, actor), first, decision, keep)
         except MetierError as error:
             log.warning("what follows from a decision could not be written down: %s", error)

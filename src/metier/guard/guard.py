@@ -15,7 +15,7 @@ from metier.guard.audit.redaction import redact
 from metier.guard.closed_files import ClosedFiles, has_many_texts
 from metier.guard.decision import Actor, Decision
 from metier.guard.passage import Passage, failure_code
-from metier.guard.policy.enforcement import enforcement_of
+from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
 from metier.guard.remedies import BLOCKED, ISOLATE, TRUST, allow_setting, ask_somebody, change_policy
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metier.guard.audit.records import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
     from metier.guard.governance import Governance
-    from metier.guard.policy.enforcement import Enforcement
+    from metier.guard.policy.allowed_tools import Enforcement
     from metier.guard.question import Approve
     from metier.library import Place
 

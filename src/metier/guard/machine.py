@@ -11,7 +11,7 @@ from metier.hints import Hint
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.verdict import Verdict
 
 _of_administrators = functools.lru_cache(maxsize=16)(Policies.of_administrators)
@@ -33,7 +33,7 @@ def machine_environment(wanted: str | None) -> str | None:
     raise refused(other_environment(wanted, effective).as_decision())
 
 
-def other_environment(wanted: str | None, effective: Effective) -> Verdict:
+def other_environment(wanted: str | None, effective: EffectivePolicy) -> Verdict:
     """The verdict on whoever is not in the environment that the machine is in."""
     from metier.guard.verdict import Verdict
 

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
-from metier.guard.approvals._deciding import deciding
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals._deciding import recording_refusals
+from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.scan.external import FAILURE
 from metier.guard.scan.finding import SEVERITIES, Finding, rank
@@ -28,7 +28,7 @@ _FIELDS = tuple(field.name for field in fields(Finding))
 
 def may_keep(scope: Scope, person: Person) -> None:
     """Raise `NotPermitted`, and record it, unless somebody may keep what scanners say; authors may."""
-    with deciding(scope, person, "scan"):
+    with recording_refusals(scope, person, "scan"):
         _demand(person)
 
 
@@ -40,7 +40,7 @@ def keep_scans(
     All is kept as it was found: what somebody answers for is left out where it is decided, for as long as they do.
     """
     kept: list[ScanRow] = []
-    with deciding(scope, person, "scan"):
+    with recording_refusals(scope, person, "scan"):
         _demand(person)
         for engine, report in reports.items():
             row = scope.scans.put(_row(engine, report))
@@ -96,7 +96,7 @@ def _finding(kept: Mapping[str, Any]) -> Finding:
 
 
 def _demand(person: Person) -> None:
-    demand(person, "author", "keep what scanners say")
+    require_role(person, "author", "keep what scanners say")
 
 
 def _row(engine: str, report: Report) -> ScanRow:

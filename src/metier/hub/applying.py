@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, NotPermitted
-from metier.guard.approvals.approving import grant, may_decide
+from metier.guard.approvals.decisions import grant, may_decide
 from metier.guard.approvals.quarantine import release_changed
-from metier.guard.approvals.standing import standing
+from metier.guard.approvals.status import approval_status
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.replaced import REPLACING, announced, since
 from metier.hub.replacing import digest_at, replacing
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.guard import Actor
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.homes import Home
     from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
@@ -33,7 +33,7 @@ FOUND, CHANGED = "As it was found.", "Changed by hand."
 
 def put_in_place(
     scope: Scope,
-    effective: Effective,
+    effective: EffectivePolicy,
     home: Home,
     files: Files,
     *,
@@ -132,7 +132,7 @@ def _note_before(scope: Scope, home: Home, over: str | None, digest: str) -> Non
 
 def approve_content(
     scope: Scope,
-    effective: Effective,
+    effective: EffectivePolicy,
     person: Person,
     home: Home,
     digest: str,
@@ -164,7 +164,9 @@ def approve_content(
         return error.message
     every, quorum = scope.approvals.of(digest), effective.approval.quorum
     for one in waiting:
-        found = standing(every, layer=one.layer, environment=one.environment, quorum=quorum, now=given.decided_at)
+        found = approval_status(
+            every, layer=one.layer, environment=one.environment, quorum=quorum, now=given.decided_at
+        )
         if found.is_approved and found.grants.issuperset(one.capabilities):
             scope.approvals.set_request(one.id, "approved", expected="pending")
     return ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from metier.errors import MetierError, NotPermitted
 from metier.guard import Action
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep_refusal
 from metier.skill import shown
 
@@ -50,7 +50,7 @@ def demand_of_person(person: Person, role: str, what: str) -> None:
             hint="Make a proposal, and let a person decide.",
             person=person.name,
         )
-    demand(person, role, what)
+    require_role(person, role, what)
 
 
 def require_person(scope: Scope, person: Person, role: str, what: str, *, type: str, skill: str) -> None:  # noqa: A002

@@ -13,7 +13,7 @@ from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.capabilities import new_in
-from metier.guard.notices import announcing
+from metier.guard.notify import notifying
 from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
 from metier.hub.basis import basis_of, is_changed_by_hand
 from metier.hub.comparing import difference
@@ -82,7 +82,7 @@ def propose_update(
     require_skill(after, entry.name)
     who = actor or actor_of(author, scope, library.caller.environment or "")
     guard = guard or Guard()
-    with announcing(guard.governance.effective):
+    with notifying(guard.governance.effective):
         return _parked(scope, home, before, after, justification, evidence, author, who, guard)
 
 
@@ -120,7 +120,7 @@ def propose_new(
             f"{home.location} exists already.", hint=f"Propose a change of {name!r}, or another name.", name=name
         )
     guard, actor = guard or Guard(), actor or actor_of(author, scope)
-    with announcing(guard.governance.effective):  # nobody is told of a proposal that a rule applies at once
+    with notifying(guard.governance.effective):  # nobody is told of a proposal that a rule applies at once
         proposal = _parked(scope, home, {}, after, justification, evidence, author, actor, guard)
         return apply_by_rule(scope, guard, proposal, author, actor) or proposal
 

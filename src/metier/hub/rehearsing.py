@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted
 from metier.guard import Guard
-from metier.guard.approvals.stood import standing_now
+from metier.guard.approvals.status import current_status
 from metier.guard.audit.deeds import actor_of
 from metier.guard.explaining import explain, verdict_of
 from metier.guard.scan import scan
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from metier.guard.approvals.standing import Standing
+    from metier.guard.approvals.status import ApprovalStatus
     from metier.guard.explaining import Explanation
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.scan import Report
     from metier.hub.deploying import Candidate
     from metier.hub.homes import Home
@@ -151,15 +151,15 @@ class _Undone(Exception):
 
 
 def _approving(
-    scope: Scope, effective: Effective, person: Person, wanted: Candidate, environment: str, why_not: str
+    scope: Scope, effective: EffectivePolicy, person: Person, wanted: Candidate, environment: str, why_not: str
 ) -> Approving:
     """What would be approved: it is tried, in a transaction that is taken back, so that nothing else is told here."""
     found = Approving()
     home, digest = wanted.home, wanted.digest
 
-    def stands() -> Standing:
+    def stands() -> ApprovalStatus:
         every = tuple(scope.approvals.of(digest))
-        return standing_now(every, effective.approval, layer=home.layer, environment=environment)
+        return current_status(every, effective.approval, layer=home.layer, environment=environment)
 
     def waiting() -> set[str]:
         return {one.id for one in scope.approvals.requests("pending")}
@@ -186,7 +186,7 @@ def _approving(
 
 
 def _needed(
-    scope: Scope, effective: Effective, wanted: Candidate, names: Sequence[str], stands: Standing
+    scope: Scope, effective: EffectivePolicy, wanted: Candidate, names: Sequence[str], stands: ApprovalStatus
 ) -> tuple[str, ...]:
     required, home = effective.needs_approval(wanted.home.layer), wanted.home
     wanting = {name for name in names if name in required}

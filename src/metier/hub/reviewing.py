@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
 from metier.guard import Action, Guard, refused
-from metier.guard.approvals.roles import holds
+from metier.guard.approvals.roles import has_role
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.hints import for_people
 from metier.hub.applying import approve_content, expire_others, put_in_place
@@ -22,7 +22,7 @@ from metier.store.codec import now
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
     from metier.guard.governance import Governance
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.homes import Home
     from metier.library.library import Library
     from metier.skill.contents import Files
@@ -196,7 +196,7 @@ def may_review(
     if person.kind == "agent":
         if rule_for_agent(governance, "apply", subject, actor_of(person, scope, environment)) is None:
             return f"{who} is an agent, and no policy lets it decide; it may recommend."
-    elif not holds(person, "reviewer"):
+    elif not has_role(person, "reviewer"):
         return f"{who} may not decide about proposals: that takes the role reviewer."
     return None
 
@@ -215,7 +215,7 @@ def is_own(person: Person, proposal: Proposal) -> bool:
 
 def _apply(
     scope: Scope,
-    effective: Effective,
+    effective: EffectivePolicy,
     person: Person,
     proposal: Proposal,
     home: Home,

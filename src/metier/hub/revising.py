@@ -16,14 +16,14 @@ from metier.skill.lint import NOT_DEPLOYABLE, check
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.skill import Diagnostic, Document
     from metier.skill.contents import Files
     from metier.store import Revision, Scope
 
 
 def keep_files(
-    scope: Scope, effective: Effective, skill: str, files: Files, *, parent: str = "", is_whole: bool = True
+    scope: Scope, effective: EffectivePolicy, skill: str, files: Files, *, parent: str = "", is_whole: bool = True
 ) -> Revision:
     """Keep a content of a skill, called `name@source`, so that it can be shown and brought back.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metier.store import Approval, Person, Scope
 
 
-def fields_of(about: Request | Approval) -> dict[str, Any]:
+def record_fields(about: Request | Approval) -> dict[str, Any]:
     """What a record says about a request or an approval."""
     name, _, source = about.skill.partition("@")
     ids = {"request": about.id} if isinstance(about, Request) else {"approval": about.id, "request": about.request}
@@ -30,7 +30,7 @@ def fields_of(about: Request | Approval) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def deciding(scope: Scope, person: Person, subject: str, **more: Any) -> Iterator[None]:
+def recording_refusals(scope: Scope, person: Person, subject: str, **more: Any) -> Iterator[None]:
     """One transaction; that somebody may not do it is recorded after it, because what it did is undone.
 
     The record is of the type `subject.refused`, with what the error's `about` says, if it says anything.

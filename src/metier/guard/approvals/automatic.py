@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from metier.guard.approvals._deciding import fields_of
-from metier.guard.approvals.standing import end_of, is_over, moment
+from metier.guard.approvals._deciding import record_fields
+from metier.guard.approvals.status import end_of, is_over, moment
 from metier.guard.audit.deeds import record_for
 from metier.guard.scan.finding import SEVERITIES
 from metier.skill import shown
@@ -16,17 +16,17 @@ from metier.store.codec import new_id
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from metier.guard.approvals.standing import Clock
+    from metier.guard.approvals.status import Clock
     from metier.guard.decision import Actor, Subject
-    from metier.guard.policy.effective import Effective
-    from metier.guard.policy.grants import AutoApproval
+    from metier.guard.policy.compound_types import AutoApproval
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Scope
 
 _RANKS = {severity: rank for rank, severity in enumerate(("none", *SEVERITIES))}
 
 
 def auto_approval(
-    effective: Effective, *, new: Collection[str] | None, scan_max: str, scan_status: str, signer: str
+    effective: EffectivePolicy, *, new: Collection[str] | None, scan_max: str, scan_status: str, signer: str
 ) -> str | None:
     """The rule of policy that approves of a content by itself; None where none does, or a condition cannot be told.
 
@@ -61,7 +61,7 @@ def _written(auto: AutoApproval) -> str:
 
 def approve_automatically(
     scope: Scope,
-    effective: Effective,
+    effective: EffectivePolicy,
     subject: Subject,
     *,
     capabilities: Collection[str],
@@ -98,7 +98,7 @@ def approve_automatically(
             if not is_over(one, wanted.decided_at) and _is_same(one, wanted):
                 return one
         why = {"rule": rule, "policy": wanted.policy, "reason": "Policy approves of it."}
-        record = record_for(scope, "approval.automatic", actor, **fields_of(wanted), **why)
+        record = record_for(scope, "approval.automatic", actor, **record_fields(wanted), **why)
         return scope.approvals.add(wanted, record)
 
 

@@ -7,21 +7,23 @@ import time
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.approvals._deciding import fields_of
-from metier.guard.approvals.standing import moment
+from metier.guard.approvals._deciding import record_fields
+from metier.guard.approvals.status import moment
 from metier.guard.audit.deeds import keep
 from metier.guard.decision import Actor
 from metier.skill import FolderPackage
 
 if TYPE_CHECKING:
-    from metier.guard.approvals.standing import Clock
-    from metier.guard.policy.effective import Effective
+    from metier.guard.approvals.status import Clock
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Request, Scope
 
 _NOBODY = Actor()
 
 
-def expire(scope: Scope, effective: Effective, *, actor: Actor = _NOBODY, clock: Clock = time.time) -> list[Request]:
+def expire(
+    scope: Scope, effective: EffectivePolicy, *, actor: Actor = _NOBODY, clock: Clock = time.time
+) -> list[Request]:
     """Let requests expire that have waited for longer than policy lets an approval last; those that did.
 
     An answer to them would be out of date already. Whoever needs one asks again.
@@ -36,7 +38,7 @@ def expire(scope: Scope, effective: Effective, *, actor: Actor = _NOBODY, clock:
         with scope.transaction():
             if scope.approvals.set_request(one.id, "expired", expected="pending"):
                 reason = "Nobody answered while policy would have let the answer count."
-                keep(scope, "approval.expired", actor, **fields_of(one), reason=reason, policy=effective.digest)
+                keep(scope, "approval.expired", actor, **record_fields(one), reason=reason, policy=effective.digest)
                 found.append(one)
     return found
 

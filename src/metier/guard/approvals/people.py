@@ -8,9 +8,9 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
-from metier.guard.approvals._deciding import deciding
-from metier.guard.approvals.roles import demand, holds, known_role
-from metier.guard.approvals.standing import end_of
+from metier.guard.approvals._deciding import recording_refusals
+from metier.guard.approvals.roles import has_role, parse_role, require_role
+from metier.guard.approvals.status import end_of
 from metier.guard.audit.deeds import actor_of, record_for
 from metier.hints import for_people
 from metier.skill import shown
@@ -20,7 +20,7 @@ from metier.store import Person
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.guard.approvals.standing import Clock
+    from metier.guard.approvals.status import Clock
     from metier.store import Scope, Token
     from metier.store.people import PersonKind
 
@@ -64,9 +64,9 @@ def introducer(scope: Scope, person: Person | None) -> Person | None:
 def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
     """Add somebody, or give somebody who is there other roles; the first must be an admin, or nobody could add more."""
     _require_name(scope, name)
-    person = Person(name=name, kind=kind, roles=frozenset(map(known_role, roles)))
-    with deciding(scope, by, "person", notes=(person.title,)):
-        demand(by, "admin", "say who may decide")
+    person = Person(name=name, kind=kind, roles=frozenset(map(parse_role, roles)))
+    with recording_refusals(scope, by, "person", notes=(person.title,)):
+        require_role(by, "admin", "say who may decide")
         is_first = not scope.store.has_people
         if is_first and (scope.tenant or person.name != by.name or not _is_admin(person)):
             raise InvalidArgument(
@@ -111,8 +111,8 @@ def _require_name(scope: Scope, name: str) -> None:
 
 def remove_person(scope: Scope, by: Person, name: str) -> Person:
     """Remove somebody and all of their tokens; what they approved stays approved."""
-    with deciding(scope, by, "person", notes=(f"remove {name}",)):
-        demand(by, "admin", "remove people")
+    with recording_refusals(scope, by, "person", notes=(f"remove {name}",)):
+        require_role(by, "admin", "remove people")
         person = scope.people.get(name)
         if person is None:
             raise PersonNotFound(
@@ -138,9 +138,9 @@ def make_token(
     """
     if len(label) > _MAX_LABEL:
         raise InvalidArgument(f"A label has at most {_MAX_LABEL} characters.", hint="Say it in fewer words.")
-    with deciding(scope, by, "token", notes=(f"token of {name}",)):
+    with recording_refusals(scope, by, "token", notes=(f"token of {name}",)):
         if name != by.name:
-            demand(by, "admin", "make a token for somebody else")
+            require_role(by, "admin", "make a token for somebody else")
         if scope.people.get(name) is None:
             raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint=_hint_for_absent(scope, by, name))
         record = record_for(scope, "token.made", actor_of(by, scope), notes=(label,) if label else ())
@@ -150,7 +150,7 @@ def make_token(
 
 def _hint_for_absent(scope: Scope, by: Person, name: str) -> str:
     """The remedy for a name that nobody of a tenant has; admins of the installation are told of another tenant's."""
-    if not scope.tenant and holds(by, "admin"):
+    if not scope.tenant and has_role(by, "admin"):
         for tenant in filter(None, scope.store.tenants()):
             if scope.store.of(tenant).people.get(name) is not None:
                 said = "The tenant {tenant!r} has somebody of that name: add `--tenant {tenant}`."
@@ -165,7 +165,7 @@ def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
     with scope.transaction():
         found = next((one for one in scope.people.tokens() if one.id == token), None)
         # Who may not see a token is not told whether there is one.
-        if found is None or not (found.person == by.name or holds(by, "admin")):
+        if found is None or not (found.person == by.name or has_role(by, "admin")):
             raise PersonNotFound(
                 f"There is no token {shown(token)!r}.", hint=for_people("`metier token list` shows them.")
             )
@@ -178,7 +178,7 @@ def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
 
 
 def _is_admin(person: Person) -> bool:
-    return person.kind == "user" and holds(person, "admin")
+    return person.kind == "user" and has_role(person, "admin")
 
 
 def _require_another_admin(scope: Scope, name: str) -> None:

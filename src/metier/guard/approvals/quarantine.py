@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument
-from metier.guard.approvals._deciding import deciding
-from metier.guard.approvals.roles import demand
+from metier.guard.approvals._deciding import recording_refusals
+from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.verdict import INTEGRITY
 from metier.hints import for_people
@@ -29,7 +29,7 @@ _MAX_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class SkillUsage:
     """Somebody who used a skill, in one session."""
 
     session: str
@@ -43,8 +43,8 @@ class Usage:
 def quarantine(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> Block:
     """Take a name, a content or a source out of use everywhere, from the next decision on; reviewers may."""
     reason, value = _said(reason), known_target(kind, value)
-    with deciding(scope, person, "skill", **_about(kind, value)):
-        demand(person, "reviewer", "take skills out of use")
+    with recording_refusals(scope, person, "skill", **_about(kind, value)):
+        require_role(person, "reviewer", "take skills out of use")
         block = scope.blocks.add(kind, value, reason=reason, by=person.name)
         keep(scope, "skill.quarantined", actor_of(person, scope), **_about(kind, value), reason=reason)
     return block
@@ -69,8 +69,8 @@ def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason
     A folder whose content was not what was recorded is released too: it is looked at anew.
     """
     reason, value = _said(reason), known_target(kind, value)
-    with deciding(scope, person, "skill", **_about(kind, value)):
-        demand(person, "admin", "release skills from quarantine")
+    with recording_refusals(scope, person, "skill", **_about(kind, value)):
+        require_role(person, "admin", "release skills from quarantine")
         was_there = scope.blocks.remove(kind, value)
         for install in scope.installs.all():
             of_it = {"name": install.skill.partition("@")[0], "digest": install.digest, "source": install.source}
@@ -108,10 +108,10 @@ def known_target(kind: BlockKind, value: str) -> str:
     return value
 
 
-def usage_of(scope: Scope, kind: BlockKind, value: str) -> list[Usage]:
+def usage_of(scope: Scope, kind: BlockKind, value: str) -> list[SkillUsage]:
     """Who used it, by what the audit trail says: the last first."""
     wanted: dict[str, Any] = {"name": {"skill": value}, "digest": {"digest": value}, "source": {"text": value}}[kind]
-    found: dict[tuple[str, str, str], Usage] = {}
+    found: dict[tuple[str, str, str], SkillUsage] = {}
     for record in scope.audit.search(**wanted, outcome="allow", limit=_MAX_RECORDS):
         if kind == "source" and record.get("source") != value:
             continue
@@ -126,7 +126,7 @@ def usage_of(scope: Scope, kind: BlockKind, value: str) -> list[Usage]:
         found[session, user, agent] = (
             replace(last, first=at, times=last.times + 1)
             if last is not None
-            else Usage(session=session, user=user, agent=agent, first=at, last=at, times=1)
+            else SkillUsage(session=session, user=user, agent=agent, first=at, last=at, times=1)
         )
     return list(found.values())
 

@@ -18,10 +18,10 @@ _RANKS = {role: rank for rank, role in enumerate(ROLES)} | {"skill-admin": ROLES
 """`skill-admin` is an admin by another name."""
 
 
-def known_role(text: str) -> str:
+def parse_role(text: str) -> str:
     """The role that a text names; raises `InvalidArgument` where it names none.
 
-    >>> known_role("skill-admin")
+    >>> parse_role("skill-admin")
     'admin'
     """
     rank = _RANKS.get(text)
@@ -30,20 +30,20 @@ def known_role(text: str) -> str:
     return ROLES[rank]
 
 
-def holds(person: Person, role: str) -> bool:
+def has_role(person: Person, role: str) -> bool:
     """Whether somebody has a role, or one that includes it.
 
     >>> from metier.store import Person
-    >>> holds(Person(name="ada", roles=frozenset({"admin"})), "reviewer")
+    >>> has_role(Person(name="ada", roles=frozenset({"admin"})), "reviewer")
     True
     """
     least = _RANKS.get(role)
     return least is not None and any(_RANKS.get(own, -1) >= least for own in person.roles)
 
 
-def demand(person: Person, role: str, what: str) -> None:
+def require_role(person: Person, role: str, what: str) -> None:
     """Raise `NotPermitted` unless somebody has a role; `what` is the thing they want to do, `quarantine a skill`."""
-    if not holds(person, role):
+    if not has_role(person, role):
         raise NotPermitted(
             f"{shown(person.name)!r} may not {what}: that takes the role {role}.",
             hint=for_people("Ask somebody with the role {role}; `metier user list` shows who has it.", role=role),
@@ -52,19 +52,19 @@ def demand(person: Person, role: str, what: str) -> None:
         )
 
 
-def is_named(person: Person, names: Collection[str]) -> bool:
+def is_approver(person: Person, names: Collection[str]) -> bool:
     """Whether a list of a policy file means somebody: `role:reviewer`, `user:ada`, `agent:robot`.
 
     A role never means an agent: a model that decides about skills is named by itself, or not meant.
 
     >>> from metier.store import Person
     >>> robot = Person(name="robot", kind="agent", roles=frozenset({"admin"}))
-    >>> is_named(robot, ["role:admin"]), is_named(robot, ["agent:robot"])
+    >>> is_approver(robot, ["role:admin"]), is_approver(robot, ["agent:robot"])
     (False, True)
     """
     if person.kind == "agent":
         return f"agent:{person.name}" in names
     return any(
-        text == f"user:{person.name}" or (text.startswith("role:") and holds(person, text.removeprefix("role:")))
+        text == f"user:{person.name}" or (text.startswith("role:") and has_role(person, text.removeprefix("role:")))
         for text in names
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.guard.audit.records import governance_record
 from metier.guard.decision import Actor
-from metier.guard.notices import note
+from metier.guard.notify import note_pending
 
 if TYPE_CHECKING:
     from metier.store import Person, Scope
@@ -38,7 +38,7 @@ def keep(scope: Scope, type: str, actor: Actor, ref: str = "", **more: Any) -> N
     >>> record["skill"], record["source"], record["user"]
     ('pdf', 'enterprise', 'ada')
     """
-    note(scope, type, actor, more)
+    note_pending(scope, type, actor, more)
     scope.audit.append(record_for(scope, type, actor, ref, **more))
 
 

@@ -8,8 +8,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier.guard.policy.rulebook import RuleBook
-from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
+from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
 from metier.skill.listing import Listings
 from metier.skill.patterns import may_name
 
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.guard.decision import Outcome
+    from metier.guard.policy.compound_types import AutoApproval, NotifyCommand
     from metier.guard.policy.file import Origin, PolicyFile, PolicyProblem
-    from metier.guard.policy.grants import AutoApproval
-    from metier.guard.policy.kinds import Located
-    from metier.guard.policy.notification import Notification
     from metier.guard.policy.program import Policy
     from metier.guard.policy.rules import PolicyRule
+    from metier.guard.policy.value_types import Located
     from metier.guard.tool_rules.rules import Rule
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -108,7 +106,7 @@ class ToolLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effective:
+class EffectivePolicy:
     """What holds: the policy files of all layers, merged so that a weaker one only tightens.
 
     >>> DEFAULT.mode, DEFAULT.on_error, sorted(DEFAULT.needs_approval("plugin"))[:2]
@@ -158,7 +156,7 @@ class Effective:
     """What the strongest file grants to a program that has no policy of its own."""
     scan: ScanSettings = field(default_factory=ScanSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
-    notify: Notification | None = None
+    notify: NotifyCommand | None = None
     """The program that tells people that something waits for them."""
     values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     """Every key to its value, for whoever shows them; empty where there is no file."""
@@ -168,12 +166,12 @@ class Effective:
     """What every skill needs an approval for, each with its line."""
     required_of_plugins: Mapping[str, Origin | None] = field(default_factory=lambda: _PLUGIN_APPROVAL, repr=False)
     """The same for skills of the plugin layer."""
-    strict_rules: RuleBook = field(init=False, repr=False, compare=False)
+    strict_rules: RuleIndex = field(init=False, repr=False, compare=False)
     """Those of the rules that deny or ask."""
 
     def __post_init__(self) -> None:
         strict = (rule for rule in self.rules if rule.effect != "allow")
-        object.__setattr__(self, "strict_rules", RuleBook(strict))
+        object.__setattr__(self, "strict_rules", RuleIndex(strict))
 
     @property
     def network_tools(self) -> tuple[str, ...]:
@@ -212,12 +210,12 @@ class Effective:
         A program that has a policy of its own decides what it grants, and files narrow that. What it leaves open, such
         as `network` and `hooks`, the strongest file grants too.
         """
-        from metier.guard.policy.narrowing import narrowed
+        from metier.guard.policy.intersect import intersect
 
-        return narrowed(policy, self.run, self.granted)
+        return intersect(policy, self.run, self.granted)
 
 
-DEFAULT = Effective(digest=f"sha256:{sha256().hexdigest()}")
+DEFAULT = EffectivePolicy(digest=f"sha256:{sha256().hexdigest()}")
 """What holds where there is no policy file at all."""
 
 

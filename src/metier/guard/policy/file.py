@@ -175,7 +175,7 @@ def parse_policy(data: bytes | str, path: str, layer: Layer) -> PolicyFile:
     >>> print(file.problems[0], file.problems[0].hint)
     policy.yaml:2: `tools.deny` is text. Write a list: [WebFetch].
     """
-    from metier.guard.policy.reading import Reading
+    from metier.guard.policy.reader import Reading
 
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

@@ -18,7 +18,7 @@ from metier.source.source import absolute
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyFile
     from metier.library import Layer
 
@@ -146,7 +146,7 @@ class Policies:
         self.current()
         return self._state.version if self._state is not None else 0
 
-    def current(self) -> Effective:
+    def current(self) -> EffectivePolicy:
         """What all files say now."""
         state = self._state
         if state is None:
@@ -156,7 +156,7 @@ class Policies:
                 return self._read()
         return state.effective
 
-    def found(self) -> Effective | None:
+    def found(self) -> EffectivePolicy | None:
         """What all files say now; None where there is none, as long as nobody has asked what holds without one.
 
         To list skills takes far longer with all that is needed to decide about them.
@@ -166,7 +166,7 @@ class Policies:
         is_there = any(place.is_named or _is_there(place.path) for place in self.places)
         return self.current() if is_there else None
 
-    def _read(self) -> Effective:
+    def _read(self) -> EffectivePolicy:
         with self._reading:
             before = self._state
             seen = tuple(
@@ -187,7 +187,7 @@ class _State(NamedTuple):
     """What was seen at all places, and what it says together."""
 
     seen: tuple[_Seen, ...]
-    effective: Effective
+    effective: EffectivePolicy
     version: int
 
 
@@ -229,12 +229,12 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
     return _Seen(path, stamp, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
 
 
-def _merged(files: list[PolicyFile]) -> Effective:
+def _merged(files: list[PolicyFile]) -> EffectivePolicy:
     if not files:
         from metier.guard.policy.effective import DEFAULT
 
         return DEFAULT
-    from metier.guard.policy.layering import merge
+    from metier.guard.policy.merge import merge
 
     return merge(files)
 

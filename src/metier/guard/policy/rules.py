@@ -1,20 +1,23 @@
 """The rules of policy files: when something is true of an action, it is denied, asked about or allowed.
 
-They are read by `metier.guard.policy.rule_reading`.
+They are read by `metier.guard.policy.rule_parser`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from metier.skill.patterns import glob_matches, may_name, names_skill
+from metier.skill.patterns import ends_of, glob_matches, may_name, names_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from metier.guard.decision import Action, Actor, Outcome, Subject
     from metier.guard.policy.file import Origin
+
 
 POINTS = (
     *("discover", "activate", "read-resource", "tool-call", "script-run", "hook-run", "inject", "install", "update"),
@@ -41,7 +44,7 @@ GLOBS = ("source", "skill", "agent", "tenant", "environment")
 """What a rule has patterns for, in which `*` stands for anything."""
 
 
-class Facts(Protocol):
+class RuleContext(Protocol):
     """What rules look at: an action, who wants it, and what is known of the skill."""
 
     @property
@@ -109,7 +112,7 @@ class PolicyRule:
     trusted: bool | None = None
     triggers: frozenset[str] = frozenset()
 
-    def is_about(self, facts: Facts) -> bool:
+    def is_about(self, facts: RuleContext) -> bool:
         """Whether an action is of the kind that it is about; looks into no files."""
         if self.points and facts.point not in self.points:
             return False
@@ -138,12 +141,12 @@ class PolicyRule:
         names = names_skill if self.effect == "allow" else may_name
         return names(self.skill, subject.name, subject.source)
 
-    def _is_from(self, facts: Facts) -> bool:
+    def _is_from(self, facts: RuleContext) -> bool:
         sources = (facts.action.source, facts.subject.source if facts.subject is not None else "")
         pattern = self.source.lower()
         return any(source and glob_matches(pattern, source.lower()) for source in sources)
 
-    def holds(self, facts: Facts) -> bool:
+    def holds(self, facts: RuleContext) -> bool:
         """Whether its conditions are true of an action that it is about; raises where that cannot be told."""
         if self.collides_with and not self.collides_with & facts.collides_with:
             return False
@@ -151,7 +154,7 @@ class PolicyRule:
             return False
         return not self.scan or facts.scanned.engines_at(self.scan) >= self.engines
 
-    def because(self, facts: Facts) -> str:
+    def because(self, facts: RuleContext) -> str:
         """What made it hold, to go on with a sentence; empty when there is no more to say."""
         found = sorted(self.capabilities.intersection(facts.capabilities.names)) if self.capabilities else []
         parts = [f"it has {', '.join(found)}"] if found else []
@@ -198,3 +201,79 @@ DEFAULT_RULES = (
     ),
 )
 """What holds until a policy file has a rule about scans."""
+
+
+_Prepared: TypeAlias = "tuple[PolicyRule, bool, str, str]"
+_KEPT = 8_192
+"""Kinds of actions whose rules are kept, before all of them are found out anew."""
+
+
+class RuleIndex:
+    """Rules that never change, and those of them that are about one action.
+
+    >>> from metier.guard.policy.rules import PolicyRule
+    >>> len(RuleIndex([PolicyRule(id="R1", effect="deny", skill="crypto-*")]))
+    1
+    """
+
+    def __init__(self, rules: Iterable[PolicyRule]) -> None:
+        self._rules = tuple(rules)
+        self._kept: dict[tuple[object, ...], tuple[PolicyRule, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def about(self, facts: RuleContext) -> tuple[PolicyRule, ...]:
+        """The rules that are about an action, in their order; whether their conditions hold is not looked at."""
+        if not self._rules:
+            return ()
+        key = self._key(facts)
+        found = self._kept.get(key)
+        if found is None:
+            found = tuple(rule for rule in self._likely(facts) if rule.is_about(facts))
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+    def _key(self, facts: RuleContext) -> tuple[object, ...]:
+        """All that `PolicyRule.is_about` looks at, without what no rule asks for: there may be any number of agents."""
+        subject, actor = facts.subject, facts.actor
+        about = None if subject is None else (subject.name, subject.source, subject.layer, subject.trusted)
+        asks = self._asks
+        return (
+            facts.point,
+            about,
+            facts.trigger,
+            facts.action.source if asks["source"] else "",
+            actor.agent if asks["agent"] else "",
+            actor.tenant if asks["tenant"] else "",
+            facts.environment if asks["environment"] else "",
+        )
+
+    @cached_property
+    def _asks(self) -> Mapping[str, bool]:
+        names = ("source", "agent", "tenant", "environment")
+        return {name: any(getattr(rule, name) for rule in self._rules) for name in names}
+
+    def _likely(self, facts: RuleContext) -> Iterator[PolicyRule]:
+        """The rules for a point, without most of those that are about other skills."""
+        subject = facts.subject
+        name = "" if subject is None else subject.name.casefold()
+        is_plain = name.isascii()  # others may be taken for a name that looks like theirs
+        whole = name if subject is None else f"{name}@{subject.source.casefold()}"
+        # Under no name are those that are for all points.
+        for rule, takes_source, first, last in self._by_point.get(facts.point) or self._by_point.get("", ()):
+            text = whole if takes_source else name
+            if not is_plain or (text.startswith(first) and text.endswith(last)):
+                yield rule
+
+    @cached_property
+    def _by_point(self) -> Mapping[str, tuple[_Prepared, ...]]:
+        named = {point for rule in self._rules for point in rule.points}
+        found: dict[str, list[_Prepared]] = defaultdict(list)
+        for rule in self._rules:
+            first, last = ends_of(rule.skill)
+            for point in rule.points or (*named, ""):
+                found[point].append((rule, "@" in rule.skill, first, last))
+        return {point: tuple(rules) for point, rules in found.items()}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.policy.enforcement import Enforcements
-from metier.guard.policy.grants import (
+from metier.guard.policy.allowed_tools import EnforcementMap
+from metier.guard.policy.compound_types import (
     Approvers,
     AutoApprovals,
     Engine,
     Engines,
     Limits,
+    NotifyCommandType,
     Secrets,
     Tools,
     covers_host,
@@ -19,7 +20,9 @@ from metier.guard.policy.grants import (
     plain_host,
     wrong_for_policy,
 )
-from metier.guard.policy.kinds import (
+from metier.guard.policy.rule_parser import Rules
+from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
+from metier.guard.policy.value_types import (
     AllowLists,
     Choice,
     Denied,
@@ -31,16 +34,13 @@ from metier.guard.policy.kinds import (
     Text,
     Within,
 )
-from metier.guard.policy.notification import Notifications
-from metier.guard.policy.rule_reading import Rules
-from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
 from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.policy.kinds import Kind
+    from metier.guard.policy.value_types import Kind
 
 APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
 """What `require-approval-for` can name."""
@@ -152,7 +152,7 @@ _ALL_KEYS = (
     Key("tools.deny", Tools(), (), "Tool calls that never happen."),
     Key(
         "tools.allowed-tools",
-        Enforcements(),
+        EnforcementMap(),
         {},
         "Whether `allowed-tools` of skills are `enforced` or `advisory`, by layer, source or folder. Without it they "
         "are advisory in folders of other clients and enforced everywhere else.",
@@ -167,7 +167,7 @@ _ALL_KEYS = (
     Key("audit.key", Text("the path of a key"), None, "The key that checkpoints are signed with."),
     Key(
         "notify",
-        Notifications(),
+        NotifyCommandType(),
         None,
         "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
         "none, and of several files the strongest counts.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.guard.approvals.stood import standing_now
+from metier.guard.approvals.status import current_status
 from metier.guard.policy.file import Origin
 from metier.guard.remedies import ask_somebody, change_policy
 from metier.guard.tool_rules.calls import USE_ALLOWED, Calls
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.guard.case import Case
-    from metier.guard.policy.effective import Effective, ToolLayer
+    from metier.guard.policy.effective import EffectivePolicy, ToolLayer
 
 _WHOSE = "tools"
 
@@ -25,7 +25,7 @@ _WHOSE = "tools"
 class ToolLayers:
     """The tool rules of all policy files, ready to be matched."""
 
-    def __init__(self, effective: Effective) -> None:
+    def __init__(self, effective: EffectivePolicy) -> None:
         self._layers = tuple(
             (layer, Calls(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
         )
@@ -73,7 +73,7 @@ def _granting(case: Case) -> str:
         approvals = case.states[-1].approvals.get(ceiling.digest, ()) if ceiling.digest else ()
         if not any(one.tools for one in approvals):
             return ""
-        found = standing_now(approvals, terms, layer=ceiling.layer, environment=case.environment)
+        found = current_status(approvals, terms, layer=ceiling.layer, environment=case.environment)
         rules = parse_rules(found.tools)
         permitted = bool(rules) and permits(rules, action.tool, action.arguments, workspace=action.workspace).allowed
         if not found.is_approved or not permitted:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
 from metier.guard.for_people import for_people, has_code
-from metier.guard.policy.enforcement import SETTING
+from metier.guard.policy.allowed_tools import SETTING
 from metier.guard.remedies import ask_somebody
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits

@@ -10,7 +10,7 @@ from metier.guard.tool_rules.rules import parse_rules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.guard.policy.enforcement import Enforcement
+    from metier.guard.policy.allowed_tools import Enforcement
     from metier.guard.tool_rules.rules import Rule
     from metier.library import Entry
     from metier.skill import Skill

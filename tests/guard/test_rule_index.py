@@ -10,8 +10,7 @@ from metier.guard import Action, Actor, Guard, MemoryLog, Subject
 from metier.guard.decision import Outcome
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
-from metier.guard.policy.rulebook import RuleBook
-from metier.guard.policy.rules import PolicyRule
+from metier.guard.policy.rules import PolicyRule, RuleIndex
 
 
 @dataclass
@@ -46,7 +45,7 @@ RULES = [
 
 
 def test_the_rules_that_are_found_are_those_that_say_so_themselves() -> None:
-    book = RuleBook(RULES)
+    book = RuleIndex(RULES)
     subjects = [
         None,
         *(
@@ -68,15 +67,15 @@ def test_the_rules_that_are_found_are_those_that_say_so_themselves() -> None:
 
 
 def test_what_is_kept_has_an_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr("metier.guard.policy.rulebook._KEPT", 4)
-    book = RuleBook(RULES)
+    monkeypatch.setattr("metier.guard.policy.rules._KEPT", 4)
+    book = RuleIndex(RULES)
     for number in range(20):
         book.about(Facts(Action(point="load", skill=Subject(name=f"s{number}")), Actor()))
         assert len(book._kept) <= 4
 
 
 def test_agents_that_no_rule_asks_for_are_not_told_apart() -> None:
-    book = RuleBook([PolicyRule(id="R1", effect="deny", skill="deploy")])
+    book = RuleIndex([PolicyRule(id="R1", effect="deny", skill="deploy")])
     for number in range(20):
         book.about(Facts(Action(point="load", skill=Subject(name="deploy")), Actor(agent=f"bot-{number}")))
     assert len(book._kept) == 1

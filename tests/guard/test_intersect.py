@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from metier.guard.policy import narrowing
+from metier.guard.policy import intersect
 from metier.guard.policy.file import parse_policy
-from metier.guard.policy.layering import merge
+from metier.guard.policy.merge import merge
 from metier.guard.policy.program import Policy
 from metier.run.job import Limits
 
@@ -123,4 +123,4 @@ def test_a_project_cannot_raise_a_limit_above_what_holds_without_it() -> None:
 
 def test_what_holds_without_a_limit_is_what_jobs_have() -> None:
     usual = {field.name: getattr(Limits(), field.name) for field in fields(Limits) if field.name != "seconds"}
-    assert dict(narrowing._USUAL_LIMITS) == usual
+    assert dict(intersect._USUAL_LIMITS) == usual

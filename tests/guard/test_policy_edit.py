@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.guard.policy.editing import set_listing_mode
+from metier.guard.policy.edit import set_listing_mode
 from metier.guard.policy.file import parse_policy
 from metier.skill.listing import MODES, Mode
 

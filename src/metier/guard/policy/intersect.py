@@ -28,7 +28,7 @@ _USUAL_LIMITS: Mapping[str, float] = MappingProxyType(
 """What a job gets where nobody says more; only the strongest file may."""
 
 
-def narrowed(policy: Policy | None, most: RunSettings, granted: RunSettings) -> Policy:
+def intersect(policy: Policy | None, most: RunSettings, granted: RunSettings) -> Policy:
     """A policy within the most that files allow; without one, what the strongest file grants."""
     base = _of_files(granted) if policy is None else _with_grants(policy, granted)
     changes: dict[str, Any] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier.errors import InvalidArgument
 
@@ -15,15 +16,19 @@ if TYPE_CHECKING:
     from metier.store import Approval
 
     Clock: TypeAlias = Callable[[], float]
+    from collections.abc import Iterator
+
+    from metier.guard.policy.effective import ApprovalTerms
+
 
 _MAX_SECONDS = 100 * 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ApprovalStatus:
     """What is granted to one content, by whom, and what is against it.
 
-    >>> Standing().is_approved
+    >>> ApprovalStatus().is_approved
     False
     """
 
@@ -46,7 +51,7 @@ class Standing:
         return bool(self.ids) and self.denied is None
 
 
-_NOTHING = Standing()
+_NOTHING = ApprovalStatus()
 
 
 def moment(seconds: float) -> str:
@@ -78,9 +83,9 @@ def is_over(approval: Approval, now: str, since: str = "") -> bool:
     return bool(approval.expires_at and approval.expires_at <= now) or approval.decided_at < since
 
 
-def standing(
+def approval_status(
     approvals: Sequence[Approval], *, layer: str, environment: str, quorum: int, now: str, since: str = ""
-) -> Standing:
+) -> ApprovalStatus:
     """What the approvals of one content amount to in a layer and an environment, at a moment.
 
     A capability is granted once `quorum` different people granted it; an approval that policy itself gave needs nobody
@@ -102,10 +107,10 @@ def standing(
         else:
             counting.append(one)
     if not counting:
-        return Standing(denied=denied, expired=tuple(expired)) if denied is not None or expired else _NOTHING
+        return ApprovalStatus(denied=denied, expired=tuple(expired)) if denied is not None or expired else _NOTHING
     people = frozenset(one.decided_by for one in counting if not one.rule)
     is_enough = len(people) >= quorum or any(one.rule for one in counting)
-    return Standing(
+    return ApprovalStatus(
         grants=frozenset(_agreed(counting, quorum, lambda one: one.grants)),
         tools=_agreed(counting, quorum, lambda one: one.tools),
         ids=tuple(one.id for one in counting) if is_enough else (),
@@ -127,3 +132,71 @@ def _agreed(counting: list[Approval], quorum: int, granted: Callable[[Approval],
             if one.rule:
                 by_policy.add(what)
     return tuple(what for what, people in who.items() if len(people) >= quorum or what in by_policy)
+
+
+_KEPT = 4_096
+_TICK = 0.001
+"""The store writes times to the millisecond."""
+
+
+class _Kept(NamedTuple):
+    approvals: tuple[Approval, ...]
+    terms: ApprovalTerms
+    since: float
+    until: float
+    status: ApprovalStatus
+
+
+_kept: dict[tuple[int, str, str], _Kept] = {}
+
+
+def current_status(
+    approvals: tuple[Approval, ...], terms: ApprovalTerms, *, layer: str = "", environment: str = ""
+) -> ApprovalStatus:
+    """What approvals come to here and now, under the terms of a policy.
+
+    Approvals that are the same objects as before are not looked at again before one of them runs out: a decision about
+    a skill is made many times, and what was approved changes rarely.
+
+    >>> from metier.guard.policy.effective import ApprovalTerms
+    >>> from metier.store import Approval
+    >>> given = (Approval(digest="sha256:1", skill="a@b", grants=("scripts",), decided_by="grace"),)
+    >>> current_status(given, ApprovalTerms()).grants
+    frozenset({'scripts'})
+    """
+    now = time.time()
+    key = (id(approvals), layer, environment)
+    kept = _kept.get(key)
+    # What is kept holds on to its approvals, so that no others can have their identity; a clock may be set back.
+    if kept is not None and kept.approvals is approvals and kept.terms is terms and kept.since <= now < kept.until:
+        return kept.status
+    found = approval_status(
+        approvals,
+        layer=layer,
+        environment=environment,
+        quorum=terms.quorum,
+        now=moment(now),
+        since="" if terms.expires is None else moment(now - terms.expires),
+    )
+    # What ran out just now may still count for the rest of a millisecond, and is looked at again after it.
+    ends = (end for one in approvals for end in _ends(one, terms) if end > now - 1)
+    until = max(min(ends, default=float("inf")), now + _TICK)
+    if len(_kept) >= _KEPT:
+        _kept.clear()
+    _kept[key] = _Kept(approvals, terms, now, until, found)
+    return found
+
+
+def _ends(approval: Approval, terms: ApprovalTerms) -> Iterator[float]:
+    """When an approval runs out, by what it says itself and by how long policy lets it last."""
+    if approval.expires_at:
+        yield _seconds(approval.expires_at)
+    if terms.expires is not None:
+        yield _seconds(approval.decided_at) + terms.expires + _TICK
+
+
+def _seconds(written: str) -> float:
+    try:
+        return datetime.fromisoformat(written).timestamp()
+    except ValueError:
+        return time.time()  # nobody knows when that is: it is looked at again and again

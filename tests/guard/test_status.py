@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.guard.approvals.standing import Standing, end_of, moment, standing
+from metier.guard.approvals.status import ApprovalStatus, approval_status, end_of, moment
 from metier.store import Approval
 
 NOW = moment(1_000)
@@ -20,14 +20,14 @@ def approval(by: str = "ada", *grants: str, **more: Any) -> Approval:
     return Approval(**{**given, "decided_by": by, "grants": grants, **more})
 
 
-def standing_of(*approvals: Approval, quorum: int = 1, now: str = NOW, **more: Any) -> Standing:
+def standing_of(*approvals: Approval, quorum: int = 1, now: str = NOW, **more: Any) -> ApprovalStatus:
     place = {"layer": "plugin", "environment": "prod", **more}
-    return standing(approvals, quorum=quorum, now=now, **place)
+    return approval_status(approvals, quorum=quorum, now=now, **place)
 
 
 def test_nothing_is_granted_by_nobody() -> None:
     found = standing_of()
-    assert found == Standing()
+    assert found == ApprovalStatus()
     assert not found.is_approved
 
 
@@ -159,9 +159,9 @@ approvals = st.lists(
 
 @given(approvals, st.integers(1, 4), st.sampled_from([moment(4), moment(50), moment(5_000)]))
 def test_more_time_and_a_larger_quorum_never_grant_more(given: list[Approval], quorum: int, now: str) -> None:
-    found = standing(given, layer="plugin", environment="prod", quorum=quorum, now=now)
-    stricter = standing(given, layer="plugin", environment="prod", quorum=quorum + 1, now=now)
-    later = standing(given, layer="plugin", environment="prod", quorum=quorum, now=moment(9_999))
+    found = approval_status(given, layer="plugin", environment="prod", quorum=quorum, now=now)
+    stricter = approval_status(given, layer="plugin", environment="prod", quorum=quorum + 1, now=now)
+    later = approval_status(given, layer="plugin", environment="prod", quorum=quorum, now=moment(9_999))
     assert stricter.grants <= found.grants
     assert later.grants <= found.grants
     assert not (later.is_approved and not found.is_approved)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from metier.guard.policy.file import Origin
-    from metier.guard.policy.reading import At
-    from metier.guard.policy.tree import Node
+    from metier.guard.policy.reader import At
+    from metier.guard.policy.yaml_tree import Node
 
 T = TypeVar("T")
 

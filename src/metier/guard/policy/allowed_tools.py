@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from metier.guard.policy.kinds import Kind, Located
+from metier.guard.policy.value_types import Kind, Located
 from metier.library.copied import copied_into
 from metier.library.layers import LAYERS
 from metier.skill import shown
@@ -20,9 +20,9 @@ from metier.source import FolderSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.policy.effective import Effective
-    from metier.guard.policy.reading import At
-    from metier.guard.policy.tree import Node
+    from metier.guard.policy.effective import EffectivePolicy
+    from metier.guard.policy.reader import At
+    from metier.guard.policy.yaml_tree import Node
     from metier.library import Place
 
 SETTING = "tools.allowed-tools"
@@ -51,7 +51,7 @@ class Enforcement:
         return f"{self.word}: {self.because}"
 
 
-class Enforcements(Kind["dict[str, Located]"]):
+class EnforcementMap(Kind["dict[str, Located]"]):
     """A map from layers, sources or folders to `advisory` or `enforced`; a weaker file only enforces."""
 
     example = '{plugin: advisory, ".claude/skills": enforced}'
@@ -87,7 +87,9 @@ class Enforcements(Kind["dict[str, Located]"]):
         return {pattern: one.text for pattern, one in value.items()}
 
 
-def enforcement_of(place: Place, effective: Effective, program: Mapping[str, str], folder: str = "") -> Enforcement:
+def enforcement_of(
+    place: Place, effective: EffectivePolicy, program: Mapping[str, str], folder: str = ""
+) -> Enforcement:
     """The enforcement in a place, or for the skill of a folder in it: the strictest of all entries that fit the place.
 
     A copy that `metier sync` made in another client's folder is no skill of that client.

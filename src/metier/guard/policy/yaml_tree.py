@@ -50,21 +50,21 @@ class Node:
         return {"text": "text", "list": "a list", "map": "a map", "alias": "an alias"}[self.kind]
 
 
-class Flaw(NamedTuple):
+class YamlFlaw(NamedTuple):
     """Something that YAML cannot read, and where."""
 
     line: int
     message: str
 
 
-class Tree(NamedTuple):
+class YamlTree(NamedTuple):
     """What was read of a file: its documents, one in a sound file, and what is wrong with it."""
 
     roots: list[Node]
-    flaws: list[Flaw]
+    flaws: list[YamlFlaw]
 
 
-def read_tree(text: str) -> Tree:
+def read_tree(text: str) -> YamlTree:
     """The values of a policy file; of one that is broken those that can be read by themselves.
 
     >>> tree = read_tree("mode: audit\\nrules: [\\ntools: {deny: [Bash]}\\n")
@@ -76,13 +76,13 @@ def read_tree(text: str) -> Tree:
     lines = text.split("\n")
     whole = _parse(text, range(1, len(lines) + 1))
     if odd is not None:
-        whole.flaws.append(Flaw(text.count("\n", 0, odd.start()) + 1, "a character ends a line for YAML alone"))
+        whole.flaws.append(YamlFlaw(text.count("\n", 0, odd.start()) + 1, "a character ends a line for YAML alone"))
     if not whole.flaws:
         return whole
     written = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
     pieces = list(_Pieces().of(written))
     flaws = [flaw for piece in pieces for flaw in piece.flaws]
-    return Tree([root for piece in pieces for root in piece.roots], flaws[:_MAX_FLAWS] or whole.flaws)
+    return YamlTree([root for piece in pieces for root in piece.roots], flaws[:_MAX_FLAWS] or whole.flaws)
 
 
 Lines: TypeAlias = "Sequence[tuple[int, str]]"
@@ -95,7 +95,7 @@ class _Pieces:
     def __init__(self) -> None:
         self._lines_left = _MAX_LINES
 
-    def of(self, lines: Lines, above: Lines = ()) -> Iterator[Tree]:
+    def of(self, lines: Lines, above: Lines = ()) -> Iterator[YamlTree]:
         self._lines_left -= len(lines)
         if self._lines_left < 0:
             return
@@ -126,7 +126,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _parse(text: str, numbers: Sequence[int]) -> Tree:
+def _parse(text: str, numbers: Sequence[int]) -> YamlTree:
     """What YAML reads in a text up to its first flaw; `numbers` are those of its lines."""
     import yaml
 
@@ -141,16 +141,16 @@ def _parse(text: str, numbers: Sequence[int]) -> Tree:
         for event in yaml.parse(text, Loader=loader_type):
             flaw = growing.add(event, line_of(event.start_mark))
             if flaw is not None:
-                return Tree(growing.roots, [flaw])
+                return YamlTree(growing.roots, [flaw])
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        growing.flaws.append(Flaw(line_of(mark) if mark else numbers[0], error.problem or "unreadable"))
+        growing.flaws.append(YamlFlaw(line_of(mark) if mark else numbers[0], error.problem or "unreadable"))
     except yaml.YAMLError as error:
         # The reader refuses a character and gives its position instead of a mark.
         line = text.count("\n", 0, getattr(error, "position", 0))
         reason = str(getattr(error, "reason", "unreadable"))
-        growing.flaws.append(Flaw(numbers[min(line, len(numbers) - 1)], reason))
-    return Tree(growing.roots, growing.flaws)
+        growing.flaws.append(YamlFlaw(numbers[min(line, len(numbers) - 1)], reason))
+    return YamlTree(growing.roots, growing.flaws)
 
 
 class _Growing:
@@ -158,13 +158,13 @@ class _Growing:
 
     def __init__(self) -> None:
         self.roots: list[Node] = []
-        self.flaws: list[Flaw] = []
+        self.flaws: list[YamlFlaw] = []
         self._open: list[Node] = []
         self._keys: list[Node | None] = []
         """For each container that is open, the key that waits for its value."""
         self._nodes = 0
 
-    def add(self, event: Any, line: int) -> Flaw | None:
+    def add(self, event: Any, line: int) -> YamlFlaw | None:
         """Take an event; a flaw means that no more can be taken."""
         name = type(event).__name__
         if name in ("SequenceEndEvent", "MappingEndEvent"):
@@ -180,11 +180,11 @@ class _Growing:
             self._open.append(node)
             self._keys.append(None)
             if len(self._open) > MAX_DEPTH:
-                return Flaw(line, "it is nested too deeply")
+                return YamlFlaw(line, "it is nested too deeply")
         elif name == "DocumentStartEvent" and self.roots:
-            self.flaws.append(Flaw(line, "a second document begins"))
+            self.flaws.append(YamlFlaw(line, "a second document begins"))
         if self._nodes > MAX_NODES:
-            return Flaw(line, f"it has more than {MAX_NODES:,} values")
+            return YamlFlaw(line, f"it has more than {MAX_NODES:,} values")
         return None
 
     def _place(self, node: Node) -> None:

@@ -13,11 +13,11 @@ from tests.store.postgres import store_url
 
 from metier.errors import InvalidArgument, MetierError, NotPermitted, RequestNotFound
 from metier.guard import Actor, Subject
-from metier.guard.approvals.approving import deny, fallen, grant, may_decide, request, revoke
 from metier.guard.approvals.automatic import approve_automatically, auto_approval
-from metier.guard.approvals.standing import Standing, moment, standing
-from metier.guard.policy.effective import ApprovalTerms, Effective
-from metier.guard.policy.grants import AutoApproval
+from metier.guard.approvals.decisions import deny, grant, lapse_earlier_approvals, may_decide, request, revoke
+from metier.guard.approvals.status import ApprovalStatus, approval_status, moment
+from metier.guard.policy.compound_types import AutoApproval
+from metier.guard.policy.effective import ApprovalTerms, EffectivePolicy
 from metier.store import Approval, Person, Request, Revision, Scope, Store
 from metier.testing import FakeClock
 
@@ -30,11 +30,11 @@ ROBOT = Person(name="robot", kind="agent", roles=frozenset({"admin"}))
 PDF = Subject(name="pdf", source="acme", layer="plugin", digest="sha256:" + "1" * 64)
 CHANGED = replace(PDF, digest="sha256:" + "2" * 64)
 USER = Actor(user="cyd", session="s-1")
-DEFAULT = Effective(digest="sha256:policy")
+DEFAULT = EffectivePolicy(digest="sha256:policy")
 
 
-def terms(**more: Any) -> Effective:
-    return Effective(digest="sha256:policy", approval=ApprovalTerms(**more))
+def terms(**more: Any) -> EffectivePolicy:
+    return EffectivePolicy(digest="sha256:policy", approval=ApprovalTerms(**more))
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def ask(scope: Scope, subject: Subject = PDF, **more: Any) -> Request:
     return request(scope, subject, **{**given, **more})
 
 
-def standing_of(scope: Scope, subject: Subject = PDF, *, quorum: int = 1, now: float = 1e9) -> Standing:
+def standing_of(scope: Scope, subject: Subject = PDF, *, quorum: int = 1, now: float = 1e9) -> ApprovalStatus:
     given = scope.state().approvals.get(subject.digest, ())
-    return standing(given, layer=subject.layer, environment="", quorum=quorum, now=moment(now))
+    return approval_status(given, layer=subject.layer, environment="", quorum=quorum, now=moment(now))
 
 
 def trail(scope: Scope, *wanted: str) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ def test_requests_and_approvals_of_one_tenant_are_not_there_for_another(store: S
     given = grant(ours, DEFAULT, ADA, asked.id)
     with pytest.raises(RequestNotFound):
         revoke(theirs, DEFAULT, BOB, given.id, reason="no")
-    assert fallen(theirs, "pdf@acme", CHANGED.digest) == []
+    assert lapse_earlier_approvals(theirs, "pdf@acme", CHANGED.digest) == []
     assert standing_of(ours).is_approved
     assert not standing_of(theirs).is_approved
     assert trail(theirs) == []
@@ -479,7 +479,7 @@ def test_reviewers_take_back_any_approval_and_others_none(scope: Scope, who: Per
 def test_an_approval_falls_with_its_content_and_that_is_recorded_once(scope: Scope) -> None:
     given = grant(scope, DEFAULT, ADA, ask(scope).id)
     for _ in range(2):
-        assert [one.id for one in fallen(scope, "pdf@acme", CHANGED.digest, actor=USER)] == [given.id]
+        assert [one.id for one in lapse_earlier_approvals(scope, "pdf@acme", CHANGED.digest, actor=USER)] == [given.id]
     assert not standing_of(scope, CHANGED).is_approved
     assert trail(scope, "digest", "new_digest", "approval", "user")[2:] == [
         ("approval.revoked", PDF.digest, CHANGED.digest, given.id, "cyd")
@@ -489,15 +489,15 @@ def test_an_approval_falls_with_its_content_and_that_is_recorded_once(scope: Sco
 @pytest.mark.covers("A-11")
 def test_what_did_not_change_or_is_another_skill_keeps_its_approval(scope: Scope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope).id)
-    assert fallen(scope, "pdf@acme", PDF.digest) == []
-    assert fallen(scope, "pdf@other", CHANGED.digest) == []
+    assert lapse_earlier_approvals(scope, "pdf@acme", PDF.digest) == []
+    assert lapse_earlier_approvals(scope, "pdf@other", CHANGED.digest) == []
     assert len(trail(scope)) == 2
 
 
 @pytest.mark.covers("A-11", "A-40")
 def test_an_approval_counts_again_when_its_content_comes_back(scope: Scope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope).id)
-    fallen(scope, "pdf@acme", CHANGED.digest)
+    lapse_earlier_approvals(scope, "pdf@acme", CHANGED.digest)
     assert standing_of(scope).is_approved
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from metier.guard.policy.effective import (
     ApprovalTerms,
     AuditSettings,
-    Effective,
+    EffectivePolicy,
     RunSettings,
     ScanSettings,
     SourceTerms,
@@ -22,17 +22,17 @@ from metier.guard.policy.effective import (
     usual_tools,
 )
 from metier.guard.policy.file import PolicyProblem
-from metier.guard.policy.kinds import Located
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, EFFECTS
 from metier.guard.policy.schema import KEYS, RUN_KEYS
+from metier.guard.policy.value_types import Located
 from metier.skill.listing import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from metier.guard.policy.compound_types import ToolRules
     from metier.guard.policy.file import Origin, PolicyFile
-    from metier.guard.policy.grants import ToolRules
-    from metier.guard.policy.kinds import Allowed
+    from metier.guard.policy.value_types import Allowed
 
 _OWNERS = ("enterprise", "personal")
 """Layers that may loosen what holds without a file."""
@@ -46,7 +46,7 @@ _GRANTS = ("run.network", "run.hosts", "run.paths", "run.secrets")
 _APPROVAL = "skill-policy.require-approval-for"
 
 
-def merge(files: Sequence[PolicyFile]) -> Effective:
+def merge(files: Sequence[PolicyFile]) -> EffectivePolicy:
     """What policy files say together; the strongest comes first.
 
     >>> from metier.guard.policy.file import parse_policy
@@ -132,12 +132,12 @@ class _Merging:
             )
         )
 
-    def effective(self) -> Effective:
+    def effective(self) -> EffectivePolicy:
         values = self._values
         approvals: tuple[Located, ...] = values[_APPROVAL]
         required = {one.text: one.origin for one in approvals}
         plugins = required if self._owner_says(_APPROVAL) else dict.fromkeys(CAPABILITY_NAMES) | required
-        return Effective(
+        return EffectivePolicy(
             mode=values["mode"],
             on_error=values["on-error"],
             digest=_digest(self._files),

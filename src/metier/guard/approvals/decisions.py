@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IntegrityFailed, InvalidArgument, NotPermitted, RequestNotFound
-from metier.guard.approvals._deciding import deciding, fields_of
-from metier.guard.approvals.roles import holds, is_named
-from metier.guard.approvals.standing import end_of, is_over, moment, standing
+from metier.guard.approvals._deciding import record_fields, recording_refusals
+from metier.guard.approvals.roles import has_role, is_approver
+from metier.guard.approvals.status import approval_status, end_of, is_over, moment
 from metier.guard.audit.deeds import actor_of, keep, record_for
 from metier.guard.decision import Actor
 from metier.guard.tool_rules.rules import parse_rules
@@ -20,9 +20,9 @@ from metier.store.codec import new_id
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from metier.guard.approvals.standing import Clock
+    from metier.guard.approvals.status import Clock
     from metier.guard.decision import Subject
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, Scope
 
 _MAX_REASON = 2_000
@@ -71,7 +71,7 @@ def request(
             if one.id != asked.id and (one.location, one.layer, one.environment) == place:
                 scope.approvals.set_request(one.id, "superseded", expected="pending")
         _note_expired(scope, asked, actor)
-        keep(scope, "approval.requested", actor, **fields_of(asked), reason=asked.reason, decision="ask")
+        keep(scope, "approval.requested", actor, **record_fields(asked), reason=asked.reason, decision="ask")
     return asked
 
 
@@ -85,7 +85,7 @@ def requester(actor: Actor) -> str:
 def _note_expired(scope: Scope, asked: Request, actor: Actor) -> None:
     """Record which approvals ran out, when that is why somebody asks again; an earlier request recorded others."""
     given = scope.approvals.of(asked.digest)
-    found = standing(given, layer=asked.layer, environment=asked.environment, quorum=1, now=asked.created_at)
+    found = approval_status(given, layer=asked.layer, environment=asked.environment, quorum=1, now=asked.created_at)
     if not found.expired:
         return
     about = (asked.digest, asked.environment)
@@ -100,12 +100,14 @@ def _note_expired(scope: Scope, asked: Request, actor: Actor) -> None:
                 scope,
                 "approval.expired",
                 actor,
-                **fields_of(one) | {"request": asked.id},
+                **record_fields(one) | {"request": asked.id},
                 reason=f"It ran out at {one.expires_at}.",
             )
 
 
-def fallen(scope: Scope, skill: str, digest: str, *, location: str = "", actor: Actor = _NOBODY) -> list[Approval]:
+def lapse_earlier_approvals(
+    scope: Scope, skill: str, digest: str, *, location: str = "", actor: Actor = _NOBODY
+) -> list[Approval]:
     """The approvals that a skill in a folder has for the content before this one; that they fell is recorded once.
 
     They are not taken back: when the content that they are for comes back, they count again.
@@ -116,24 +118,24 @@ def fallen(scope: Scope, skill: str, digest: str, *, location: str = "", actor: 
         found = [one for one in others if one.digest == others[-1].digest]
         for one in found:
             if scope.approvals.fell(one.id, digest):
-                about = fields_of(one) | {"new_digest": digest}
+                about = record_fields(one) | {"new_digest": digest}
                 keep(scope, "approval.revoked", actor, **about, reason="The content changed.")
     return found
 
 
-def may_decide(effective: Effective, person: Person, request: Request) -> str | None:
+def may_decide(effective: EffectivePolicy, person: Person, request: Request) -> str | None:
     """Why somebody may not agree to a request; None if they may."""
     terms = effective.approval
     if effective.errors and effective.on_error != "allow":
         return f"A policy file cannot be used, so nobody knows who decides. {effective.errors[0]}"
-    if not is_named(person, terms.approvers):
+    if not is_approver(person, terms.approvers):
         return _stranger(effective, person)
     if not terms.self_approval and is_requester(person, request):
         return f"{shown(person.name)!r} asked for it, and policy lets nobody decide about their own request."
     return None
 
 
-def _stranger(effective: Effective, person: Person) -> str:
+def _stranger(effective: EffectivePolicy, person: Person) -> str:
     named = shown(", ".join(effective.approval.approvers), 500) or "nobody"
     return f"{shown(person.name)!r} is not among those who decide about approvals: {named}."
 
@@ -151,7 +153,7 @@ def is_requester(person: Person, request: Request) -> bool:
 
 def grant(
     scope: Scope,
-    effective: Effective,
+    effective: EffectivePolicy,
     person: Person,
     wanted: str | Request,
     *,
@@ -169,7 +171,7 @@ def grant(
     """
     now = clock()
     rules = _rules(tools)
-    with deciding(scope, person, "approval", policy=effective.digest):
+    with recording_refusals(scope, person, "approval", policy=effective.digest):
         asked = wanted if isinstance(wanted, Request) else _asked(scope, wanted)
         granted = _granted(asked, grants)
         why = may_decide(effective, person, asked) or _against(scope, person, asked, {*granted, *rules}, moment(now))
@@ -197,13 +199,13 @@ def grant(
 
 
 def deny(
-    scope: Scope, effective: Effective, person: Person, wanted: str, *, reason: str, clock: Clock = time.time
+    scope: Scope, effective: EffectivePolicy, person: Person, wanted: str, *, reason: str, clock: Clock = time.time
 ) -> Approval:
     """Say no to a request, or to a known content: it outweighs everybody who agrees, until it is taken back."""
-    with deciding(scope, person, "approval", policy=effective.digest):
+    with recording_refusals(scope, person, "approval", policy=effective.digest):
         asked = _asked(scope, wanted)
         # Whoever asked may say no: that is to withdraw.
-        if not is_named(person, effective.approval.approvers):
+        if not is_approver(person, effective.approval.approvers):
             raise _refusal(_stranger(effective, person), asked)
         given = Approval(
             id=new_id("a"),
@@ -221,12 +223,12 @@ def deny(
         return added
 
 
-def revoke(scope: Scope, effective: Effective, person: Person, approval: str, *, reason: str) -> Approval:
+def revoke(scope: Scope, effective: EffectivePolicy, person: Person, approval: str, *, reason: str) -> Approval:
     """Take an approval back, from the next decision on; or a refusal, which takes what agreeing takes.
 
     Reviewers may take back any approval, and everybody their own.
     """
-    with deciding(scope, person, "approval", policy=effective.digest):
+    with recording_refusals(scope, person, "approval", policy=effective.digest):
         found = scope.approvals.get(approval)
         if found is None:
             raise RequestNotFound(f"There is no approval {shown(approval)!r}.", hint=_ALL)
@@ -243,7 +245,7 @@ def revoke(scope: Scope, effective: Effective, person: Person, approval: str, *,
 
 
 def _may_take_back(person: Person, approval: Approval) -> bool:
-    return person.name == approval.decided_by or (person.kind != "agent" and holds(person, "reviewer"))
+    return person.name == approval.decided_by or (person.kind != "agent" and has_role(person, "reviewer"))
 
 
 def _refusal(why: str, asked: Request) -> NotPermitted:
@@ -251,13 +253,13 @@ def _refusal(why: str, asked: Request) -> NotPermitted:
         why,
         hint=for_people("`metier policy show` says who decides, and `metier user list` who is who."),
         request=asked.id,
-        about=fields_of(asked),
+        about=record_fields(asked),
     )
 
 
 def _record(scope: Scope, type: str, person: Person, approval: Approval, **more: Any) -> dict[str, Any]:  # noqa: A002
     given = {"reason": approval.reason, "policy": approval.policy}
-    return record_for(scope, type, actor_of(person, scope), **{**fields_of(approval), **given, **more})
+    return record_for(scope, type, actor_of(person, scope), **{**record_fields(approval), **given, **more})
 
 
 def _require_whole_trail(scope: Scope) -> None:
@@ -371,7 +373,7 @@ def _rules(tools: Sequence[str]) -> tuple[str, ...]:
 def _is_complete(scope: Scope, asked: Request, quorum: int, now: str) -> bool:
     """Whether so many agreed to a request that all of it is granted."""
     given = [one for one in scope.approvals.of(asked.digest) if one.request == asked.id]
-    found = standing(given, layer=asked.layer, environment=asked.environment, quorum=quorum, now=now)
+    found = approval_status(given, layer=asked.layer, environment=asked.environment, quorum=quorum, now=now)
     return found.is_approved and found.grants.issuperset(asked.capabilities)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metier.guard.policy.sources import allows_source, denies_source
+from metier.guard.policy.source_patterns import allows_source, denies_source
 
 ACME = "git+https://github.com/acme/*"
 

@@ -18,14 +18,14 @@ _AT_ONCE = 8
 _slots = threading.BoundedSemaphore(_AT_ONCE)
 
 
-def start_notification(command: Sequence[str], data: bytes, *, limit: float, folder: str | None = None) -> str:
+def run_notify_command(command: Sequence[str], data: bytes, *, limit: float, folder: str | None = None) -> str:
     """Start a program without a shell, give it data on its input, and wait for it; returns what went wrong, or "".
 
     After `limit` seconds the program is ended, and all that it started. What it prints is not read. It runs in
     `folder`, by default in the working folder, and without the token of whoever it runs for: it need not decide.
 
     >>> import sys
-    >>> start_notification([sys.executable, "-c", "import sys; sys.exit(len(sys.stdin.read()))"], b"abc", limit=60)
+    >>> run_notify_command([sys.executable, "-c", "import sys; sys.exit(len(sys.stdin.read()))"], b"abc", limit=60)
     'It ended with 3.'
     """
     try:
@@ -48,7 +48,7 @@ def start_notification(command: Sequence[str], data: bytes, *, limit: float, fol
     return f"It ended with {started.returncode}." if started.returncode else ""
 
 
-def notify_in_background(
+def start_notify_command(
     command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]
 ) -> threading.Thread:
     """Start a program that policy names, and wait for it in a thread, which calls `failed` with what went wrong.
@@ -66,7 +66,7 @@ def notify_in_background(
             program = shutil.which(command[0], path=os.pathsep.join(folders))
             root = os.path.abspath(os.sep)
             problem = (
-                start_notification([program, *command[1:]], data, limit=limit, folder=root)
+                run_notify_command([program, *command[1:]], data, limit=limit, folder=root)
                 if program is not None and os.path.isabs(program)  # Windows looks in the working folder first
                 else "It is no program, or not on the PATH."
             )

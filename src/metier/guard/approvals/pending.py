@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier.guard.approvals.approving import is_requester, may_decide
+from metier.guard.approvals.decisions import is_requester, may_decide
 from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
-from metier.guard.approvals.roles import holds
+from metier.guard.approvals.roles import has_role
 from metier.guard.remedies import tenant_option
 from metier.guard.verdict import INTEGRITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class PendingItem:
     """Something that waits for a decision, as one person sees it."""
 
     kind: Literal["request", "proposal", "quarantine"]
@@ -52,11 +52,11 @@ class Waiting:
         return {**asdict(self), "age_seconds": self.age}
 
 
-def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[tuple[Waiting, bool]]:
+def pending_items(scope: Scope, effective: EffectivePolicy, person: Person) -> Iterator[tuple[PendingItem, bool]]:
     """All that waits, each with whether this person made it."""
     tenant = tenant_option(scope.tenant)
     for one in scope.approvals.requests("pending"):
-        entry = Waiting(
+        entry = PendingItem(
             kind="request",
             id=one.id,
             skill=one.skill,
@@ -67,25 +67,25 @@ def all_waiting(scope: Scope, effective: Effective, person: Person) -> Iterator[
         )
         yield entry, is_requester(person, one)
     for proposal in scope.proposals.all("open"):
-        entry = Waiting(
+        entry = PendingItem(
             kind="proposal",
             id=proposal.id,
             skill=proposal.skill,
             by=proposal.author,
             since=proposal.created_at,
-            may_decide=person.kind == "user" and holds(person, "reviewer"),
+            may_decide=person.kind == "user" and has_role(person, "reviewer"),
             next=f"metier propose show {proposal.id}{tenant}",
         )
         yield entry, person.name in (proposal.author, proposal.on_behalf_of)
     changed = {changed_content(scope, one): reference_of(one) for one in quarantined_folders(scope)}
     for block in scope.blocks.all():
-        entry = Waiting(
+        entry = PendingItem(
             kind="quarantine",
             id=f"{block.kind}:{block.value}",
             skill=block.value,
             by=block.by,
             since=block.at,
-            may_decide=person.kind == "user" and holds(person, "admin"),
+            may_decide=person.kind == "user" and has_role(person, "admin"),
             next=f"metier quarantine --list{tenant}",
         )
         if block.by != INTEGRITY:

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from metier.guard.approvals.standing import moment
-from metier.guard.approvals.stood import standing_now
+from metier.guard.approvals.status import current_status, moment
 from metier.guard.policy.effective import ApprovalTerms
 from metier.store import Approval
 
@@ -31,41 +30,41 @@ def approval(**said: object) -> Approval:
 @pytest.mark.covers("A-16")
 def test_an_approval_counts_until_the_moment_it_runs_out(clock: list[float]) -> None:
     given, terms = (approval(expires_at=moment(START + DAY)),), ApprovalTerms()
-    assert standing_now(given, terms).is_approved
+    assert current_status(given, terms).is_approved
     clock[0] = START + DAY - 0.002
-    assert standing_now(given, terms).is_approved
+    assert current_status(given, terms).is_approved
     clock[0] = START + DAY
-    found = standing_now(given, terms)
+    found = current_status(given, terms)
     assert not found.is_approved
     assert found.expired == given
     clock[0] = START + 1  # a clock that is set back gives back what it took
-    assert standing_now(given, terms).is_approved
+    assert current_status(given, terms).is_approved
 
 
 @pytest.mark.covers("A-16")
 @pytest.mark.parametrize("late", [0.001, 0.0011, 0.5, 2.0, DAY])
 def test_how_long_policy_lets_it_last_counts_as_well(clock: list[float], late: float) -> None:
     given, terms = (approval(),), ApprovalTerms(expires=DAY)
-    assert standing_now(given, terms).is_approved
+    assert current_status(given, terms).is_approved
     for moment_of_looking in (START + DAY, START + DAY + 0.0005, START + DAY + 0.000999):
         clock[0] = moment_of_looking
-        standing_now(given, terms)
+        current_status(given, terms)
     clock[0] = START + DAY + 0.001 + late
-    assert not standing_now(given, terms).is_approved
+    assert not current_status(given, terms).is_approved
 
 
 def test_other_terms_places_and_approvals_are_looked_at_for_themselves(clock: list[float]) -> None:
     given = (approval(layer="user", environment="prod"),)
-    assert standing_now(given, ApprovalTerms(), layer="user", environment="prod").is_approved
-    assert not standing_now(given, ApprovalTerms(), layer="project", environment="prod").is_approved
-    assert not standing_now(given, ApprovalTerms(), layer="user", environment="dev").is_approved
-    assert not standing_now(given, ApprovalTerms(quorum=2), layer="user", environment="prod").is_approved
+    assert current_status(given, ApprovalTerms(), layer="user", environment="prod").is_approved
+    assert not current_status(given, ApprovalTerms(), layer="project", environment="prod").is_approved
+    assert not current_status(given, ApprovalTerms(), layer="user", environment="dev").is_approved
+    assert not current_status(given, ApprovalTerms(quorum=2), layer="user", environment="prod").is_approved
     refused = (*given, approval(decision="denied", layer="user", environment="prod"))
-    assert standing_now(refused, ApprovalTerms(), layer="user", environment="prod").denied is refused[1]
+    assert current_status(refused, ApprovalTerms(), layer="user", environment="prod").denied is refused[1]
 
 
 def test_a_time_that_cannot_be_read_is_looked_at_again(clock: list[float]) -> None:
     given, terms = (approval(expires_at="2027-99-99"),), ApprovalTerms()
-    assert standing_now(given, terms).is_approved  # as text, it is later
+    assert current_status(given, terms).is_approved  # as text, it is later
     clock[0] = START + 400 * DAY
-    assert not standing_now(given, terms).is_approved
+    assert not current_status(given, terms).is_approved

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.policy.kinds import Kind
 from metier.guard.policy.rules import (
     ALIASES,
     CAPABILITY_NAMES,
@@ -19,13 +18,14 @@ from metier.guard.policy.rules import (
     TRIGGERS,
     PolicyRule,
 )
+from metier.guard.policy.value_types import Kind
 from metier.guard.scan.finding import SEVERITIES
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard.decision import Outcome
-    from metier.guard.policy.reading import At
-    from metier.guard.policy.tree import Node
+    from metier.guard.policy.reader import At
+    from metier.guard.policy.yaml_tree import Node
 
 _ABOUT = {"point": "points", "layer": "layers", **{name: name for name in ("id", *GLOBS, "reason")}}
 """What a rule is about, and the part of a `PolicyRule` that has it."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from metier.guard.decision import Actor
-    from metier.guard.policy.effective import Effective
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Scope
 
 log = logger("metier.guard")
@@ -34,7 +34,7 @@ class _Begun(NamedTuple):
 _collected: ContextVar[list[_Begun] | None] = ContextVar("metier_collected_notices", default=None)
 
 
-def note(scope: Scope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
+def note_pending(scope: Scope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
     """Collect a record that is about to be kept, if something begins to wait by it."""
     begun = _collected.get()
     if begun is None:
@@ -48,7 +48,7 @@ def note(scope: Scope, type: str, actor: Actor, fields: Mapping[str, Any]) -> No
 
 
 @contextlib.contextmanager
-def announcing(effective: Effective) -> Iterator[None]:
+def notifying(effective: EffectivePolicy) -> Iterator[None]:
     """At the end, tell the program of the policy what began to wait inside, as far as it is durable and still waits.
 
     The program runs in the background. Whatever becomes of it changes nothing here.
@@ -70,9 +70,9 @@ def announcing(effective: Effective) -> Iterator[None]:
                 _tell(effective, one)
 
 
-def _tell(effective: Effective, begun: _Begun) -> None:
+def _tell(effective: EffectivePolicy, begun: _Begun) -> None:
+    from metier.guard.approvals.pending import pending_items
     from metier.guard.approvals.people import known_person
-    from metier.guard.approvals.waiting import all_waiting
     from metier.store import Person
 
     scope, actor, notify = begun.scope, begun.actor, effective.notify
@@ -83,7 +83,7 @@ def _tell(effective: Effective, begun: _Begun) -> None:
         name = actor.user or actor.agent or ""
         known = known_person(scope, name) if actor.user else None
         person = known or Person(name=name, kind="user" if actor.user else "agent")
-        found = (one for one, _ in all_waiting(scope, effective, person) if (one.kind, one.id) == begun[2:])
+        found = (one for one, _ in pending_items(scope, effective, person) if (one.kind, one.id) == begun[2:])
         if (entry := next(found, None)) is not None:
             data = json.dumps(entry.as_dict()).encode()
             failed = functools.partial(_keep_failure, scope, actor, notify.run[0])

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.file import Origin, PolicyProblem
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
-from metier.guard.policy.tree import read_tree
+from metier.guard.policy.yaml_tree import read_tree
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.policy.tree import Flaw, Node
+    from metier.guard.policy.yaml_tree import Node, YamlFlaw
     from metier.library import Layer
 
 _MAX_PROBLEMS = 200
@@ -72,7 +72,7 @@ class Reading:
         for root in maps:
             self._section("", root)
 
-    def _tell_flaw(self, flaw: Flaw) -> None:
+    def _tell_flaw(self, flaw: YamlFlaw) -> None:
         what = f"The YAML cannot be read: {shown(flaw.message)}"
         self.error(flaw.line, "", what, "Write plain `key: value` lines, indent with spaces, and close every bracket.")
 

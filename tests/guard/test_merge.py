@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from tests.guard.policy_probes import SUBJECTS, answers, looser
 
-from metier.guard.policy.effective import DEFAULT, Effective
-from metier.guard.policy.enforcement import enforcement_of
+from metier.guard.policy.allowed_tools import enforcement_of
+from metier.guard.policy.effective import DEFAULT, EffectivePolicy
 from metier.guard.policy.file import PolicyFile, parse_policy
-from metier.guard.policy.layering import merge
+from metier.guard.policy.merge import merge
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS
 from metier.library.layers import Place
@@ -31,7 +31,7 @@ def written(key: str, value: str, path: str = ENTERPRISE) -> PolicyFile:
     return file("".join(f"{'  ' * depth}{name}:\n" for depth, name in enumerate(names))[:-1] + f" {value}\n", path)
 
 
-def outcome(effective: Effective, question: str) -> int:
+def outcome(effective: EffectivePolicy, question: str) -> int:
     return answers(effective)[question]
 
 
