@@ -17,7 +17,7 @@ from metier.agent.streaming import MAX_WAITING
 from metier.agent.team import tool_name
 from metier.errors import AgentFailed
 from metier.testing import skill
-from metier.tools.registry import checked_name
+from metier.tools.tool import checked_name
 
 Declare = Callable[..., Manifest]
 

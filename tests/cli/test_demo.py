@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.run.choosing import native_runner
+from metier.run.selection import native_runner
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from metier.cli.enforcing import Facts, advice
-from metier.run.choosing import NEEDS, native_runner
+from metier.run.selection import NEEDS, native_runner
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]

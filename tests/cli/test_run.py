@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from metier.run.choosing import native_runner
+from metier.run.selection import native_runner
 
 Call = Callable[..., tuple[int, str, str]]
 Terminal = Callable[..., tuple[int, str]]
@@ -399,7 +399,7 @@ def test_without_a_sandbox_nothing_runs_and_it_is_said_how_to_go_on(run: Call, m
     from metier.run import PlainRunner
 
     # What `native` means on a machine that has none.
-    monkeypatch.setattr("metier.run.choosing.native_runner", PlainRunner)
+    monkeypatch.setattr("metier.run.selection.native_runner", PlainRunner)
     code, out, err = run("add.py", "--json", "1", runner="native")
     assert (code, err) == (1, "")
     shape = json.loads(out)["error"]

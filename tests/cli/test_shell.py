@@ -273,7 +273,7 @@ def test_wrong_usage_is_two(once: Call, options: tuple[str, ...]) -> None:
 
 
 def test_programs_are_handed_to_the_sandbox_and_bring_their_changes_back(once: Call) -> None:
-    from metier.run.choosing import native_runner
+    from metier.run.selection import native_runner
 
     if not native_runner().capabilities().isolates_files:
         pytest.skip("this machine has no sandbox for programs")

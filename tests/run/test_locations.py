@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import metier
-from metier.run import NativeRunner, interpreters
+from metier.run import NativeRunner, environment
 
 pytestmark = [
     pytest.mark.covers("ENV-2"),
@@ -37,7 +37,7 @@ print(json.dumps([said.stdout, able.isolates_files, None if ran is None else [ra
 """
 
 
-def environment(folder: Path, *, home: str = f"{BASE}/bin", is_copy: bool = False) -> Path:
+def make_environment(folder: Path, *, home: str = f"{BASE}/bin", is_copy: bool = False) -> Path:
     """A virtual environment with the packages of this one."""
     packages = folder / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
     packages.mkdir(parents=True)
@@ -54,17 +54,17 @@ def environment(folder: Path, *, home: str = f"{BASE}/bin", is_copy: bool = Fals
 
 
 def plain(folder: Path) -> Path:
-    return environment(folder / "venv")
+    return make_environment(folder / "venv")
 
 
 def link_to_environment(folder: Path) -> Path:
-    program = environment(folder / "elsewhere" / "venv")
+    program = make_environment(folder / "elsewhere" / "venv")
     (folder / "venv").symlink_to(program.parents[1])
     return folder / "venv" / "bin" / "python3"
 
 
 def link_to_programs(folder: Path) -> Path:
-    program = environment(folder / "elsewhere")
+    program = make_environment(folder / "elsewhere")
     (folder / "venv").mkdir()
     for name in ("lib", "pyvenv.cfg"):
         (program.parents[1] / name).rename(folder / "venv" / name)
@@ -74,7 +74,7 @@ def link_to_programs(folder: Path) -> Path:
 
 
 def link_to_project(folder: Path) -> Path:
-    environment(folder / "real" / "project" / "venv")
+    make_environment(folder / "real" / "project" / "venv")
     (folder / "project").symlink_to(folder / "real" / "project")
     return folder / "project" / "venv" / "bin" / "python3"
 
@@ -83,17 +83,17 @@ def links_in_a_chain(folder: Path) -> Path:
     """As tools make it that install interpreters side by side: `current`, to a minor version, to one of its patches."""
     (folder / "3.x").symlink_to(BASE)
     (folder / "current").symlink_to("3.x")
-    program = environment(folder / "venv", home=f"{folder}/current/bin")
+    program = make_environment(folder / "venv", home=f"{folder}/current/bin")
     (program.parent / "python").symlink_to("python3")
     return program.parent / "python"
 
 
 def copy_of_the_program(folder: Path) -> Path:
-    return environment(folder / "venv", is_copy=True)
+    return make_environment(folder / "venv", is_copy=True)
 
 
 def blanks_and_letters(folder: Path) -> Path:
-    return environment(folder / "mit Blank, äöü 日本" / "venv")
+    return make_environment(folder / "mit Blank, äöü 日本" / "venv")
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_the_shell_and_scripts_work_from_any_environment(made: Callable[[Path], 
 
 
 def test_what_is_started_without_an_environment_is_named_by_its_real_path() -> None:
-    assert interpreters.own_python() == os.path.realpath(interpreters.own_python())
-    assert not os.path.exists(os.path.join(os.path.dirname(os.path.dirname(interpreters.own_python())), "pyvenv.cfg"))
+    assert environment.own_python() == os.path.realpath(environment.own_python())
+    assert not os.path.exists(os.path.join(os.path.dirname(os.path.dirname(environment.own_python())), "pyvenv.cfg"))
 
 
 def test_a_program_leads_to_others_by_links_and_by_the_settings_of_its_environment(tmp_path: Path) -> None:
     program = links_in_a_chain(tmp_path)
-    behind = interpreters.programs_behind(str(program))
+    behind = environment.programs_behind(str(program))
     assert behind[0] == str(program)
     assert {str(program.parent / "python3"), f"{tmp_path}/current/bin/{PROGRAM}"} < set(behind)
     assert os.path.realpath(program) in behind
@@ -156,10 +156,10 @@ def test_settings_that_name_no_interpreter_lead_nowhere(home: str, tmp_path: Pat
     (tmp_path / "venv" / "pyvenv.cfg").write_text(f"home = {home.format(folder=tmp_path)}\n")
     (tmp_path / "venv" / "bin" / "python3").touch()
     program = str(tmp_path / "venv" / "bin" / "python3")
-    assert interpreters.programs_behind(program) == tuple(dict.fromkeys((program, os.path.realpath(program))))
+    assert environment.programs_behind(program) == tuple(dict.fromkeys((program, os.path.realpath(program))))
 
 
 def test_links_that_lead_in_a_circle_end_somewhere(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert {str(tmp_path / "a"), str(tmp_path / "b")} <= set(interpreters.programs_behind(str(tmp_path / "a")))
+    assert {str(tmp_path / "a"), str(tmp_path / "b")} <= set(environment.programs_behind(str(tmp_path / "a")))

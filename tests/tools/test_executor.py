@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from metier.errors import FileMissing, InvalidArgument
 from metier.guard.decision import Decision
 from metier.tools import Executor, FunctionTool, ToolRegistry, ToolResult
-from metier.tools.results import MAX_RESULT_BYTES
+from metier.tools.tool import MAX_RESULT_BYTES
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.tools.lines import line_range, split_lines, usual_line_end
+from metier.tools.patch import line_range, split_lines, usual_line_end
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 TEXTS = st.text(alphabet="ab\r\n\x0b\u2028", max_size=30)

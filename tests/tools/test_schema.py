@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.tools.schema import Schema, schema_of
+from metier.tools.arguments import Schema, schema_of
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 

@@ -27,7 +27,7 @@ from metier.errors import AgentInvalid, InvalidArgument
 from metier.session import Event
 from metier.skill import shown
 from metier.tools import FunctionTool, Tool
-from metier.tools.handover import Handover
+from metier.tools.thread_handoff import ThreadHandoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -162,7 +162,7 @@ class Agent:
         The calls that wait are made again. `answers` are by the ids of the questions; what an approver has granted
         meanwhile needs none, and what still has no answer suspends it again.
         """
-        made: Handover[Conversation] = Handover(lambda one: one.close(), self.guard.in_thread)
+        made: ThreadHandoff[Conversation] = ThreadHandoff(lambda one: one.close(), self.guard.in_thread)
         conversation = await made.fetch(lambda: self.conversation(state))
         try:
             return await conversation.resumed(answers)
@@ -212,7 +212,7 @@ class Agent:
 
         `under` is the turn of the agent that starts this one.
         """
-        made: Handover[AgentSession] = Handover(lambda session: session.close(), self.guard.in_thread)
+        made: ThreadHandoff[AgentSession] = ThreadHandoff(lambda session: session.close(), self.guard.in_thread)
         session = await made.fetch(lambda: self.session(None if under is None else under.session))
         ending = contextlib.ExitStack()
         ending.enter_context(session)

@@ -177,12 +177,12 @@ def _runner(name: str) -> Runner | None:
 
         return PlainRunner()
     if name == "native":
-        from metier.run.choosing import native_runner
+        from metier.run.selection import native_runner
 
         return native_runner()
     if name == "virtual":
         from metier.run import VirtualRunner, VirtualShell
-        from metier.run.choosing import native_runner
+        from metier.run.selection import native_runner
 
         VirtualShell().close()  # raises where it is not installed
         return VirtualRunner(native=native_runner())

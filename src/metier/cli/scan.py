@@ -101,7 +101,7 @@ class _Scanning:
     def _beside(self, place: Place, own: Report) -> list[Report]:
         if not self.scanners:
             return []
-        from metier.run.scanning import start_scanner
+        from metier.run.external_scanner import start_scanner
 
         return [scanner.report(place.package, start_scanner, name=own.name) for scanner in self.scanners]
 

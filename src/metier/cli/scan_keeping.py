@@ -28,7 +28,7 @@ class Keeper:
 
     def others(self, place: Place, own: Report) -> dict[str, Report]:
         """What the scanners of the policy say to the content that our own looked at."""
-        from metier.run.scanning import reports_of
+        from metier.run.external_scanner import reports_of
 
         return reports_of(self.effective.scan.commands, place.package, name=own.name, digest=own.digest)
 

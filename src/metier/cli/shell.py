@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _opened(options: argparse.Namespace) -> int:
-    from metier.run.choosing import native_runner
+    from metier.run.selection import native_runner
     from metier.run.virtual import ShellLimits, VirtualShell
 
     folder = _folder(options)

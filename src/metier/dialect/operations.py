@@ -11,7 +11,7 @@ from metier.find.shortening import shortened
 from metier.session import MARKER, contained, contained_in
 from metier.skill import estimate_tokens, shown
 from metier.tools import ToolResult
-from metier.tools.handover import Handover
+from metier.tools.thread_handoff import ThreadHandoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -202,7 +202,7 @@ class Operations:
         if not session.may_take_long:
             return session.fork(name, args=args, by="model")
         # Nobody but whoever waits for it would ever close it.
-        begun: Handover[Session] = Handover(lambda child: child.close(), session.guard.in_thread)
+        begun: ThreadHandoff[Session] = ThreadHandoff(lambda child: child.close(), session.guard.in_thread)
         return await begun.fetch(lambda: session.fork(name, args=args, by="model"))
 
     async def _in_thread_if(self, needed: bool, function: Callable[..., T], *args: Any, **options: Any) -> T:

@@ -9,35 +9,45 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
 if TYPE_CHECKING:
-    from metier.run.choosing import NEEDS, AutoRunner
-    from metier.run.environment import job_environment, skill_variables
-    from metier.run.interpreters import INTERPRETERS, command_for
-    from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Network, Outcome, OutputLine, Place, Usage
+    from metier.run.environment import INTERPRETERS, command_for, job_environment, skill_variables
+    from metier.run.job import (
+        CANNOT_START,
+        TIMED_OUT,
+        Capabilities,
+        Job,
+        Limits,
+        Network,
+        Outcome,
+        OutputLine,
+        Place,
+        Runner,
+        Usage,
+    )
     from metier.run.native import NativeRunner
     from metier.run.plain import PlainRunner
-    from metier.run.runner import Capabilities, Runner
+    from metier.run.selection import NEEDS, AutoRunner
     from metier.run.virtual import VirtualRunner, VirtualShell
 
 _NAMES = {
-    "AutoRunner": "metier.run.choosing",
+    "AutoRunner": "metier.run.selection",
     "CANNOT_START": "metier.run.job",
-    "Capabilities": "metier.run.runner",
-    "INTERPRETERS": "metier.run.interpreters",
+    "Capabilities": "metier.run.job",
+    "INTERPRETERS": "metier.run.environment",
     "Job": "metier.run.job",
     "Limits": "metier.run.job",
-    "NEEDS": "metier.run.choosing",
+    "NEEDS": "metier.run.selection",
     "NativeRunner": "metier.run.native",
     "Network": "metier.run.job",
     "Outcome": "metier.run.job",
     "OutputLine": "metier.run.job",
     "Place": "metier.run.job",
     "PlainRunner": "metier.run.plain",
-    "Runner": "metier.run.runner",
+    "Runner": "metier.run.job",
     "TIMED_OUT": "metier.run.job",
     "Usage": "metier.run.job",
     "VirtualRunner": "metier.run.virtual",
     "VirtualShell": "metier.run.virtual",
-    "command_for": "metier.run.interpreters",
+    "command_for": "metier.run.environment",
     "job_environment": "metier.run.environment",
     "skill_variables": "metier.run.environment",
 }

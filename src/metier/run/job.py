@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -130,3 +132,87 @@ class Outcome:
     def is_truncated(self) -> bool:
         """Whether any of its output was dropped."""
         return self.stdout_truncated or self.stderr_truncated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a runner really enforces on this machine."""
+
+    isolates_files: bool = False
+    """A job reads and writes only what it was given, and the machine's programs."""
+    hides_files: bool = False
+    """What it was not given does not exist for it: not to be named, measured or marked either."""
+    isolates_network: bool = False
+    """`network="none"` holds."""
+    filters_hosts: bool = False
+    """`network="restricted"` holds."""
+    isolates_processes: bool = False
+    """It neither sees nor signals any process but its own."""
+    kills_descendants: bool = False
+    """Nothing that it started outlives it."""
+    limits_memory: bool = False
+    limits_processes: bool = False
+    limits_disk: bool = False
+    filters_calls: bool = False
+    """It has no way to the parts of the kernel that no script needs."""
+    how: str = ""
+    """By what means, for people."""
+
+
+class Runner(Protocol):
+    """Whatever runs a job."""
+
+    @property
+    def name(self) -> str:
+        """What results and audit records call it."""
+        ...
+
+    def capabilities(self) -> Capabilities:
+        """What it enforces here."""
+        ...
+
+    def run_blocking(
+        self,
+        job: Job,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a job to its end; `should_stop` is asked now and then, and ends it.
+
+        `on_output` is told each line as it comes, in the order in which they were seen, until no more is kept. It may
+        be called from another thread.
+        """
+        ...
+
+    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+        """Run a job without holding up the event loop; cancelling ends the job, with all it started."""
+        ...
+
+
+async def run_in_thread(runner: Runner, job: Job, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+    """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+    import anyio
+    import anyio.to_thread
+
+    stop, dead, claimed = threading.Event(), threading.Event(), threading.Lock()
+
+    def run() -> Outcome:
+        if not claimed.acquire(blocking=False):
+            return Outcome(exit_code=CANNOT_START, killed_by="cancel", runner=runner.name)
+        try:
+            return runner.run_blocking(job, should_stop=stop.is_set, on_output=on_output)
+        finally:
+            dead.set()
+
+    try:
+        # A limiter of its own: a job that takes minutes must not keep others from the threads that all share.
+        limiter = anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
+    finally:
+        stop.set()
+        # Whoever claims the job first has it: given up before its thread began, it never begins.
+        if not claimed.acquire(blocking=False):
+            with anyio.CancelScope(shield=True):
+                while not dead.is_set():
+                    await anyio.sleep(0.01)

@@ -18,10 +18,8 @@ import time
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from metier.run.environment import base_environment
-from metier.run.job import CANNOT_START, TIMED_OUT, Outcome
+from metier.run.job import CANNOT_START, TIMED_OUT, Capabilities, Outcome, run_in_thread
 from metier.run.output import OutputReader, streams
-from metier.run.runner import Capabilities
-from metier.run.waiting import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,14 +22,11 @@ from metier.errors import FileMissing, InvalidArgument, IsolationMissing, Metier
 from metier.guard.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
 from metier.guard.protected_places import survey
 from metier.hints import for_anybody
-from metier.run.environment import base_environment
-from metier.run.interpreters import programs_behind
-from metier.run.job import CANNOT_START, Job, Limits, Outcome, Place
+from metier.run.environment import base_environment, programs_behind
+from metier.run.job import CANNOT_START, Capabilities, Job, Limits, Outcome, Place, run_in_thread
 from metier.run.plain import PlainRunner
 from metier.run.protection import Protection, conclude
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
-from metier.run.runner import Capabilities
-from metier.run.waiting import run_in_thread
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:

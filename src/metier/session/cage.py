@@ -64,7 +64,7 @@ class Cage:
             return False
         if runner.capabilities().isolates_files:
             return True
-        from metier.run.choosing import AutoRunner
+        from metier.run.selection import AutoRunner
 
         if active is None or job_at is None or not isinstance(runner, AutoRunner):
             return False
@@ -376,7 +376,7 @@ class CagedJob:
 
     def _runner(self) -> Runner:
         """The runner for it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
-        from metier.run.choosing import NEEDS, WHAT_TO_DO, AutoRunner, missing
+        from metier.run.selection import NEEDS, WHAT_TO_DO, AutoRunner, missing
 
         runner, required = self._by or self._session.runner, self._session.guard.policy.require
         if isinstance(runner, AutoRunner):

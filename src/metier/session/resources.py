@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, InvalidArgument
 from metier.skill import FolderPackage
-from metier.tools.lines import line_range, split_lines
+from metier.tools.patch import line_range, split_lines
 
 if TYPE_CHECKING:
     from metier.session.active import ActiveSkill

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError, ShellRefused
 from metier.hints import for_anybody
 from metier.run import Outcome
-from metier.run.waiting import run_in_thread
+from metier.run.job import run_in_thread
 from metier.session.skill_mounts import SkillMounts
 
 if TYPE_CHECKING:

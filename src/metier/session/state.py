@@ -553,7 +553,7 @@ class State:
 @functools.cache
 def _default_runner() -> Runner:
     """One for all sessions of this process, as it keeps what it found out about the machine."""
-    from metier.run.choosing import AutoRunner
+    from metier.run.selection import AutoRunner
 
     return AutoRunner()
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from metier.tools.builtin import builtin_tools
     from metier.tools.executor import Admission, Executor, Gate
     from metier.tools.function import FunctionTool
-    from metier.tools.registry import ToolRegistry
-    from metier.tools.tool import DEFAULT_TIMEOUT, Tool, ToolResult
+    from metier.tools.tool import DEFAULT_TIMEOUT, Tool, ToolRegistry, ToolResult
     from metier.tools.workspace import Workspace
 
 _NAMES = {
@@ -23,7 +22,7 @@ _NAMES = {
     "FunctionTool": "metier.tools.function",
     "Gate": "metier.tools.executor",
     "Tool": "metier.tools.tool",
-    "ToolRegistry": "metier.tools.registry",
+    "ToolRegistry": "metier.tools.tool",
     "ToolResult": "metier.tools.tool",
     "Workspace": "metier.tools.workspace",
     "builtin_tools": "metier.tools.builtin",

@@ -18,16 +18,13 @@ from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import Decision
 from metier.hints import BUILTIN, Hint, for_model
 from metier.skill import shown
-from metier.tools.arguments import Misfit, arguments_for, read_arguments
-from metier.tools.results import failure_of, result_of
-from metier.tools.schema import schema_of
-from metier.tools.tool import ToolResult
+from metier.tools.arguments import Misfit, arguments_for, read_arguments, schema_of
+from metier.tools.tool import ToolResult, failure_of, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from metier.tools.registry import ToolRegistry
-    from metier.tools.tool import Tool
+    from metier.tools.tool import Tool, ToolRegistry
 
 log = logger("metier.tools")
 

@@ -11,11 +11,9 @@ import typing
 from typing import TYPE_CHECKING, Any, overload
 
 from metier.errors import InvalidArgument
-from metier.tools.annotations import UnknownAnnotation, form_of, object_schema, together
-from metier.tools.docstring import parse_docstring
-from metier.tools.registry import checked_name
-from metier.tools.schema import schema_of
-from metier.tools.tool import DEFAULT_TIMEOUT, ToolResult
+from metier.tools.arguments import schema_of
+from metier.tools.function_schema import UnknownAnnotation, form_of, object_schema, parse_docstring, together
+from metier.tools.tool import DEFAULT_TIMEOUT, ToolResult, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
     from anyio.lowlevel import RunVar
 
-    from metier.tools.annotations import Form
+    from metier.tools.function_schema import Form
 
 _MAX_THREADS = 16
 """How many calls of one function run at a time, each in a thread; a function that hangs holds up no other tool."""

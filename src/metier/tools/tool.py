@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import re
+import threading
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from metier._aliases import TOOLS
+from metier.errors import InvalidArgument, MetierError
+from metier.guard.audit.redaction import redact
+from metier.hints import for_model
+from metier.skill import shown
+from metier.tools.arguments import schema_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
+
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 DEFAULT_TIMEOUT = 30.0
@@ -85,3 +98,178 @@ class Tool(Protocol):
     async def call(self, arguments: Mapping[str, Any]) -> Any:
         """Do it."""
         ...
+
+
+MAX_RESULT_BYTES = 1024 * 1024
+_MAX_ERROR = 4_096
+
+
+def result_of(value: Any) -> ToolResult:
+    """A value that a tool returned, as a result; a `ToolResult` stays what it is.
+
+    >>> result_of({"when": {3}}).result
+    {'when': [3]}
+    >>> result_of("x" * 2_000_000).truncated
+    True
+    """
+    given = value if isinstance(value, ToolResult) else ToolResult(success=True, result=value)
+    result, truncated = _bounded(given.result)
+    return dataclasses.replace(
+        given,
+        result=result,
+        truncated=given.truncated or truncated,
+        error=None if given.error is None else _cut(str(given.error), _MAX_ERROR)[0],
+        data=_plain(given.data),
+    )
+
+
+def failure_of(tool: str, error: BaseException, words: Mapping[str, str] | None = None) -> ToolResult:
+    """The error of a tool as a failed result: one of our own errors as it is, any other by its type and text.
+
+    The hint is still to be worded, unless `words` are given: the tools by which the model uses skills.
+    """
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, MetierError):
+        hint = error.hint if words is None else for_model(error.hint, words)
+        return ToolResult.failure(error.code, _cut(error.message, _MAX_ERROR)[0], hint=hint)
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    # What a program says of its failure may quote what it was configured with.
+    said = f": {shown(redact(text[:4_000]), 1_000)}" if text else ""
+    return ToolResult.failure(
+        "tool-failed",
+        f"The tool '{tool}' failed: {type(error).__name__}{said}",
+        hint="Check the arguments; the same call is likely to fail again.",
+    )
+
+
+def _bounded(value: Any) -> tuple[Any, bool]:
+    if value is None or isinstance(value, bool):
+        return value, False
+    if isinstance(value, str):
+        return _cut_result(value)
+    text = _as_json(value)
+    if text is None:
+        return _cut_result(str(value))
+    if len(text) > MAX_RESULT_BYTES:
+        return _cut_result(text)
+    return json.loads(text), False
+
+
+def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
+    text = _as_json(dict(data))
+    plain: dict[str, Any] = {} if text is None else json.loads(text)
+    return plain
+
+
+def _as_json(value: Any) -> str | None:
+    """The value as JSON text, or None when it cannot be written so."""
+    try:
+        text = json.dumps(value, default=_substitute, allow_nan=False, ensure_ascii=False)
+        return text.encode(errors="replace").decode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _substitute(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Set) else str(value)
+
+
+def _cut_result(text: str) -> tuple[str, bool]:
+    cut, total = _cut(text, MAX_RESULT_BYTES)
+    if total <= MAX_RESULT_BYTES:
+        return cut, False
+    return f"{cut}\n[Result truncated: the first {MAX_RESULT_BYTES:,} of {total:,} bytes]", True
+
+
+def _cut(text: str, limit: int) -> tuple[str, int]:
+    """As much of a text as fits in a number of bytes, without half characters, and how many bytes there were."""
+    data = text.encode(errors="replace")
+    return data[:limit].decode(errors="ignore"), len(data)
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def checked_name(name: str) -> str:
+    """A name that every model takes for a tool; raises `InvalidArgument` for any other.
+
+    >>> checked_name("read_file")
+    'read_file'
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"{shown(str(name))!r} is no name for a tool.",
+            hint="Name it with 1 to 64 letters, digits, underscores or hyphens: `name=`.",
+        )
+    return name
+
+
+class ToolRegistry:
+    """Tools by name, in the order they were added. Any thread may use it.
+
+    >>> from metier.tools import FunctionTool
+    >>> registry = ToolRegistry([FunctionTool(str.upper, name="shout", parameters={"type": "object"})])
+    >>> "shout" in registry, len(registry), registry.version
+    (True, 1, 1)
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        # Replaced and never changed, so that whoever reads needs no lock.
+        self._tools: dict[str, Tool] = {}
+        self._lock = threading.Lock()
+        self._version = 0
+        for tool in tools:
+            self.add(tool)
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a tool comes or goes."""
+        return self._version
+
+    def add(self, tool: Tool) -> None:
+        """Add a tool; raises `InvalidArgument` for a bad name or schema, and when the name is taken."""
+        if not isinstance(tool, Tool):
+            raise InvalidArgument(
+                f"{shown(repr(tool))} is no tool.", hint="Make one of a function with `FunctionTool(function)`."
+            )
+        name = checked_name(tool.name)
+        schema_of(tool.parameters)
+        with self._lock:
+            if name in self._tools:
+                raise InvalidArgument(
+                    f"There is a tool named '{name}' already.", hint="Remove that one first, or choose another name."
+                )
+            self._tools = {**self._tools, name: tool}
+            self._version += 1
+
+    def remove(self, name: str) -> None:
+        """Remove a tool; raises `InvalidArgument` when there is none of that name."""
+        with self._lock:
+            if name not in self._tools:
+                raise InvalidArgument(f"There is no tool named {shown(str(name))!r}.", hint="`names()` lists them.")
+            self._tools = {other: tool for other, tool in self._tools.items() if other != name}
+            self._version += 1
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name, or else the one that the name is an alias of."""
+        found = self._tools.get(name)
+        return self._tools.get(TOOLS.get(name, "")) if found is None else found
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools."""
+        return tuple(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(tuple(self._tools.values()))
+
+    def __len__(self) -> int:
+        return len(self._tools)

@@ -40,7 +40,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class FileContent:
     """What a file holds."""
 
     path: str
@@ -49,7 +49,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class FileListing:
     """The files below a folder."""
 
     folder: str
@@ -105,10 +105,10 @@ class Workspace:
         self._access = access if access is not None else FileAccess.of(self.root)
         self._lock = threading.Lock()
 
-    def read(self, path: str, *, limit: int = MAX_FILE_BYTES, tool: str = "Read") -> Content:
+    def read(self, path: str, *, limit: int = MAX_FILE_BYTES, tool: str = "Read") -> FileContent:
         """The content of a file of at most `limit` bytes, for a tool."""
         with _explaining(path, "read"), self._spot(path, tool) as spot:
-            return Content(path=spot.path, data=_read(spot, path, limit))
+            return FileContent(path=spot.path, data=_read(spot, path, limit))
 
     def write(self, path: str, data: bytes) -> str:
         """Write a whole file, with the folders it needs, and return its absolute path.
@@ -141,7 +141,7 @@ class Workspace:
                 raise _missing(path)
             return stat.S_ISDIR(status.st_mode)
 
-    def walk(self, path: str = ".", *, limit: int = MAX_WALK_FILES, tool: str = "Glob") -> Tree:
+    def walk(self, path: str = ".", *, limit: int = MAX_WALK_FILES, tool: str = "Glob") -> FileListing:
         """The plain files below a folder, for a tool; links are not followed and special files are left out."""
         folder = self.folder(path, tool=tool)
         root, start = self._placed(folder, writing=False)
@@ -156,13 +156,13 @@ class Workspace:
             names, folders = (_visible(found, folder, segments, access, hidden) for found in (names, folders))
             for name in names:
                 if len(files) == limit:
-                    return Tree(folder=folder, files=tuple(files), stopped_at=f"{limit:,} files")
+                    return FileListing(folder=folder, files=tuple(files), stopped_at=f"{limit:,} files")
                 files.append("/".join((*segments, name)))
             if len(segments) < MAX_WALK_DEPTH:
                 waiting.extend((*segments, name) for name in reversed(folders))
             elif folders:
                 stopped = f"a depth of {MAX_WALK_DEPTH} folders"
-        return Tree(folder=folder, files=tuple(files), stopped_at=stopped)
+        return FileListing(folder=folder, files=tuple(files), stopped_at=stopped)
 
     def _write(self, path: str, data: bytes, tool: str) -> str:
         if len(data) > MAX_FILE_BYTES:

@@ -12,8 +12,7 @@ import sys
 from typing import Any
 
 from metier.errors import MetierError
-from metier.run.job import Job, Limits, Place
-from metier.run.runner import Runner
+from metier.run.job import Job, Limits, Place, Runner
 
 LEAK = 9
 MOST_SHOWN = 20_000

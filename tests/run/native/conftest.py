@@ -144,7 +144,7 @@ def launchers() -> Callable[[], list[int]]:
         for thread in Path(f"/proc/{of or os.getpid()}/task").iterdir():
             for pid in map(int, (thread / "children").read_text().split()):
                 with contextlib.suppress(OSError):
-                    if b"metier.run.native.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    if b"metier.run.native.launcher_process" in Path(f"/proc/{pid}/cmdline").read_bytes():
                         found.append(pid)
         return found
 

@@ -11,8 +11,8 @@ import pytest
 
 from metier.errors import IsolationMissing
 from metier.run import CANNOT_START, Job, Outcome, Place
-from metier.run.interpreters import environment_python, own_python, programs_behind
-from metier.run.native import kernel, view
+from metier.run.environment import environment_python, own_python, programs_behind
+from metier.run.native import filesystem_view, kernel
 
 Run = Callable[..., Outcome]
 IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
@@ -397,7 +397,7 @@ def test_what_this_program_runs_from_is_not_written(sh: Run, workspace: Path, mo
     program = workspace / "project" / ".venv" / "bin" / "python3"
     program.parent.mkdir(parents=True)
     program.write_text("own")
-    monkeypatch.setattr(view, "_own_roots", lambda: (str(workspace / "project" / ".venv"),))
+    monkeypatch.setattr(filesystem_view, "_own_roots", lambda: (str(workspace / "project" / ".venv"),))
     outcome = sh("echo evil > project/.venv/bin/python3; mv project/.venv x; mv project y; echo fine > project/new")
     assert program.read_text() == "own"
     assert (workspace / "project" / "new").read_text() == "fine\n"
@@ -409,7 +409,7 @@ def test_a_place_that_becomes_a_link_is_not_followed(run: Run, workspace: Path, 
     (tmp_path / "home" / "secret").write_text("s3cret")
     (workspace / "data").mkdir()
     job = Job(argv=("cat", "data/secret"), folder=str(workspace), places=(Place(str(workspace / "data")),))
-    seen = view.view_of(job)
+    seen = filesystem_view.view_of(job)
     (workspace / "data").rmdir()
     (workspace / "data").symlink_to(tmp_path / "home")
     assert seen.places[-1].path == str(workspace / "data")

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("bashkit", reason="the virtual shell is not installed")
 
 from metier.run.removing import remove_tree
-from metier.run.virtual import VirtualShell, starting
+from metier.run.virtual import VirtualShell, worker_process
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def quick_folder() -> Iterator[Path]:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that are soon out of memory: hardly more than their stack."""
-    monkeypatch.setattr(starting, "MEMORY_BYTES", 384 * 1024 * 1024)
+    monkeypatch.setattr(worker_process, "MEMORY_BYTES", 384 * 1024 * 1024)
 
 
 HOSTILE = {

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from metier.errors import ShellRefused
 from metier.run import Job
-from metier.run.virtual import VirtualRunner, VirtualShell, keeping, runner
+from metier.run.virtual import VirtualRunner, VirtualShell, checkpoint, runner
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
 from metier.run.virtual.connection import Connection, WorkerLost
-from metier.run.virtual.starting import Death
+from metier.run.virtual.worker_process import Death
 
 
 class Puppet:
@@ -99,7 +99,7 @@ def test_a_worker_that_talks_nonsense_is_ended(name: str, monkeypatch: pytest.Mo
         puppets.append(Puppet(saying(NONSENSE[name])))
         return Connection(puppets[-1])
 
-    monkeypatch.setattr(keeping, "Connection", begin)
+    monkeypatch.setattr(checkpoint, "Connection", begin)
     with VirtualShell() as shell:
         outcome = shell.execute("true", seconds=1)
         assert outcome.killed_by == "crash"
@@ -110,7 +110,7 @@ def test_a_worker_that_talks_nonsense_is_ended(name: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_files_of_such_a_worker_are_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "Connection", lambda: Connection(Puppet(saying(NONSENSE[name]))))
+    monkeypatch.setattr(checkpoint, "Connection", lambda: Connection(Puppet(saying(NONSENSE[name]))))
     with VirtualShell() as shell:
         for act in (shell.list, lambda: shell.stat("/f"), shell.usage, lambda: shell.folder):
             with pytest.raises(ShellRefused) as caught:
@@ -119,7 +119,7 @@ def test_files_of_such_a_worker_are_an_error(name: str, monkeypatch: pytest.Monk
 
 
 def test_a_file_without_its_bytes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "Connection", lambda: Connection(Puppet(saying(NONSENSE["no streams"]))))
+    monkeypatch.setattr(checkpoint, "Connection", lambda: Connection(Puppet(saying(NONSENSE["no streams"]))))
     with VirtualShell() as shell, pytest.raises(ShellRefused) as caught:
         shell.read("/f")
     assert caught.value.code == "shell-lost"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument, ShellRefused
 from metier.run.virtual import ShellLimits, VirtualShell
-from metier.run.virtual.paths import is_inside, normal
+from metier.run.virtual.validation import is_inside, normal
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ import pytest
 
 from metier.run import Job, Limits, PlainRunner
 from metier.run.job import OutputLine, Place
-from metier.run.virtual import VirtualRunner, caging
-from metier.run.virtual.starting import PlainWorker
+from metier.run.virtual import VirtualRunner, worker_process
+from metier.run.virtual.worker_process import PlainWorker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="paths and links as POSIX has them")
 
@@ -540,7 +540,7 @@ def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: p
         )
         return outcome.stdout + outcome.stderr
 
-    monkeypatch.setattr(caging, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "tier", lambda: None)
     with VirtualRunner() as many:
         open_files = []
         for number in range(100):
@@ -572,7 +572,7 @@ def test_a_warm_job_costs_no_more_than_a_process(monkeypatch: pytest.MonkeyPatch
         return total
 
     job = bash("echo hi")
-    monkeypatch.setattr(caging, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "tier", lambda: None)
     with VirtualRunner() as runner:
         runner.run_blocking(job)
         worker = runner._idle[-1].connection.worker

@@ -8,10 +8,12 @@ import shutil
 import sys
 from typing import Any
 
+from metier.run.native.filesystem_view import settings
 from metier.run.native.launcher import package_folder, python
-from metier.run.native.view import settings
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from metier.run.native.warden import inside_bubblewrap as go; go()"
+_CODE = (
+    "import sys; sys.path.append(sys.argv[1]); from metier.run.native.supervisor import inside_bubblewrap as go; go()"
+)
 _TRUSTED = "/usr/local/bin:/usr/bin:/bin:/run/current-system/sw/bin"
 """Where it is looked for: never in a folder that a user's path, or a workspace, puts before the system's."""
 

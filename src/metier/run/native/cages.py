@@ -13,13 +13,13 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from metier.run.native.request import Request
+    from metier.run.native.request import SandboxRequest
 
 _MOST = 2
 """How many are kept; each ends by itself when nobody needs it for a while."""
 
 
-class Cage:
+class Sandbox:
     """A cage and the line to its warden."""
 
     def __init__(self, control: socket.socket, warden: int, *, is_used: bool = False) -> None:
@@ -38,9 +38,9 @@ class _Idle:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cages: list[tuple[object, Cage]] = []
+        self._cages: list[tuple[object, Sandbox]] = []
 
-    def take(self, fit: object) -> Cage | None:
+    def take(self, fit: object) -> Sandbox | None:
         """An empty cage that a job fits into."""
         with self._lock:
             for at, (other, cage) in enumerate(self._cages):
@@ -49,7 +49,7 @@ class _Idle:
                     return cage
         return None
 
-    def keep(self, fit: object, cage: Cage) -> None:
+    def keep(self, fit: object, cage: Sandbox) -> None:
         """Keep a cage for the next job; the one that waited longest goes if there are too many."""
         gone = None
         with self._lock:
@@ -70,7 +70,7 @@ class _Idle:
 _idle = _Idle()
 
 
-def caged(wanted: Request, streams: tuple[int, int, int], *, anew: bool = False) -> Cage:
+def enter_sandbox(wanted: SandboxRequest, streams: tuple[int, int, int], *, anew: bool = False) -> Sandbox:
     """Have a job started with these streams, in an empty cage if there is one that it fits into."""
     from metier.run.native.runner import launch
 
@@ -81,10 +81,10 @@ def caged(wanted: Request, streams: tuple[int, int, int], *, anew: bool = False)
                 cage.is_used = True
                 return cage
             cage.close()
-    return Cage(*launch(wanted, streams))
+    return Sandbox(*launch(wanted, streams))
 
 
-def keep(wanted: Request, cage: Cage) -> None:
+def keep(wanted: SandboxRequest, cage: Sandbox) -> None:
     """Keep an empty cage for another job like this one."""
     _idle.keep(wanted.fit, cage)
 
@@ -94,7 +94,7 @@ def clear() -> None:
     _idle.clear()
 
 
-def _given(cage: Cage, wanted: Request, streams: tuple[int, int, int]) -> bool:
+def _given(cage: Sandbox, wanted: SandboxRequest, streams: tuple[int, int, int]) -> bool:
     """Whether a cage could be told of a job; it may have ended by itself."""
     from metier.run.native.request import written
 

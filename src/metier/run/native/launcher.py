@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import IsolationMissing
 from metier.hints import for_people
-from metier.run.interpreters import own_python
+from metier.run.environment import own_python
 
 if TYPE_CHECKING:
     from metier.run.native.request import Base
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from metier.run.native.zygote import main; main(int(sys.argv[2]))"
+_CODE = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from metier.run.native.launcher_process import main; main(int(sys.argv[2]))"
+)
 _ANSWER = 4_096
 _SECONDS = 10.0
 """How long the launcher may take to answer; it does nothing but fork."""

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.run.environment import base_environment
 from metier.run.native import bubblewrap, kernel, seccomp
+from metier.run.native.filesystem_view import (
+    DEVICES,
+    is_covered,
+    is_temporary,
+    path_in,
+    require_plain,
+    settings,
+    view_of,
+)
 from metier.run.native.mounts import identity
-from metier.run.native.view import DEVICES, is_covered, is_temporary, path_in, require_plain, settings, view_of
-from metier.run.native.warden import PROXY_PORT
+from metier.run.native.supervisor import PROXY_PORT
 from metier.run.plain import MAX_SECONDS
 from metier.run.proxy import proxy_variables
 
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from metier.run.job import Job, Limits, Place
-    from metier.run.native.view import View
+    from metier.run.native.filesystem_view import FilesystemView
     from metier.run.protection import Protection
 
 Tier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock"]
@@ -40,7 +48,7 @@ _NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID
 
 def request_for(
     job: Job, tier: Tier, *, scratch: str = "", is_endless: bool = False, protections: Iterable[Protection] = ()
-) -> Request:
+) -> SandboxRequest:
     """The request for a job; `scratch` is its folder for temporary files, where it cannot have a private one."""
     view = view_of(job, protections)
     if tier == "landlock":
@@ -83,10 +91,10 @@ def request_for(
         # The rest of the cage is made by a new process, which knows only the request.
         asked.update({name: base.content[name] for name in ("network", "drop", "filter")})
         asked["bubblewrap"] = bubblewrap.command({**base.content, **asked})
-    return Request(asked, base, view, _fit(asked, base, view) if asked["is_reusable"] else None)
+    return SandboxRequest(asked, base, view, _fit(asked, base, view) if asked["is_reusable"] else None)
 
 
-def _fit(asked: dict[str, Any], base: Base, view: View) -> Fit:
+def _fit(asked: dict[str, Any], base: Base, view: FilesystemView) -> Fit:
     """What must be the same for a job to run in the cage of another: all that a cage is made of, down to each file."""
     limits = tuple(asked["limits"].values())
     return (base.key, view.places, tuple(asked["identities"]), limits, asked["scratch"], asked["env"]["HOME"])
@@ -101,12 +109,12 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SandboxRequest:
     """What is asked of the launcher."""
 
     asked: Mapping[str, Any]
     base: Base
-    view: View
+    view: FilesystemView
     fit: Fit | None = None
     """Equal for jobs that can use the same cage one after the other."""
 
@@ -142,7 +150,7 @@ _SCRATCH: dict[Tier, tuple[str, ...]] = {
 """The job's own folders for temporary files, as its warden sees them."""
 
 
-def _watched(view: View, tier: Tier, scratch: str) -> list[str]:
+def _watched(view: FilesystemView, tier: Tier, scratch: str) -> list[str]:
     """The folders that the job may fill, by the names under which its warden sees them."""
     # What goes by two names is filled once.
     named = {
@@ -176,7 +184,7 @@ def _program(name: str, path: str) -> str:
     return name if os.sep in name else shutil.which(name, path=path) or name
 
 
-def _environment(job: Job, view: View, network: str, scratch: str) -> dict[str, str]:
+def _environment(job: Job, view: FilesystemView, network: str, scratch: str) -> dict[str, str]:
     env = {**base_environment(job.folder), **job.env, "PATH": path_in(view), "TMPDIR": scratch or "/tmp"}
     if scratch:
         # Settings of this machine that a job may not read are no reason for git to give up.
@@ -213,7 +221,7 @@ def _filter(network: str, tier: Tier) -> bytes:
     return seccomp.program(kernel.MACHINE, families, is_alone=tier != "landlock")
 
 
-def _paths(view: View, tier: Tier, scratch: str) -> tuple[list[str], list[str]]:
+def _paths(view: FilesystemView, tier: Tier, scratch: str) -> tuple[list[str], list[str]]:
     """What may be read, and what written, by the names under which the job sees it."""
     readable = [path for _, path in (*view.system, *view.programs, *view.links)]
     writable = [scratch] * bool(scratch)

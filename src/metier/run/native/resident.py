@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_SAID = 64 * 1024
 
 
-class Resident:
+class ResidentProcess:
     """A program in a cage whose standard input is one end of `channel`."""
 
     def __init__(self, job: Job, tier: Tier) -> None:

@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import for_anybody
-from metier.run.choosing import WHAT_TO_DO
 from metier.run.hosts import checked_hosts
-from metier.run.job import CANNOT_START, TIMED_OUT, Job, Limits, Outcome, Usage
+from metier.run.job import CANNOT_START, TIMED_OUT, Capabilities, Job, Limits, Outcome, Usage, run_in_thread
 from metier.run.native.cages import keep
-from metier.run.native.words import TAKEN
+from metier.run.native.protocol import TAKEN
 from metier.run.output import streams
 from metier.run.protection import Protection, conclude
 from metier.run.proxy import Contacts
 from metier.run.removing import remove_tree
-from metier.run.runner import Capabilities
-from metier.run.waiting import run_in_thread
+from metier.run.selection import WHAT_TO_DO
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.run.job import KilledBy, OutputLine
-    from metier.run.native.request import Request, Tier
-    from metier.run.native.staging import Stage
+    from metier.run.native.request import SandboxRequest, Tier
+    from metier.run.native.staging import WorkspaceCopy
     from metier.run.proxy import AllowListProxy
 
 log = logger("metier.run")
@@ -207,7 +205,7 @@ class _Cage:
 
     def _protect(self) -> list[Protection]:
         """Hold the protected places in the folders that the job may write in until it has ended."""
-        from metier.run.native.view import given_places
+        from metier.run.native.filesystem_view import given_places
 
         held = []
         for path in dict.fromkeys(place.path for place in given_places(self._job) if place.is_writable):
@@ -220,10 +218,10 @@ class _Cage:
                 self._open.callback(held[-1].release)
         return held
 
-    def _copies(self) -> list[Stage]:
+    def _copies(self) -> list[WorkspaceCopy]:
         """Copies of the folders in which something is protected, where nothing in them can be closed."""
         from metier.run.native.request import NOBODY, may_drop
-        from metier.run.native.staging import Stage
+        from metier.run.native.staging import WorkspaceCopy
 
         stages = []
         for one in self._protections:
@@ -238,7 +236,7 @@ class _Cage:
                         missing=["view"],
                     )
                 stages.append(
-                    Stage(
+                    WorkspaceCopy(
                         one,
                         grants=self._job.grants,
                         hidden=hidden,
@@ -252,10 +250,10 @@ class _Cage:
 
     def _enter(self, *, anew: bool = False) -> None:
         """Have the job started, in a new cage or one that is empty."""
-        from metier.run.native.cages import caged
+        from metier.run.native.cages import enter_sandbox
 
         with _stdin(self._job.stdin) as stdin:
-            self._cage = caged(self._request, (stdin, *self._pipes.given), anew=anew)
+            self._cage = enter_sandbox(self._request, (stdin, *self._pipes.given), anew=anew)
         if not self._cage.is_used:
             self._pipes.give_away()
 
@@ -276,7 +274,7 @@ class _Cage:
         brought = [stage.bring_back() for stage in self._stages]
         lost = [text for failed, _ in brought for text in failed]
         if lost:
-            from metier.run.virtual.disk import format_unchanged
+            from metier.run.virtual.host_files import format_unchanged
 
             code, said = code or 1, said + format_unchanged(lost)
         outcome = Outcome(
@@ -385,7 +383,7 @@ class _Cage:
         return (128 - code, "signal", "") if code < 0 else (code, None, "")
 
 
-def launch(wanted: Request, streams: tuple[int, int, int]) -> tuple[socket.socket, int]:
+def launch(wanted: SandboxRequest, streams: tuple[int, int, int]) -> tuple[socket.socket, int]:
     """Have a job started with these streams: the line to its warden, and a descriptor of it."""
     from metier.run.native import launcher, request
 

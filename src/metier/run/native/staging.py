@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing
 from metier.guard.protected_names import protecting
-from metier.run.choosing import WHAT_TO_DO
 from metier.run.job import Place
 from metier.run.removing import remove_tree
-from metier.run.virtual.disk import PROTECTED, change, kind_of
+from metier.run.selection import WHAT_TO_DO
+from metier.run.virtual.host_files import PROTECTED, change, kind_of
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _BEFORE_PATH = r"(?:(?<![\w.~$)}*?/-])|(?<=\s-\w)|(?<=^-\w)|(?<=://))"
 """The beginning of a path: not in another one, but also right behind an option of one letter."""
 
 
-class Stage:
+class WorkspaceCopy:
     """The copy of one folder."""
 
     def __init__(
@@ -150,7 +150,7 @@ class Stage:
         return os.path.basename(os.path.dirname(path)) == ".git"
 
 
-def job_on_copies(job: Job, stages: Iterable[Stage]) -> Job:
+def job_on_copies(job: Job, stages: Iterable[WorkspaceCopy]) -> Job:
     """A job with copies in place of the folders, in its places and wherever its words and variables name them."""
     stages = tuple(stages)
     named = [

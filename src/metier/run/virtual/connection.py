@@ -10,14 +10,14 @@ import weakref
 from typing import TYPE_CHECKING
 
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
-from metier.run.virtual.starting import start_worker
+from metier.run.virtual.worker_process import start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier.run.job import KilledBy
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.starting import Worker
+    from metier.run.virtual.worker_process import Worker
 
 _LOOK_UP = 0.05
 """Seconds between two times that somebody is asked whether to stop."""
@@ -35,7 +35,7 @@ class WorkerLost(Exception):
         self.exit_code, self.killed_by, self.why = exit_code, killed_by, why
 
 
-class Refused(Exception):
+class WorkerRefusal(Exception):
     """The worker did not do what it was asked; it may not tell the truth about why."""
 
     def __init__(self, kind: str, detail: str) -> None:
@@ -71,8 +71,8 @@ class Connection:
     ) -> tuple[Head, list[bytes]]:
         """Ask, and wait for the reply. Events that come before go to `on_event`, which may have an answer.
 
-        Raises `Refused`, or `WorkerLost` when there is nobody left to ask: it crashed, took too long, was told to stop,
-        or sent what nobody sends.
+        Raises `WorkerRefusal`, or `WorkerLost` when there is nobody left to ask: it crashed, took too long, was told to
+        stop, or sent what nobody sends.
         """
         if self._gone is not None:
             raise self._gone
@@ -100,7 +100,7 @@ class Connection:
             raise
         self._has_answered = True
         if "error" in reply:
-            raise Refused(str(reply["error"])[:40], str(reply.get("detail", ""))[:500])
+            raise WorkerRefusal(str(reply["error"])[:40], str(reply.get("detail", ""))[:500])
         return reply, answer
 
     def close(self) -> None:

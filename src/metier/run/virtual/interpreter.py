@@ -6,11 +6,10 @@ import time
 
 from bashkit import Bash, BashError, ExecutionProfile
 
-from metier.run.virtual.executing import execute
-from metier.run.virtual.extras import extras
-from metier.run.virtual.measuring import measure, over, remember_beginning
-from metier.run.virtual.purity import Purity
-from metier.run.virtual.tree import Refusal, content, kind_of, put, take
+from metier.run.virtual.execution import execute
+from metier.run.virtual.extra_commands import extras
+from metier.run.virtual.filesystem import Refusal, content, kind_of, measure, over, put, remember_beginning, take
+from metier.run.virtual.read_only_commands import ReadOnlyCommands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Interpreter:
         self._known: list[str] = []
         self._cost, self._taken = 0.0, 0.0
         self._is_changed = False
-        self._purity = Purity(is_known=True)
+        self._purity = ReadOnlyCommands(is_known=True)
         self._bash = self._new()
 
     def begin(self, commit: str | None, objects: dict[str, bytes]) -> None:
@@ -47,7 +46,7 @@ class Interpreter:
         if commit is not None:
             self._bash.checkout(commit, objects)
             self._known = list(objects)
-            self._purity = Purity(is_known=False)
+            self._purity = ReadOnlyCommands(is_known=False)
         else:
             files.mkdir(self._settings["folder"], recursive=True)
             if self._settings["prelude"]:
@@ -90,7 +89,7 @@ class Interpreter:
             self._bash.restore_snapshot(blobs[0])
         except BashError as error:
             raise Refusal("snapshot", str(error)) from None
-        self._is_changed, self._purity = True, Purity(is_known=False)
+        self._is_changed, self._purity = True, ReadOnlyCommands(is_known=False)
         self._show_mounts()
         return {"over": self._over()}, []
 

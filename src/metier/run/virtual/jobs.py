@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bashkit import Bash, ExecutionProfile
 
-from metier.run.virtual.executing import execute
-from metier.run.virtual.extras import extras
-from metier.run.virtual.tree import content, put, walk
+from metier.run.virtual.execution import execute
+from metier.run.virtual.extra_commands import extras
+from metier.run.virtual.filesystem import content, put, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

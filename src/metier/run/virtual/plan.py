@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
+import secrets
 import shlex
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.file_access import FileAccess
 from metier.run.job import Place
-from metier.run.virtual.disk import load, survey
+from metier.run.virtual.host_files import load, survey
 from metier.run.virtual.limits import MOST_FILE_BYTES, MOST_FILES, MOST_SECONDS, MOST_TOTAL_BYTES, ShellLimits
-from metier.run.virtual.paths import is_inside, normal
+from metier.run.virtual.validation import is_inside, normal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from metier.run.job import Job, Limits
-    from metier.run.virtual.disk import Record
-    from metier.run.virtual.known import KnownFolders
+    from metier.run.virtual.host_files import FolderSurvey, Record
+
 
 SHELLS = ("bash", "sh")
 _SYSTEM = ("/bin", "/usr", "/etc", "/proc", "/dev")
@@ -281,3 +284,29 @@ def _checked(env: Mapping[str, str]) -> Mapping[str, str]:
         if not isinstance(name, str) or not isinstance(value, str) or "\0" in value or not _NAME(name):
             raise InvalidArgument(f"{name!r:.80} cannot be set as a variable.", hint="Give names and text.")
     return env
+
+
+_MOST = 64
+_TICK_NS = 100_000_000
+"""A file that was changed this short a time ago may be changed again without a sign: the clocks of files are coarse."""
+
+
+class KnownFolders:
+    """What is in folders, with a key that is the same for the same folder in the same state."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[FolderSurvey, str, ShellLimits]] = {}
+
+    def look(self, folder: str, limits: ShellLimits) -> tuple[FolderSurvey, str]:
+        """Look through a folder as `survey` does, but only if it is not known to be as it was."""
+        known = self._found.get(folder)
+        if known is not None and known[2] == limits and known[0].is_still_so(folder):
+            return known[0], known[1]
+        found = survey(folder, limits)
+        if time.time_ns() - max(found.changed_ns) <= _TICK_NS:
+            return found, secrets.token_hex(32)
+        key = hashlib.sha256(repr((found.records, found.stamps)).encode()).hexdigest()
+        if len(self._found) >= _MOST:
+            self._found.clear()
+        self._found[folder] = found, key, limits
+        return found, key

@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.hints import for_anybody
-from metier.run.job import CANNOT_START, Outcome
+from metier.run.job import CANNOT_START, Outcome, run_in_thread
 from metier.run.virtual.channel import ChannelBroken
-from metier.run.virtual.checking import checked_text
-from metier.run.virtual.connection import Connection, Refused, WorkerLost
-from metier.run.virtual.disk import LEADS_OUT, change, format_unchanged
-from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, run_outside
-from metier.run.virtual.known import KnownFolders
-from metier.run.virtual.outcomes import RUNNER, Running
-from metier.run.virtual.plan import planned, script_of
-from metier.run.virtual.starting import CAPABILITIES, unavailable
-from metier.run.waiting import run_in_thread
+from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
+from metier.run.virtual.host_files import LEADS_OUT, change, format_unchanged
+from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
+from metier.run.virtual.outcome import RUNNER, RunningCommand
+from metier.run.virtual.plan import KnownFolders, planned, script_of
+from metier.run.virtual.validation import checked_text
+from metier.run.virtual.worker_process import CAPABILITIES, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.run.job import Job, OutputLine
-    from metier.run.runner import Capabilities, Runner
+    from metier.run.job import Capabilities, Job, OutputLine, Runner
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.disk import Record
+    from metier.run.virtual.host_files import Record
     from metier.run.virtual.plan import Plan
 
 _LATE = 0.25
@@ -74,7 +71,7 @@ class VirtualRunner:
         if not self._is_proven:
             try:
                 self._asked({"op": "analyze"}, [b":"])
-            except (MetierError, WorkerLost, Refused) as error:
+            except (MetierError, WorkerLost, WorkerRefusal) as error:
                 return unavailable(error)
         return CAPABILITIES
 
@@ -90,7 +87,7 @@ class VirtualRunner:
             with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
             reply = self._asked({"op": "analyze"}, [script])[0]
             names, known = set(_texts(reply["names"])), set(_texts(reply["known"]))
-        except (MetierError, WorkerLost, Refused, *_NO_SENSE):
+        except (MetierError, WorkerLost, WorkerRefusal, *_NO_SENSE):
             return False
         return reply.get("is_opaque") is False and names <= known and not (with_network and names & _NEEDS_NETWORK)
 
@@ -107,7 +104,7 @@ class VirtualRunner:
             warm = self._warm()
         except MetierError as error:
             return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
-        running = Running(plan.limits.seconds, plan.limits.output_bytes, on_output)
+        running = RunningCommand(plan.limits.seconds, plan.limits.output_bytes, on_output)
         try:
             outcome, changes = self._run(warm, job, plan, running, should_stop, is_streamed=on_output is not None)
         except MetierError as error:
@@ -115,9 +112,9 @@ class VirtualRunner:
             return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         except WorkerLost as lost:
             return running.lost(lost, "No file was changed.")
-        except (Refused, *_NO_SENSE) as error:
+        except (WorkerRefusal, *_NO_SENSE) as error:
             warm.connection.close()
-            why = error.detail if isinstance(error, Refused) else "it sent what nobody sends"
+            why = error.detail if isinstance(error, WorkerRefusal) else "it sent what nobody sends"
             return running.lost(WorkerLost(139, "crash", why), "No file was changed.")
         except BaseException:
             warm.connection.close()
@@ -175,7 +172,7 @@ class VirtualRunner:
         warm: _Warm,
         job: Job,
         plan: Plan,
-        running: Running,
+        running: RunningCommand,
         should_stop: Callable[[], bool] | None,
         *,
         is_streamed: bool,
@@ -208,7 +205,7 @@ class VirtualRunner:
                 return None
             if event["event"] != "native" or self._native is None:
                 raise ValueError("an event that is none")
-            brought = run_outside(
+            brought = run_natively(
                 checked_request(event, more),
                 self._native,
                 skills={mount.at: SkillFiles((), (), mount.folder) for mount in plan.mounts},

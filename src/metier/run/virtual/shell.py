@@ -11,23 +11,28 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from metier.errors import InvalidArgument, MetierError, ShellRefused
 from metier.hints import for_anybody
-from metier.run.virtual.checking import checked_mode, checked_number, checked_text
-from metier.run.virtual.commands import prepared
-from metier.run.virtual.connection import Refused, WorkerLost
-from metier.run.virtual.disk import change, load, survey
-from metier.run.virtual.handover import SkillFiles, checked_records, checked_request, run_outside
-from metier.run.virtual.keeping import Keeper
+from metier.run.virtual.checkpoint import Checkpoints
+from metier.run.virtual.command_line import prepared
+from metier.run.virtual.connection import WorkerLost, WorkerRefusal
+from metier.run.virtual.host_files import change, load, survey
 from metier.run.virtual.limits import MOST_SECONDS, ShellEntry, ShellLimits, ShellUsage
-from metier.run.virtual.outcomes import Running
-from metier.run.virtual.paths import is_inside, normal
-from metier.run.virtual.refusals import refusal_of, refused
-from metier.run.virtual.starting import CAPABILITIES, unavailable, worker_folders
+from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
+from metier.run.virtual.outcome import RunningCommand
+from metier.run.virtual.validation import (
+    checked_mode,
+    checked_number,
+    checked_text,
+    is_inside,
+    normal,
+    refusal_of,
+    refused,
+)
+from metier.run.virtual.worker_process import CAPABILITIES, unavailable, worker_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metier.run.job import Outcome, OutputLine
-    from metier.run.runner import Capabilities, Runner
+    from metier.run.job import Capabilities, Outcome, OutputLine, Runner
     from metier.run.virtual.channel import Head
     from metier.run.virtual.connection import Connection
 
@@ -76,7 +81,7 @@ class VirtualShell:
         if self._mount == "/":
             raise InvalidArgument("Skills cannot be mounted at the root.", hint="Name a folder, as /.sandbox/skills.")
         self._native = native
-        self._keeper = Keeper(
+        self._keeper = Checkpoints(
             folder=normal(folder), mount=self._mount, limits=self._limits, is_native=native is not None
         )
         self._gate = threading.Lock()
@@ -105,7 +110,7 @@ class VirtualShell:
             try:
                 with self._entered():
                     self._keeper.connected()
-            except (MetierError, Refused, WorkerLost) as error:
+            except (MetierError, WorkerRefusal, WorkerLost) as error:
                 return unavailable(error)
         return CAPABILITIES
 
@@ -169,7 +174,7 @@ class VirtualShell:
             "keep": self._limits.output_bytes,
             "is_streamed": on_output is not None,
         }
-        running = Running(wanted, self._limits.output_bytes, on_output)
+        running = RunningCommand(wanted, self._limits.output_bytes, on_output)
         blobs = [stdin] if stdin else []
         if isolated:
             return self._execute_aside(head, blobs, running, should_stop)
@@ -347,7 +352,7 @@ class VirtualShell:
         """Tell whoever asks in our words what the worker would not do."""
         try:
             yield
-        except Refused as error:
+        except WorkerRefusal as error:
             raise refusal_of(error.kind, error.detail, path) from None
         except WorkerLost as lost:
             raise refused(
@@ -371,7 +376,7 @@ class VirtualShell:
             raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
 
     def _execute(
-        self, head: Head, blobs: Sequence[bytes], running: Running, should_stop: Callable[[], bool] | None
+        self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool] | None
     ) -> Outcome:
         keeper = self._keeper
         try:
@@ -386,7 +391,7 @@ class VirtualShell:
             keeper.drop()
             why = WorkerLost(137, "cancel", "the shell was closed") if self._is_closed else lost
             return running.lost(why, keeper.state)
-        except (Refused, *_NO_SENSE):
+        except (WorkerRefusal, *_NO_SENSE):
             keeper.drop()
             return running.lost(_NONSENSE, keeper.state)
         if over:
@@ -398,7 +403,7 @@ class VirtualShell:
         return outcome
 
     def _execute_aside(
-        self, head: Head, blobs: Sequence[bytes], running: Running, should_stop: Callable[[], bool] | None
+        self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool] | None
     ) -> Outcome:
         """Run a command in a worker of its own, from a copy of the workspace."""
         if self._is_closed or not self._keeper.is_current:
@@ -418,7 +423,7 @@ class VirtualShell:
             return running.ended(reply, answer[:2])
         except WorkerLost as lost:
             return running.lost(lost, _UNTOUCHED)
-        except (Refused, *_NO_SENSE):
+        except (WorkerRefusal, *_NO_SENSE):
             return running.lost(_NONSENSE, _UNTOUCHED)
         finally:
             connection.close()
@@ -428,7 +433,7 @@ class VirtualShell:
         connection: Connection,
         head: Head,
         blobs: Sequence[bytes],
-        running: Running,
+        running: RunningCommand,
         should_stop: Callable[[], bool] | None,
         keep: Callable[[Head, Sequence[bytes]], None],
     ) -> _Reply:
@@ -452,12 +457,12 @@ class VirtualShell:
         runner: Runner,
         event: Head,
         blobs: Sequence[bytes],
-        running: Running,
+        running: RunningCommand,
         should_stop: Callable[[], bool] | None,
     ) -> tuple[Head, Sequence[bytes]]:
         request = checked_request(event, blobs)
         try:
-            brought = run_outside(
+            brought = run_natively(
                 request,
                 runner,
                 skills={f"{self._mount}/{name}": skill for name, skill in self._keeper.skills.items()},

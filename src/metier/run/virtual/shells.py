@@ -8,13 +8,13 @@ import uuid
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
-from metier.run.virtual.refusals import refused
 from metier.run.virtual.shell import VirtualShell
+from metier.run.virtual.validation import refused
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from metier.run.runner import Runner
+    from metier.run.job import Runner
     from metier.run.virtual.limits import ShellLimits
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}").fullmatch

@@ -10,7 +10,7 @@ import sys
 import threading
 
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
-from metier.run.virtual.tree import Refusal
+from metier.run.virtual.filesystem import Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class Desk:
     """Answers requests: each has an `op`, and gets one reply, with an `error` in it if it could not be done."""
 
     def __init__(self, channel: Channel) -> None:
-        from metier.run.virtual.tree import Shelf
+        from metier.run.virtual.filesystem import ReadOnlyFolders
 
         self._channel = channel
-        self._shelf = Shelf()
+        self._shelf = ReadOnlyFolders()
         self._interpreter: Interpreter | None = None
         self._jobs: Jobs | None = None
         self._ops: dict[str, Callable[[Head, list[bytes]], tuple[Head, list[bytes]]]] = {
@@ -125,7 +125,7 @@ class Desk:
         return self._jobs.run(head, blobs, {path: self._shelf.kept(key) for path, key in head["mounts"]})
 
     def _analyze(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        from metier.run.virtual.executing import analysis
+        from metier.run.virtual.execution import analysis
 
         return analysis(blobs[0].decode()), []
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from metier.dialect import Kit
 from metier.errors import InvalidArgument, SessionNotFound
-from metier.tools.handover import Handover
+from metier.tools.thread_handoff import ThreadHandoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -88,7 +88,9 @@ class Conversations:
     async def beginning(self) -> AsyncIterator[Beginning]:
         """A new conversation, which ends with the block unless it is said to go on."""
         # Whoever gives up while it is made leaves nothing behind.
-        making: Handover[tuple[str, Kit]] = Handover(lambda made: self._named.end(made[0]), self.guard.in_thread)
+        making: ThreadHandoff[tuple[str, Kit]] = ThreadHandoff(
+            lambda made: self._named.end(made[0]), self.guard.in_thread
+        )
         key, kit = await making.fetch(self.begin)
         begun = Beginning(key=key, kit=kit)
         try:

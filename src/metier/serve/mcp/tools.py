@@ -17,7 +17,7 @@ from metier.serve.mcp.progress import with_progress
 from metier.serve.mcp.turns import Busy
 from metier.tools import ToolResult
 from metier.tools.arguments import Misfit, arguments_for
-from metier.tools.results import failure_of
+from metier.tools.tool import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

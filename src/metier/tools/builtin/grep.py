@@ -16,7 +16,7 @@ from metier.skill import shown
 from metier.skill.diagnostic import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.globbing import PathPattern
-from metier.tools.lines import split_lines
+from metier.tools.patch import split_lines
 from metier.tools.tool import ToolResult
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from metier.errors import FileTooLarge
 from metier.skill import shown
 from metier.skill.diagnostic import shown_text
 from metier.tools.function import FunctionTool
-from metier.tools.lines import line_range, split_lines
+from metier.tools.patch import line_range, split_lines
 from metier.tools.tool import ToolResult
 from metier.tools.workspace import MAX_FILE_BYTES
 

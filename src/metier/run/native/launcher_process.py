@@ -1,0 +1,149 @@
+"""The launcher: a small process that waits, and becomes the warden of a job each time it is asked to.
+
+It is a program of its own with nothing of the host's in it: no environment, no descriptors, no threads. Starting a job
+from it costs a fork, and not the start of an interpreter. It ends when the other end of its socket does.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+from metier.run.native import kernel, supervisor
+
+TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
+if TYPE_CHECKING:
+    from typing import Any
+
+_MOST_MESSAGE = 4_096
+_DESCRIPTORS = 5
+_PATIENCE = 1.0
+"""Seconds that wardens have to end by themselves."""
+_bases: dict[int, dict[str, Any]] = {}
+"""What requests have in common, by its number."""
+
+
+def main(number: int) -> None:
+    """Serve requests on a socket until it closes."""
+    # Whatever the program that started this one ignores or holds back is no matter of a job's.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for ignored in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
+        signal.signal(ignored, signal.SIG_DFL)
+    with socket.socket(fileno=number) as requests:
+        # What never changes is shared with every job; a search for garbage would touch, and so copy, all of it.
+        gc.disable()
+        gc.freeze()
+        poll = select.poll()
+        poll.register(requests, select.POLLIN)
+        wardens: dict[int, int] = {}
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor in wardens:
+                    poll.unregister(descriptor)
+                    os.close(descriptor)
+                    os.waitpid(wardens.pop(descriptor), 0)
+                    continue
+                made = _serve(requests)
+                if made is None:
+                    _bury_all(wardens)
+                    return
+                for warden_descriptor, pid in made:
+                    wardens[warden_descriptor] = pid
+                    poll.register(warden_descriptor, select.POLLIN)
+
+
+def _bury_all(wardens: dict[int, int]) -> None:
+    """Wait a while for the wardens to end, as they do when nobody is there any more; those that do not are ended."""
+    poll = select.poll()
+    deadline = time.monotonic() + _PATIENCE
+    for descriptor in wardens:
+        poll.register(descriptor, select.POLLIN)
+    while wardens and (left := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left * 1000):
+            poll.unregister(descriptor)
+            os.waitpid(wardens.pop(descriptor), 0)
+
+
+def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:
+    """Answer one request with a descriptor of the warden, or why there is none; None when nobody asks any more."""
+    message, descriptors, _, _ = socket.recv_fds(requests, _MOST_MESSAGE, _DESCRIPTORS)
+    if not message:
+        return None
+    asked = marshal.loads(message)
+    try:
+        if "learn" in asked:
+            # Each has been read by the time that the first request for it comes.
+            _bases[asked["learn"]] = supervisor.read(descriptors[0])
+        elif len(descriptors) == _DESCRIPTORS:
+            return _answer(requests, asked, descriptors)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return []
+
+
+def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[int]) -> list[tuple[int, int]]:
+    begin, ready = os.pipe2(os.O_CLOEXEC)
+    try:
+        try:
+            pid = kernel.clone(asked["flags"])
+        except OSError as error:
+            requests.sendall(str(error.strerror).encode())
+            return []
+        if pid == 0:
+            _become_warden(requests, ready, begin, descriptors, _bases[asked["base"]])
+        held = os.pidfd_open(pid)
+        try:
+            if asked["flags"] & kernel.NEW_USER:
+                _map_user(pid, asked["maps_all"])
+            os.write(ready, b"1")
+            socket.send_fds(requests, [b"made"], [held])
+        except OSError as error:
+            os.kill(pid, signal.SIGKILL)
+            requests.sendall(str(error.strerror).encode())
+        return [(held, pid)]
+    finally:
+        os.close(begin)
+        os.close(ready)
+
+
+def _become_warden(
+    requests: socket.socket, ready: int, begin: int, descriptors: list[int], base: dict[str, Any]
+) -> None:
+    os.close(ready)
+    requests.close()
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    request, control, *streams = descriptors
+    supervisor.main(
+        supervisor.SupervisorDescriptors(request, control, (streams[0], streams[1], streams[2])), begin, base
+    )
+
+
+def _map_user(pid: int, maps_all: bool) -> None:
+    """Say who the processes of a user namespace are outside of it: themselves, and nobody else."""
+    user, group = os.geteuid(), os.getegid()
+    everybody = "0 0 4294967295"
+    files = [
+        ("uid_map", everybody if maps_all else f"{user} {user} 1"),
+        ("gid_map", everybody if maps_all else f"{group} {group} 1"),
+    ]
+    if not maps_all:
+        # Without this no user may map groups, who could drop one that forbids something.
+        files.insert(0, ("setgroups", "deny"))
+    for name, text in files:
+        descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

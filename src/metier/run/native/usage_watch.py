@@ -1,0 +1,274 @@
+"""What a job uses while it runs: the memory of all its processes together, and what it leaves on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+_PAGE = os.sysconf("SC_PAGESIZE")
+_MOST_FILES = 100_000
+"""More files than this that a job made or changed count as too much disk, however small they are."""
+
+_MOST_SCRATCH_FILES = 50_000
+_MOST_IN_A_SOCKET = 2 * 1024 * 1024
+
+
+class ProcessTree:
+    """The processes of a job: all in its own namespace, or all descendants of its warden."""
+
+    def __init__(self, *, is_alone: bool) -> None:
+        self._is_alone = is_alone
+        """Whether `/proc` shows nothing but the job and this process."""
+        self._me = os.getpid()
+
+    def processes(self) -> list[int]:
+        """All processes of the job that are alive or not yet buried."""
+        if self._is_alone:
+            return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != self._me]
+        found: list[int] = []
+        pending = [self._me]
+        while pending:
+            for child in children(pending.pop()):
+                found.append(child)
+                pending.append(child)
+        return found
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, whichever of its threads made them."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(word) for word in file.read().split()]
+    return found
+
+
+class Memory:
+    """How much memory the processes of a job use together, and how much the kernel holds on their account."""
+
+    def __init__(self, tree: ProcessTree, limit: int) -> None:
+        self._tree, self._limit = tree, limit
+        self._look_at = 0.0
+        self._before = self._seen = _machine()
+        self.peak = 0
+
+    def is_over(self, deadline: float) -> bool:
+        """Whether it is more than the limit; takes no longer than until `deadline`."""
+        processes = self._tree.processes()
+        used = sum(map(_resident, processes))
+        machine = _machine()
+        gone, shared = self._before.available - machine.available, machine.shared - self._before.shared
+        if used <= self._limit and max(gone, shared) <= self._limit // 2:
+            self.peak = max(self.peak, used)
+            return False
+        # Each process counts what it shares as its own, and nothing of what the kernel holds for it. To tell that apart
+        # takes long when they are large: it is done now and then, and at once when memory goes that could be theirs.
+        now = time.monotonic()
+        news = max(self._seen.available - machine.available, machine.shared - self._seen.shared)
+        if now < self._look_at and news < self._limit // 4:
+            return False
+        if used > self._limit:
+            used = self._proportional(processes, deadline)
+        # Others use this machine too: what the kernel holds counts only as far as that much is gone.
+        held = sum(map(_held_for, processes)) + (_sockets(processes[-1]) * _MOST_IN_A_SOCKET if processes else 0)
+        used += max(0, min(held, gone))
+        if any(map(_shares, processes)):
+            # It can be filled and then taken out of every process's sight.
+            used = max(used, shared + sum(_sizes(f"/proc/{pid}/status", b"RssAnon:")[0] for pid in processes))
+        self._look_at, self._seen = time.monotonic() + 10 * (time.monotonic() - now), machine
+        self.peak = max(self.peak, used)
+        return used > self._limit
+
+    def _proportional(self, processes: list[int], deadline: float) -> int:
+        used = 0
+        for pid in processes:
+            used += _proportional(pid)
+            if used > self._limit or time.monotonic() > deadline:
+                break
+        return used
+
+
+class _Machine:
+    """The memory of this machine: what it could still give, and what processes share by no file."""
+
+    def __init__(self, available: int, shared: int) -> None:
+        self.available, self.shared = available, shared
+
+
+def _machine() -> _Machine:
+    return _Machine(*_sizes("/proc/meminfo", b"MemAvailable:", b"\nShmem:"))
+
+
+def _sizes(path: str, *names: bytes) -> list[int]:
+    """Sizes in a file of the kernel's, in bytes, by what stands before them; 0 for what is not there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(descriptor, 16_384)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return [0] * len(names)
+    found = []
+    for name in names:
+        words = text.partition(name)[2][:64].split(maxsplit=1)
+        found.append(int(words[0]) * 1024 if words and words[0].isdigit() else 0)
+    return found
+
+
+def _held_for(pid: int) -> int:
+    """What the kernel may hold for a process: tables of its memory, and what is in its sockets and pipes."""
+    try:
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        descriptors = 0
+    return _sizes(f"/proc/{pid}/status", b"VmPTE:")[0] + max(0, descriptors - 16) * _MOST_IN_A_SOCKET
+
+
+def _sockets(pid: int) -> int:
+    """How many sockets there are in the network of a process, those that are on their way to another included."""
+    try:
+        with open(f"/proc/{pid}/net/sockstat", "rb") as file:
+            return int(file.readline().split()[-1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _shares(pid: int) -> bool:
+    """Whether a process has memory that others can have too, by no file."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return b"/dev/zero (deleted)" in file.read()
+    except OSError:
+        return False
+
+
+def _resident(pid: int) -> int:
+    size = _resident_of(f"/proc/{pid}/statm")
+    if not size:
+        # A process whose first thread has ended looks like a dead one, though others go on.
+        with contextlib.suppress(OSError):
+            size = max(
+                (_resident_of(f"/proc/{pid}/task/{thread}/statm") for thread in os.listdir(f"/proc/{pid}/task")),
+                default=0,
+            )
+    return size
+
+
+def _resident_of(path: str) -> int:
+    try:
+        with open(path, "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _proportional(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0) or _resident(pid)
+    except (OSError, IndexError, ValueError):
+        return _resident(pid)
+
+
+class Disk:
+    """How much a job has written and left lying.
+
+    Files are looked at only when there is reason to: its processes have written more than the limit, as the kernel
+    counts, or that much less room is left.
+    """
+
+    def __init__(self, tree: ProcessTree, limit: int, folders: list[str], scratch: tuple[str, ...]) -> None:
+        self._tree, self._limit, self._folders, self._scratch = tree, limit, folders, scratch
+        self._begun = time.time() - 1.0
+        self._before = _written(os.getpid())
+        self._free = {folder: _free(folder) for folder in folders}
+        self._next_written, self._next_gone, self._next_made = limit, limit // 2, _MOST_FILES
+        """From which figures on the files themselves are looked at."""
+
+    def is_over(self) -> bool:
+        """Whether it is more than the limit."""
+        processes = self._tree.processes()
+        uses = [_used(folder.format(pid=processes[-1])) for folder in self._scratch if processes]
+        scratch = sum(size for size, _ in uses)
+        if scratch > self._limit or sum(files for _, files in uses) > _MOST_SCRATCH_FILES:
+            return True
+        written = sum(map(_written, (os.getpid(), *processes))) - self._before
+        # What is gone from the disk may be gone to others, and what a process wrote may be written over; together with
+        # the files that changed, they tell.
+        gone, made = self._gone()
+        if written + scratch <= self._next_written and gone <= self._next_gone and made <= self._next_made:
+            return False
+        if min(written, gone) + scratch > self._limit:
+            # It wrote that much, and that much is gone: what cannot be found is held by no name.
+            return True
+        size, files = self._left()
+        # It is not worth another look before an eighth of the limit has been added.
+        step = self._limit // 8
+        self._next_written, self._next_gone = max(written, self._limit) + step, max(gone, self._limit // 2) + step
+        self._next_made = max(made, _MOST_FILES) + _MOST_FILES // 8
+        return min(size, max(written, gone)) + scratch > self._limit or files > _MOST_FILES
+
+    def _gone(self) -> tuple[int, int]:
+        """Bytes and number of files by which there is less room than when the job began."""
+        gone, made = 0, 0
+        for folder, (space, files) in self._free.items():
+            now = _free(folder)
+            gone, made = max(gone, space - now[0]), max(made, files - now[1])
+        return gone, made
+
+    def _left(self) -> tuple[int, int]:
+        """Bytes and number of the files that changed since the job began, and of those that have no name any more."""
+        size, files = 0, 0
+        pending = list(self._folders)
+        while pending:
+            with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        found = entry.stat(follow_symlinks=False)
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(entry.path)
+                        if found.st_ctime >= self._begun:
+                            size += found.st_blocks * 512
+                            files += 1
+        return size + self._nameless(), files
+
+    def _nameless(self) -> int:
+        seen: dict[tuple[int, int], int] = {}
+        for pid in self._tree.processes():
+            with contextlib.suppress(OSError):
+                for name in os.listdir(f"/proc/{pid}/fd"):
+                    with contextlib.suppress(OSError):
+                        found = os.stat(f"/proc/{pid}/fd/{name}")
+                        if not found.st_nlink:
+                            seen[found.st_dev, found.st_ino] = found.st_blocks * 512
+        return sum(seen.values())
+
+
+def _written(pid: int) -> int:
+    """Bytes that a process, and those it has buried, caused to be written to disk."""
+    try:
+        with open(f"/proc/{pid}/io", "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"write_bytes:")), 0)
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _used(folder: str) -> tuple[int, int]:
+    """Bytes and files in a file system that is the job's alone."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0, 0
+    return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_files - found.f_ffree
+
+
+def _free(folder: str) -> tuple[int, int]:
+    """How many bytes and files there is room for where a folder is."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0, 0
+    return found.f_bfree * found.f_frsize, found.f_ffree

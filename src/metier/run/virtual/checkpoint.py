@@ -1,0 +1,165 @@
+"""The life of a shell's worker: begun when it is needed, and begun again from the last checkpoint when it died."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from metier.run.virtual.command_line import PRELUDE
+from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
+from metier.run.virtual.validation import checked_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from metier.run.virtual.channel import Head
+    from metier.run.virtual.limits import ShellLimits
+    from metier.run.virtual.native_bridge import SkillFiles
+
+_OBJECT = re.compile(r"[0-9a-f]{16,128}").fullmatch
+_MOST_HELD, _MOST_OBJECTS = 3, 2_000
+"""How many times the limit on all files checkpoints may hold, and how many objects, before all is taken anew."""
+_ENVIRONMENT = {"HOME": "/home/user", "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp"}
+
+
+class Checkpoints:
+    """Keeps a worker, the skills that it must have, and the state to begin another one with.
+
+    A checkpoint is objects that only a worker ever looks into; each new one adds those that changed. One is taken after
+    every command while that is cheap, and less often when a workspace is large. Nothing here is safe for threads.
+    """
+
+    def __init__(self, *, folder: str, mount: str, limits: ShellLimits, is_native: bool) -> None:
+        self.skills: dict[str, SkillFiles] = {}
+        self._outlines: Mapping[str, bytes] = {}
+        self.connection: Connection | None = None
+        self._limits = limits
+        self._settings = {
+            "folder": folder,
+            "env": _ENVIRONMENT,
+            "mount": mount,
+            "prelude": PRELUDE,
+            "is_native": is_native,
+            "seconds": limits.seconds,
+            "commands": limits.commands,
+            "loop_turns": limits.loop_turns,
+            "limits": {name: getattr(limits, name) for name in ("file_bytes", "total_bytes", "files", "depth")},
+        }
+        self._commit: str | None = None
+        self._objects: dict[str, bytes] = {}
+        self._behind, self._least = 0, 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the checkpoint holds all that was done."""
+        return self._commit is not None and self._behind == 0
+
+    @property
+    def state(self) -> str:
+        """Where a worker begins that is begun now, in a sentence."""
+        if self._commit is None:
+            return "The workspace is as it was in the beginning."
+        if self._behind <= 0:
+            return "Files and variables are as they were before this command."
+        return f"Files and variables are as they were {self._behind} commands before this one."
+
+    def connected(self) -> Connection:
+        """The worker, begun if there is none."""
+        if self.connection is None or not self.connection.is_alive:
+            self.connection = self.begun()
+        return self.connection
+
+    def begun(self) -> Connection:
+        """Another worker, which stands where the last checkpoint was taken."""
+        connection = Connection()
+        try:
+            if self._outlines:
+                self._send_outlines(connection)
+            for name in tuple(self.skills):
+                self._send_skill(connection, name)
+            self._open(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def put_skill(self, name: str, skill: SkillFiles | None) -> bool:
+        """Have a skill, or have it no more; whether it was there."""
+        was_there = self.skills.pop(name, None) is not None
+        if skill is not None:
+            self.skills[name] = skill
+        if self.connection is not None and self.connection.is_alive:
+            self._send_skill(self.connection, name)
+        return was_there
+
+    def put_outlines(self, outlines: Mapping[str, bytes]) -> None:
+        """Have these outlines for the skills that are not there."""
+        self._outlines = dict(outlines)
+        if self.connection is not None and self.connection.is_alive:
+            self._send_outlines(self.connection)
+
+    def go_back(self) -> None:
+        """Stand where the last checkpoint was taken."""
+        try:
+            if self.connection is not None:
+                self._open(self.connection)
+        except (WorkerRefusal, WorkerLost):
+            self.drop()
+
+    def drop(self) -> None:
+        """End the worker; the next one begins at the checkpoint."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def forget(self) -> None:
+        """End the worker and hold nothing."""
+        self.drop()
+        self._objects.clear()
+
+    def fall_behind(self) -> None:
+        """A command ran of which there is no checkpoint."""
+        self._behind += 1
+
+    def take(self, head: Head, blobs: Sequence[bytes]) -> None:
+        """Take a checkpoint that a worker sent; raises `ValueError` for what is none."""
+        commit, names = checked_text(head["commit"], 200), head["objects"]
+        if not _OBJECT(commit) or not isinstance(names, list) or len(names) != len(blobs):
+            raise ValueError("a checkpoint that is none")
+        if not all(_OBJECT(checked_text(name, 200)) for name in names):
+            raise ValueError("a checkpoint of something else")
+        if self._held() > 2 * _MOST_HELD * self._limits.total_bytes + 2**26:
+            raise ValueError("more in a checkpoint than there can be")
+        self._objects.update(zip(names, blobs, strict=True))
+        self._commit, self._behind = commit, 0
+
+    def tidy(self) -> None:
+        """Forget what only older checkpoints had, if that is much."""
+        is_much = self._held() > _MOST_HELD * self._limits.total_bytes
+        if is_much or len(self._objects) > max(_MOST_OBJECTS, 2 * self._least):
+            try:
+                self.refresh()
+            except (WorkerRefusal, WorkerLost, ValueError, TypeError, KeyError):
+                self.drop()
+
+    def refresh(self) -> None:
+        """Take a checkpoint of all there is, however much it costs."""
+        reply, objects = self.connected().ask({"op": "checkpoint", "is_whole": True})
+        self._objects, self._least = {}, len(objects)
+        self.take(reply, objects)
+
+    def _held(self) -> int:
+        return sum(map(len, self._objects.values()))
+
+    def _open(self, connection: Connection) -> None:
+        head: Head = {"op": "open", "settings": self._settings, "commit": self._commit, "objects": list(self._objects)}
+        connection.ask(head, list(self._objects.values()))
+
+    def _send_outlines(self, connection: Connection) -> None:
+        # All at once: there may be thousands.
+        connection.ask({"op": "outlines", "names": list(self._outlines)}, list(self._outlines.values()))
+
+    def _send_skill(self, connection: Connection, name: str) -> None:
+        skill = self.skills.get(name)
+        records, blobs = (skill.records, skill.blobs) if skill else ((), ())
+        connection.ask({"op": "skill", "name": name, "records": records}, blobs)

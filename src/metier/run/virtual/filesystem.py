@@ -1,0 +1,245 @@
+"""Files inside the interpreter: walked, measured, put there and taken from there. This runs in the worker."""
+
+from __future__ import annotations
+
+from bashkit import FileSystem
+
+TYPE_CHECKING = False
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TypeAlias
+
+    Record: TypeAlias = tuple[str, str, int]
+    """A path, what is there (`f`, `d` or `l`), and its mode; its content, or where a link leads, is a blob."""
+    from collections.abc import Collection
+
+    from bashkit import Bash
+
+    from metier.run.virtual.channel import Head
+
+
+PROGRAMS = ("/bin", "/usr/bin")
+"""Folders with an entry for each builtin: many, and always the same."""
+_UNREAL = ("/proc",)
+_KINDS = {"file": "f", "directory": "d", "symlink": "l"}
+
+
+class Refusal(Exception):
+    """What the shell cannot do, with a kind that the other side has a sentence for."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail
+
+
+class ReadOnlyFolders:
+    """Files that are only read: the skills of a shell, and folders that several jobs are given."""
+
+    def __init__(self) -> None:
+        self._skills: FileSystem | None = None
+        self._mounted: set[str] = set()
+        self._outlines: dict[str, bytes] = {}
+        self._kept: dict[str, FileSystem] = {}
+
+    def skills(self) -> FileSystem:
+        """The skills of the shell."""
+        if self._skills is None:
+            self._skills = empty()
+        return self._skills
+
+    def put_skill(self, name: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
+        """Have a skill, or none of that name if it is given no files."""
+        self._remove(name)
+        self._mounted.discard(name)
+        if records:
+            self._mounted.add(name)
+            put(self.skills(), [(f"/{name}{path}".rstrip("/"), kind, mode) for path, kind, mode in records], blobs)
+        elif name in self._outlines:
+            self._put_outline(name)
+
+    def put_outlines(self, outlines: dict[str, bytes]) -> None:
+        """Have these outlines, and no other, for the skills that are not there."""
+        before, self._outlines = self._outlines, outlines
+        for name in before.keys() - outlines.keys() - self._mounted:
+            self._remove(name)
+        for name in outlines.keys() - self._mounted:
+            if before.get(name) != outlines[name]:
+                self._put_outline(name)
+
+    def _put_outline(self, name: str) -> None:
+        self.skills().mkdir(f"/{name}", recursive=True)
+        if self._outlines[name]:
+            self.skills().write_file(f"/{name}/SKILL.md", self._outlines[name])
+
+    def _remove(self, name: str) -> None:
+        skills = self.skills()
+        if skills.exists(f"/{name}"):
+            skills.remove(f"/{name}", recursive=True)
+
+    def keep(self, key: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
+        """Have a folder for the jobs to come."""
+        files = empty()
+        put(files, records, blobs)
+        self._kept[key] = files
+
+    def forget(self) -> None:
+        """Have none of these folders any more."""
+        self._kept.clear()
+
+    def kept(self, key: str) -> FileSystem:
+        """A folder that was put here."""
+        found = self._kept.get(key)
+        if found is None:
+            raise Refusal("unknown", key)
+        return found
+
+
+def empty() -> FileSystem:
+    """A filesystem with nothing in it; a new one has a few folders."""
+    files = FileSystem()
+    for entry in files.read_dir("/"):
+        files.remove(f"/{entry['name']}", recursive=True)
+    return files
+
+
+def put(files: FileSystem, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
+    """Write records, with the folders that they need. What is there already is replaced, but never a folder."""
+    made: set[str] = set()
+    for (path, kind, mode), blob in zip(records, blobs, strict=True):
+        parent = path.rpartition("/")[0]
+        if parent and parent not in made:
+            files.mkdir(parent, recursive=True)
+            made.add(parent)
+        if kind == "d":
+            files.mkdir(path or "/", recursive=True)
+            made.add(path)
+        elif kind == "l":
+            if kind_of(files, path):
+                files.remove(path)
+            files.symlink(blob.decode(), path)
+        else:
+            if kind_of(files, path) == "l":
+                files.remove(path)
+            files.write_file(path, blob)
+            files.chmod(path, mode)
+
+
+def kind_of(files: FileSystem, path: str) -> str:
+    """What is at a path itself, without following a link: `f`, `d`, `l`, or nothing."""
+    if path == "/":
+        return "d"
+    try:
+        files.read_link(path)
+    except Exception:
+        try:
+            return _KINDS.get(files.stat(path)["file_type"], "")
+        except Exception:
+            return ""
+    return "l"
+
+
+def walk(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> Iterator[tuple[str, str, int, int]]:
+    """Everything below a folder: path, kind, mode and size. Links are not followed."""
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        for entry in files.read_dir(folder):
+            path = f"{folder.rstrip('/')}/{entry['name']}"
+            about: dict[str, Any] = entry["metadata"]
+            kind = _KINDS.get(about["file_type"], "")
+            if not kind or path in skipped or path in _UNREAL:
+                continue
+            yield path, kind, about["mode"], about["size"]
+            if kind == "d" and path not in PROGRAMS:
+                folders.append(path)
+
+
+def take(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> tuple[list[Record], list[bytes]]:
+    """Records of everything below a folder, parents before what is in them."""
+    records: list[Record] = []
+    blobs: list[bytes] = []
+    for path, kind, mode, _ in sorted(walk(files, top, skipped)):
+        records.append((path, kind, mode))
+        blobs.append(content(files, path, kind))
+    return records, blobs
+
+
+def content(files: FileSystem, path: str, kind: str) -> bytes:
+    """The bytes of a file, or where a link leads."""
+    if kind == "f":
+        return files.read_file(path)
+    return files.read_link(path).encode() if kind == "l" else b""
+
+
+_begun: dict[str, int] = {}
+"""What every shell begins with, and its size."""
+
+
+class Measured:
+    """What was found: nodes with the root, files, bytes, the deepest path, and the largest file with its size."""
+
+    def __init__(self) -> None:
+        self.nodes, self.files, self.total_bytes = 1, 0, 0
+        self.deepest, self.largest, self.most = "", "", -1
+
+
+def remember_beginning(bash: Bash) -> None:
+    """Take what is in a new shell for what is in every new shell."""
+    if _begun:
+        return
+    _begun.update({path: size for path, _, _, size in walk(bash.fs(), "/")})
+    for folder in PROGRAMS:
+        names = bash.ls(folder)
+        _begun[folder + "/"] = len(names)
+        _begun.update({f"{folder}/{name}": 0 for name in names})
+
+
+def measure(bash: Bash, mounts: Collection[str]) -> Measured:
+    """Look through all files but those that are mounted."""
+    files, found = bash.fs(), Measured()
+    for path, kind, _, size in walk(files, "/", frozenset(mounts)):
+        size = size if kind == "f" else 0
+        was = _begun.get(path)
+        if was is None:
+            found.nodes += 1
+            found.files += kind == "f"
+            found.deepest = max(found.deepest, path, key=_depth)
+        found.total_bytes += max(0, size - (was or 0))
+        if size > max(found.most, was or 0):
+            found.most, found.largest = size, path
+    for folder in PROGRAMS:
+        # There are hundreds of entries, of which mostly none is new: so they are counted before they are looked at.
+        if len(bash.ls(folder)) != _begun[folder + "/"]:
+            for entry in files.read_dir(folder):
+                if f"{folder}/{entry['name']}" not in _begun:
+                    found.nodes += 1
+                    found.files += 1
+                    found.total_bytes += entry["metadata"]["size"]
+    found.nodes -= len({part for mount in mounts for part in _above(mount) if part not in _begun})
+    return found
+
+
+def over(bash: Bash, mounts: Collection[str], limits: Head) -> str:
+    """Which limit the files exceed, in a sentence; nothing if none."""
+    found = measure(bash, mounts)
+    if found.most > limits["file_bytes"]:
+        return f"The file {found.largest} exceeds the limit of {limits['file_bytes']} bytes for a file."
+    if found.nodes > limits["files"] + 1:
+        return f"The workspace exceeds the limit of {limits['files']} files and folders."
+    if found.total_bytes > limits["total_bytes"]:
+        return f"The workspace exceeds the limit of {limits['total_bytes']} bytes for all files."
+    if _depth(found.deepest) > limits["depth"]:
+        return f"The path {found.deepest} exceeds the limit of {limits['depth']} folders inside one another."
+    return ""
+
+
+def _depth(path: str) -> int:
+    return path.count("/")
+
+
+def _above(path: str) -> list[str]:
+    """The folders above a path."""
+    parts = path.split("/")[1:-1]
+    return ["/" + "/".join(parts[: index + 1]) for index in range(len(parts))]

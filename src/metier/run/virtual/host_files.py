@@ -1,0 +1,390 @@
+"""Folders of this machine, read into records and changed by records, without ever following a link.
+
+Each step is taken from the folder before it by its descriptor, so that nothing can be put in its place in between. Only
+where a system has no such steps (Windows) are paths followed, each looked at first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from metier._log import logger
+from metier.errors import ShellRefused
+from metier.run.virtual.validation import MOST_BYTES, MOST_NAME, unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from metier.run.virtual.limits import ShellLimits
+
+log = logger("metier.run")
+
+Record: TypeAlias = tuple[str, str, int]
+"""A path from the folder (`/a/b`), what is there (`f`, `d` or `l`), and its mode."""
+Closed: TypeAlias = "Callable[[Sequence[tuple[str, bool]]], Iterable[str | None]]"
+"""Says of paths from the folder, each with whether a link is to be put there, what closes them to writing, if anything
+does."""
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CAN_STEP = bool(_NO_FOLLOW) and {os.open, os.stat, os.readlink, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd
+_COMMON = getattr(os, "O_CLOEXEC", 0) | _NO_FOLLOW
+_LIST = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
+_READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY", 0)
+_CHUNK = 1024 * 1024
+_MOST_LINES = 20
+LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
+"""Reasons for which something was not changed."""
+
+
+@dataclass(slots=True)
+class FolderSurvey:
+    """The content of a folder, as far as it can be told without reading files."""
+
+    records: list[Record] = field(default_factory=list)
+    stamps: list[tuple[int, ...]] = field(default_factory=list)
+    """By which it is known whether something has changed since: of the folder itself, and of each record."""
+    total_bytes: int = 0
+
+    @property
+    def changed_ns(self) -> list[int]:
+        """When each was changed for the last time, which nobody can set."""
+        return [stamp[-1] for stamp in self.stamps]
+
+    def is_still_so(self, folder: str) -> bool:
+        """Whether nothing was changed in the folder since: a look at each file, and at no list of files."""
+        try:
+            if _stamp(os.stat(folder)) != self.stamps[0]:
+                return False
+            return all(
+                _stamp(os.lstat(folder + record[0])) == stamp
+                for record, stamp in zip(self.records, self.stamps[1:], strict=True)
+            )
+        except OSError:
+            return False
+
+
+def survey(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozenset()) -> FolderSurvey:
+    """Look through a folder; raises `ShellRefused` if there is more than the limits allow.
+
+    What is neither a file, a folder nor a link is left out, and so are names that are no text, and paths of `skipped`.
+    """
+    found = FolderSurvey()
+    with contextlib.ExitStack() as opened:
+        try:
+            top = _Folder.top(folder, opened)
+            found.stamps.append(_stamp(os.stat(top.path if top.descriptor is None else top.descriptor)))
+            _look(top, "", found, limits, skipped)
+        except OSError as error:
+            raise ShellRefused(
+                f"The folder {folder!r:.200} cannot be read: {error.strerror or error}.",
+                hint="Check that it exists and is readable.",
+                path=folder,
+            ) from error
+    return found
+
+
+def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> tuple[list[Record], list[bytes]]:
+    """Read what a survey found. What has gone since is left out."""
+    kept: list[Record] = []
+    blobs: list[bytes] = []
+    total = 0
+    if not records:
+        return kept, blobs
+    with contextlib.ExitStack() as opened:
+        top = _Folder.top(folder, opened)
+        for record in records:
+            path, kind, _ = record
+            try:
+                blob = _content(top, path, kind, limits)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                log.warning("%s is left out of the virtual shell: %s", folder + path, error.strerror or error)
+                continue
+            if kind == "l" and not _is_readable(blob):
+                log.warning("%s is left out of the virtual shell: it leads where no name can be read", folder + path)
+                continue
+            total += len(blob)
+            if total > limits.total_bytes:
+                raise _too_much(f"exceeds the limit of {limits.total_bytes} bytes for all files", folder)
+            kept.append(record)
+            blobs.append(blob)
+    return kept, blobs
+
+
+def change(
+    folder: str,
+    records: Sequence[Record],
+    blobs: Sequence[bytes],
+    gone: Sequence[str] = (),
+    *,
+    any_link: bool = False,
+    closed: Closed | None = None,
+    until: float | None = None,
+) -> list[str]:
+    """Write records below a folder and delete what is `gone`; the paths that could not be done, with the reason.
+
+    A link is made only if it stays in the folder, unless `any_link`. What is `closed` is left as it is, and what was
+    not begun `until` then is not done.
+    """
+    failed: list[str] = []
+    if closed is not None:
+        deleted = list(zip(gone, closed([(path, False) for path in gone]), strict=True))
+        written = closed([(path, kind == "l") for path, kind, _ in records])
+        kept = list(zip(records, blobs, written, strict=True))
+        failed += [f"{path}: {PROTECTED}" for path, place in deleted if place]
+        failed += [f"{record[0]}: {PROTECTED}" for record, _, place in kept if place]
+        gone = [path for path, place in deleted if not place]
+        records = [record for record, _, place in kept if not place]
+        blobs = [blob for _, blob, place in kept if not place]
+    with contextlib.ExitStack() as opened:
+        top = _Folder.top(folder, opened)
+        for path in sorted(gone, reverse=True):
+            if _is_past(until):
+                failed.append(f"{path}: {_LATE}")
+                continue
+            try:
+                _delete(top, path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                failed.append(f"{path}: {error.strerror or error}")
+        for (path, kind, mode), blob in zip(records, blobs, strict=True):
+            if _is_past(until):
+                failed.append(f"{path}: {_LATE}")
+                continue
+            if kind == "l" and not any_link and not stays(path, blob):
+                failed.append(f"{path}: {LEADS_OUT}")
+                continue
+            try:
+                _write(top, path, kind, mode, blob)
+            except (OSError, ValueError) as error:
+                failed.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+    return failed
+
+
+def format_unchanged(failed: Sequence[str]) -> str:
+    """Lines that say which paths were not changed."""
+    lines = [f"Not changed: {text}\n" for text in failed[:_MOST_LINES]]
+    more = len(failed) - _MOST_LINES
+    return "".join(lines) + (f"Not changed: {more} more\n" if more > 0 else "")
+
+
+def kind_of(mode: int) -> str:
+    """The kind of something by its mode: `f`, `d`, `l`, or nothing for all else."""
+    return "d" if stat.S_ISDIR(mode) else "l" if stat.S_ISLNK(mode) else "f" if stat.S_ISREG(mode) else ""
+
+
+class _Folder:
+    """A folder that steps are taken from."""
+
+    __slots__ = ("descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int | None) -> None:
+        self.path, self.descriptor = path, descriptor
+
+    @classmethod
+    def top(cls, path: str, opened: contextlib.ExitStack) -> _Folder:
+        """The folder itself, which may be reached by a link: it is what the caller named."""
+        if not _CAN_STEP:
+            return cls(os.path.realpath(path), None)
+        descriptor = os.open(path, _LIST & ~_NO_FOLLOW)
+        opened.callback(os.close, descriptor)
+        return cls(path, descriptor)
+
+    def at(self, name: str) -> str:
+        """The path to give the system for a name in this folder, together with `dir_fd`."""
+        return name if self.descriptor is not None else os.path.join(self.path, name)
+
+    @contextlib.contextmanager
+    def step(self, name: str, *, make: bool = False) -> Iterator[_Folder]:
+        """A folder in this one."""
+        if make:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.at(name), 0o755, dir_fd=self.descriptor)
+        if self.descriptor is None:
+            if not stat.S_ISDIR(os.lstat(self.at(name)).st_mode):
+                raise NotADirectoryError(f"{name} is no folder")
+            yield _Folder(self.at(name), None)
+            return
+        descriptor = os.open(name, _LIST, dir_fd=self.descriptor)
+        try:
+            yield _Folder(self.at(name), descriptor)
+        finally:
+            os.close(descriptor)
+
+    def names(self) -> list[str]:
+        """The names in it."""
+        return sorted(os.listdir(self.path if self.descriptor is None else self.descriptor))
+
+
+def _look(folder: _Folder, prefix: str, found: FolderSurvey, limits: ShellLimits, skipped: frozenset[str]) -> None:
+    for name in folder.names():
+        path = f"{prefix}/{name}"
+        if path in skipped:
+            continue
+        about = os.stat(folder.at(name), dir_fd=folder.descriptor, follow_symlinks=False)
+        kind = kind_of(about.st_mode)
+        if not kind or not _is_text(name):
+            continue
+        if len(found.records) >= limits.files:
+            raise _too_much(f"exceeds the limit of {limits.files} files and folders", folder.path)
+        if path.count("/") > limits.depth:
+            raise _too_much(f"exceeds the limit of {limits.depth} folders inside one another", folder.path)
+        if len(path) > MOST_BYTES or len(path.encode()) > MOST_BYTES:
+            raise _too_much(f"has a path that exceeds the limit of {MOST_BYTES} bytes", folder.path)
+        size = about.st_size if kind == "f" else 0
+        if size > limits.file_bytes:
+            raise _too_much(f"has a file {name!r:.80} that exceeds the limit of {limits.file_bytes} bytes", folder.path)
+        found.total_bytes += size
+        if found.total_bytes > limits.total_bytes:
+            raise _too_much(f"exceeds the limit of {limits.total_bytes} bytes for all files", folder.path)
+        found.records.append((path, kind, 0o755 if kind == "d" or about.st_mode & 0o111 else 0o644))
+        found.stamps.append(_stamp(about))
+        if kind == "d":
+            try:
+                with folder.step(name) as inner:
+                    _look(inner, path, found, limits, skipped)
+            except PermissionError as error:
+                log.warning("%s is left out of the virtual shell: %s", path, error.strerror)
+
+
+def _content(top: _Folder, path: str, kind: str, limits: ShellLimits) -> bytes:
+    if kind == "d":
+        return b""
+    with _parent(top, path) as (folder, name):
+        if kind == "l":
+            return os.fsencode(os.readlink(folder.at(name), dir_fd=folder.descriptor))
+        descriptor = os.open(folder.at(name), _READ, dir_fd=folder.descriptor)
+        try:
+            # It is looked at once it is open, and not before: it could have become something else.
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return b""
+            data = bytearray()
+            while len(data) <= limits.file_bytes and (chunk := os.read(descriptor, _CHUNK)):
+                data += chunk
+        finally:
+            os.close(descriptor)
+    if len(data) > limits.file_bytes:
+        raise _too_much(f"has a file {name!r:.80} that exceeds the limit of {limits.file_bytes} bytes", top.path)
+    return bytes(data)
+
+
+def _write(top: _Folder, path: str, kind: str, mode: int, blob: bytes) -> None:
+    with _parent(top, path, make=True) as (folder, name):
+        _make_room(folder, name, kind)
+        if kind == "d":
+            with folder.step(name, make=True):
+                return
+        temporary = f".{secrets.token_hex(8)}.tmp"
+        if kind == "l":
+            os.symlink(os.fsdecode(blob), folder.at(temporary), dir_fd=folder.descriptor)
+        else:
+            descriptor = os.open(folder.at(temporary), _CREATE, 0o600, dir_fd=folder.descriptor)
+            try:
+                view = memoryview(blob)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                if hasattr(os, "fchmod"):
+                    os.fchmod(descriptor, 0o600 | mode & 0o777)
+            finally:
+                os.close(descriptor)
+        try:
+            # Whatever is there is replaced itself, also if it is a link.
+            os.replace(
+                folder.at(temporary), folder.at(name), src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor
+            )
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(folder.at(temporary), dir_fd=folder.descriptor)
+            raise
+
+
+def _make_room(folder: _Folder, name: str, kind: str) -> None:
+    """Remove what cannot be replaced: an empty folder in the place of a file, or a file in that of a folder.
+
+    A link in the place of a folder stays, as somebody has made it lead elsewhere.
+    """
+    try:
+        there = kind_of(os.stat(folder.at(name), dir_fd=folder.descriptor, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return
+    if there == "d" and kind != "d":
+        os.rmdir(folder.at(name), dir_fd=folder.descriptor)
+    elif there == "f" and kind == "d":
+        os.unlink(folder.at(name), dir_fd=folder.descriptor)
+
+
+def _delete(top: _Folder, path: str) -> None:
+    with _parent(top, path) as (folder, name):
+        about = os.stat(folder.at(name), dir_fd=folder.descriptor, follow_symlinks=False)
+        if stat.S_ISDIR(about.st_mode):
+            os.rmdir(folder.at(name), dir_fd=folder.descriptor)
+        else:
+            os.unlink(folder.at(name), dir_fd=folder.descriptor)
+
+
+@contextlib.contextmanager
+def _parent(top: _Folder, path: str, *, make: bool = False) -> Iterator[tuple[_Folder, str]]:
+    *above, name = path.strip("/").split("/")
+    if not name or any(part in ("", ".", "..") for part in (*above, name)) or (os.sep != "/" and os.sep in path):
+        raise ValueError("no path inside the folder")
+    with contextlib.ExitStack() as steps:
+        folder = top
+        for part in above:
+            folder = steps.enter_context(folder.step(part, make=make))
+        yield folder, name
+
+
+def _stamp(about: os.stat_result) -> tuple[int, ...]:
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _is_past(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        is_good = False
+    else:
+        is_good = not unseen(name)
+    if not is_good:
+        log.warning("%r is left out of the virtual shell: its name cannot be read", name)
+    return is_good
+
+
+def _is_readable(target: bytes) -> bool:
+    """Whether a link leads to a path that the interpreter takes."""
+    try:
+        text = target.decode()
+    except UnicodeDecodeError:
+        return False
+    return not unseen(text) and all(len(part) <= MOST_NAME for part in target.split(b"/"))
+
+
+def stays(path: str, target: bytes) -> bool:
+    """Whether a link is relative and its way never leaves the folder that `path` starts from."""
+    depth = path.count("/") - 1
+    if target.startswith(b"/") or b"\\" in target or b"\0" in target or not target:
+        return False
+    for part in target.split(b"/"):
+        depth += -1 if part == b".." else 0 if part in (b"", b".") else 1
+        if depth < 0:
+            return False
+    return True
+
+
+def _too_much(what: str, folder: str) -> ShellRefused:
+    return ShellRefused(
+        f"The folder {folder!r:.200} {what}.", hint="Give the shell a smaller folder, or larger limits.", path=folder
+    )

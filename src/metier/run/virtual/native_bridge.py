@@ -1,0 +1,310 @@
+"""Programs that the virtual shell hands over: run by another runner over a copy of the workspace.
+
+The request comes from the worker and is held to be hostile: each path and value in it is checked, the files go to a
+private folder, and the program gets no variable that steers others.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument, MetierError
+from metier.run.environment import command_for, environment_python, job_environment, own_python, programs_behind
+from metier.run.job import Job, Limits, Place
+from metier.run.removing import remove_tree
+from metier.run.virtual.host_files import change, load, survey
+from metier.run.virtual.limits import MOST_FILES
+from metier.run.virtual.validation import checked_mode, checked_text, is_inside, normal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from metier.run.job import Outcome, Runner
+    from metier.run.virtual.channel import Head
+    from metier.run.virtual.host_files import Record
+    from metier.run.virtual.limits import ShellLimits
+
+_PROGRAMS = {"python3": ".py", "node": ".js"}
+"""What may be asked for, and an ending by which its interpreter is found."""
+_SYSTEM = frozenset(
+    ("bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "proc", "sbin", "sys", "usr")
+)
+"""Folders at the top that a program outside has of its own."""
+_EVERY_SHELL = 16
+_ROOT = "/.shell"
+"""Where a program outside sees what is directly in the root of the shell, as it has a root of its own."""
+_ENDED = {
+    "timeout": "it exceeds its time",
+    "output": "it exceeds what it may write",
+    "memory": "it exceeds its memory",
+    "disk": "it exceeds its disk",
+    "processes": "it exceeds its processes",
+    "signal": "by a signal",
+    "cancel": "it was told to stop",
+}
+_MOST_WORDS, _MOST_BYTES = 4_096, 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeRequest:
+    """A program to run, as the worker asked for it and as far as it was found sound."""
+
+    argv: tuple[str, ...]
+    folder: str
+    env: Mapping[str, str]
+    stdin: bytes
+    records: tuple[Record, ...]
+    blobs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeResult:
+    """What a program did: how it ended, and the files that it changed."""
+
+    outcome: Outcome
+    records: tuple[Record, ...] = ()
+    blobs: tuple[bytes, ...] = ()
+    gone: tuple[str, ...] = ()
+    dropped: str = ""
+    """Why nothing that it wrote was brought back."""
+    unseen: Sequence[str] = ()
+    """Files of the shell that it could not be given, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFiles:
+    """A skill that the shell has: a folder of this machine, or files that are in memory alone."""
+
+    records: tuple[Record, ...]
+    blobs: tuple[bytes, ...] = field(repr=False)
+    folder: str = ""
+
+
+def checked_request(head: Head, blobs: Sequence[bytes]) -> NativeRequest:
+    """What the worker asks for; raises `ValueError` for anything that no shell would ask for."""
+    argv = tuple(checked_text(word, _MOST_BYTES) for word in _words(head["argv"]))
+    if not argv or argv[0] not in _PROGRAMS:
+        raise ValueError("a program that is not handed over")
+    env = {checked_text(name, 200): checked_text(value, _MOST_BYTES) for name, value in _pairs(head["env"])}
+    stdin, *contents = blobs
+    records = checked_records(head["records"], contents)
+    try:
+        folder = normal(checked_text(head["folder"], 8_192))
+    except MetierError as error:
+        raise ValueError(str(error)) from None
+    return NativeRequest(argv=argv, folder=folder, env=env, stdin=stdin, records=records, blobs=tuple(contents))
+
+
+def checked_records(records: object, blobs: Sequence[bytes]) -> tuple[Record, ...]:
+    """Records with sound paths; raises `ValueError` for others."""
+    if not isinstance(records, list) or len(records) != len(blobs):
+        raise ValueError("records without their contents")
+    found: list[Record] = []
+    for record in records:
+        path, kind, mode = record
+        if kind not in ("f", "d", "l"):
+            raise ValueError("a record of nothing")
+        try:
+            clean = normal(checked_text(path, 8_192))
+        except MetierError as error:
+            raise ValueError(str(error)) from None
+        if clean != path or clean == "/":
+            raise ValueError("a path that is not normal")
+        found.append((clean, kind, checked_mode(mode)))
+    return tuple(found)
+
+
+def run_natively(
+    request: NativeRequest,
+    runner: Runner,
+    *,
+    skills: Mapping[str, SkillFiles],
+    limits: ShellLimits,
+    seconds: float,
+    should_stop: Callable[[], bool] | None,
+) -> NativeResult:
+    """Run a program over the files of a request. `skills` are by the paths that they are seen at."""
+    if seconds <= 0:
+        # Only a worker that does not stop when it should still asks for something.
+        raise TimeoutError
+    private = tempfile.mkdtemp(prefix="metier-")
+    try:
+        # A job may be run as somebody else, who must be able to pass; nobody else knows the name.
+        os.chmod(private, 0o711)
+        return _run(private, request, runner, skills, limits, seconds, should_stop)
+    finally:
+        remove_tree(private)
+
+
+def reply_of(brought: NativeResult) -> tuple[Head, list[bytes]]:
+    """What the worker is told of it: one that took all the time ends the whole command line."""
+    outcome = brought.outcome
+    said = outcome.stderr if outcome.stderr.endswith("\n") or not outcome.stderr else f"{outcome.stderr}\n"
+    if outcome.killed_by:
+        said += f"The program was ended: {_ENDED.get(outcome.killed_by, outcome.killed_by)}.\n"
+    said += "".join(f"Not given to the program: {text}\n" for text in brought.unseen[:20])
+    said += f"{brought.dropped}\n" if brought.dropped else ""
+    reply: Head = {
+        "code": outcome.exit_code or int(bool(brought.dropped)),
+        "records": brought.records,
+        "gone": brought.gone,
+        "is_late": outcome.timed_out,
+    }
+    return reply, [outcome.stdout.encode("utf-8", "replace"), said.encode("utf-8", "replace"), *brought.blobs]
+
+
+def _run(
+    private: str,
+    request: NativeRequest,
+    runner: Runner,
+    skills: Mapping[str, SkillFiles],
+    limits: ShellLimits,
+    seconds: float,
+    should_stop: Callable[[], bool] | None,
+) -> NativeResult:
+    work = os.path.join(private, "work")
+    os.mkdir(work)
+    # The root may be another user's when the job runs, but its folder is the job's own.
+    os.chmod(work, 0o777)
+    failed = change(work, request.records, request.blobs, any_link=True)
+    _open_to_all(work, request.records)
+    # Beside what is the shell's own there are folders that every shell has.
+    room = replace(limits, files=min(MOST_FILES, limits.files + _EVERY_SHELL))
+    there = {path for path, _, _ in survey(work, room).records}
+    program = _program(request.argv[0])
+    has_view = runner.capabilities().hides_files
+    shown = _shown(request.records, program, skills) if has_view else frozenset()
+    places, mapped = _places(private, work, request, skills, shown, has_view=has_view)
+    folder = request.folder
+    if not any(is_inside(folder, place.at) for place in places if place.at):
+        folder = _outside(folder, mapped)
+    if not any(is_inside(folder, place.seen_at) for place in places):
+        folder = places[-1].seen_at
+    env = {name: _outside(value, mapped) for name, value in _passed(request.env).items()}
+    job = Job(
+        argv=(program, *(_outside(word, mapped) for word in request.argv[1:])),
+        folder=folder,
+        env=env,
+        stdin=request.stdin,
+        limits=Limits(
+            seconds=seconds,
+            output_bytes=limits.output_bytes,
+            file_bytes=limits.file_bytes,
+            disk_bytes=limits.total_bytes,
+        ),
+        places=places,
+    )
+    outcome = runner.run_blocking(job, should_stop=should_stop)
+    try:
+        records, blobs = load(work, survey(work, room).records, limits)
+    except MetierError as error:
+        return NativeResult(outcome=outcome, dropped=f"What it wrote is dropped: {error}", unseen=failed)
+    before = {record[0]: (record[1], blob) for record, blob in zip(request.records, request.blobs, strict=True)}
+    modes = {record[0]: record[2] for record in request.records}
+    changed = [
+        (record, blob)
+        for record, blob in zip(records, blobs, strict=True)
+        if before.get(record[0]) != (record[1], blob) or (record[1] == "f" and (modes[record[0]] ^ record[2]) & 0o100)
+    ]
+    left = {record[0] for record in records}
+    return NativeResult(
+        outcome=outcome,
+        records=tuple(record for record, _ in changed),
+        blobs=tuple(blob for _, blob in changed),
+        gone=tuple(path for path in sorted(there) if path not in left),
+        unseen=failed,
+    )
+
+
+def _shown(records: Sequence[Record], program: str, skills: Collection[str]) -> frozenset[str]:
+    """Folders at the top that the program sees under their own names: those with something in them, and `/tmp`.
+
+    One that this machine's interpreters are in cannot be shown, as they would be hidden by it; nor one that skills are
+    in, which are shown by themselves.
+    """
+    tops = {path.split("/")[1] for path, kind, _ in records if kind != "d" or path.count("/") == 1}
+    empty = {"home", "root"} - {path.split("/")[1] for path, kind, _ in records if kind != "d"}
+    files = {path[1:] for path, kind, _ in records if kind != "d" and path.count("/") == 1}
+    needed = (*programs_behind(program), *programs_behind(environment_python()), own_python())
+    hiding = {name for name in tops if any(is_inside(path, f"/{name}") for path in needed)}
+    return frozenset(tops - empty - files - hiding - _SYSTEM - {path.split("/")[1] for path in skills})
+
+
+def _places(
+    private: str,
+    work: str,
+    request: NativeRequest,
+    skills: Mapping[str, SkillFiles],
+    shown: frozenset[str],
+    *,
+    has_view: bool,
+) -> tuple[tuple[Place, ...], list[tuple[str, str]]]:
+    """What the program is given, and how paths of the shell are called outside, where they are called otherwise."""
+    places: list[Place] = []
+    mapped: list[tuple[str, str]] = []
+    for path, skill in skills.items():
+        folder = skill.folder
+        if not folder:
+            folder = os.path.join(private, "skills", os.path.basename(path))
+            os.makedirs(folder)
+            change(folder, skill.records, skill.blobs, any_link=True)
+        places.append(Place(folder, at=path if has_view else ""))
+        mapped.append((path, path if has_view else folder))
+    places += [Place(os.path.join(work, name), is_writable=True, at=f"/{name}") for name in sorted(shown)]
+    others = {path.split("/")[1] for path, _, _ in request.records} - shown
+    root = Place(work, is_writable=True, at=_ROOT if has_view else "")
+    mapped += [(f"/{name}", f"{root.seen_at}/{name}") for name in sorted(others)]
+    return (*places, root), [*mapped, ("/", root.seen_at)]
+
+
+def _outside(value: str, mapped: Sequence[tuple[str, str]]) -> str:
+    for path, folder in mapped:
+        if value == path or (path != "/" and is_inside(value, path)):
+            return folder + value[len(path) :]
+    return value
+
+
+def _passed(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the shell that a program outside may have: none that steers it."""
+    passed: dict[str, str] = {}
+    for name, value in env.items():
+        try:
+            job_environment({name: value}, workspace="/")
+        except InvalidArgument:
+            continue
+        if name not in ("PWD", "OLDPWD", "_", "SHLVL") and len(passed) < 64:
+            passed[name] = value
+    return passed
+
+
+def _program(name: str) -> str:
+    return command_for(f"x{_PROGRAMS[name]}")[0]
+
+
+def _open_to_all(work: str, records: Sequence[Record]) -> None:
+    """Let whoever the job runs as change the copy, which only that job ever sees."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return
+    wanted = {path: 0o777 if kind == "d" else 0o666 | mode & 0o111 for path, kind, mode in records if kind != "l"}
+    # By the folders that are there, and not by the records: a link on the way would lead to the files of others.
+    for at, folders, files, descriptor in os.fwalk(work, follow_symlinks=False):
+        for name in (*folders, *files):
+            mode = wanted.get(f"{at[len(work) :]}/{name}")
+            if mode is not None and not stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                os.chmod(name, mode, dir_fd=descriptor)
+
+
+def _words(value: object) -> list[object]:
+    if not isinstance(value, list) or len(value) > _MOST_WORDS:
+        raise ValueError("more words than any command has")
+    return value
+
+
+def _pairs(value: object) -> list[tuple[object, object]]:
+    if not isinstance(value, dict) or len(value) > _MOST_WORDS:
+        raise ValueError("more variables than any command has")
+    return list(value.items())

@@ -1,0 +1,126 @@
+"""From what a worker says about a command, or does not say any more, to an outcome."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from metier.run.job import TIMED_OUT, Outcome, Usage
+from metier.run.output import streams
+from metier.run.virtual.native_bridge import reply_of
+from metier.run.virtual.validation import checked_milliseconds, checked_number, checked_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metier.run.job import KilledBy, OutputLine
+    from metier.run.virtual.channel import Head
+    from metier.run.virtual.connection import WorkerLost
+    from metier.run.virtual.native_bridge import NativeResult
+
+RUNNER = "virtual"
+_SYNTAX_ERROR = 2
+_FAILURES = (
+    (re.compile(r"execution timeout"), "It exceeds its limit of {seconds:g} seconds."),
+    (re.compile(r"maximum command count exceeded \((\d+)\)"), "It exceeds the limit of {0} commands."),
+    (
+        re.compile(r"maximum (?:total )?loop iterations exceeded \((\d+)\)"),
+        "It exceeds the limit of {0} turns of loops.",
+    ),
+    (
+        re.compile(r"maximum function depth exceeded \((\d+)\)"),
+        "It exceeds the limit of {0} functions inside one another.",
+    ),
+    (re.compile(r"memory limit exceeded: (.{1,100})"), "It exceeds a limit of the interpreter: {0}."),
+)
+"""How the interpreter gives up, and what that means."""
+
+
+class RunningCommand:
+    """A command that is being run: what it has written so far, and what becomes of it."""
+
+    def __init__(self, seconds: float, output_bytes: int, on_output: Callable[[OutputLine], None] | None) -> None:
+        self._seconds = seconds
+        self._streams = streams(output_bytes, on_output)
+        self._started = time.monotonic()
+        self._late: tuple[bytes, bytes] | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        """How much of its time there is."""
+        return max(0.0, self._started + self._seconds - time.monotonic())
+
+    def take(self, blobs: Sequence[bytes]) -> None:
+        """Take what it wrote."""
+        out, err = blobs
+        for stream, blob in zip(self._streams, (out, err), strict=True):
+            if blob:
+                stream.feed(blob)
+
+    def brought(self, brought: NativeResult) -> tuple[Head, list[bytes]]:
+        """What the worker is told of a program outside. What one wrote that took all the time is kept here: the command
+        line ends there, and with it all that its output was for."""
+        reply, (out, err, *blobs) = reply_of(brought)
+        if reply["is_late"]:
+            self._late, out, err = (out, err), b"", b""
+        return reply, [out, err, *blobs]
+
+    def ended(self, reply: Head, blobs: Sequence[bytes]) -> Outcome:
+        """What the worker says became of it; raises `ValueError` if that makes no sense."""
+        self.take(blobs)
+        code = checked_number(reply["code"], -(2**31), 2**32) & 0xFF
+        failure = checked_text(reply["failure"], 10_000)
+        used = checked_milliseconds(reply["cpu_ms"])
+        if reply["is_flooded"] is True:
+            return self._outcome(137, "output", "It writes far more than is kept.", used)
+        if not failure and self._late is None:
+            return self._outcome(code, None, "", used)
+        failure = failure if self._late is None else "execution timeout"
+        is_late = "execution timeout" in failure
+        is_wrong = failure.startswith("parse error")
+        text = f"bash: syntax error: {failure}" if is_wrong and "syntax error" not in failure else failure
+        for pattern, sentence in _FAILURES:
+            if found := pattern.search(failure):
+                text = f"The command is ended. {sentence.format(*found.groups(), seconds=self._seconds)}"
+        if is_late:
+            return self._outcome(TIMED_OUT, "timeout", text, used)
+        return self._outcome(_SYNTAX_ERROR if is_wrong else code or 1, None, text, used)
+
+    def lost(self, lost: WorkerLost, state: str) -> Outcome:
+        """There is nobody left to say: the worker died with it."""
+        if lost.killed_by == "timeout":
+            text = f"The command is ended. It exceeds its limit of {self._seconds:g} seconds. {state}"
+        elif lost.killed_by == "cancel":
+            text = f"The command was stopped. {state}"
+        else:
+            text = f"The command ended the shell's interpreter: {lost.why}. {state}"
+        return self._outcome(lost.exit_code, lost.killed_by, text, 0.0)
+
+    def over(self, outcome: Outcome, why: str, state: str) -> Outcome:
+        """It left more than it may, and was undone."""
+        return self._outcome(outcome.exit_code or 1, outcome.killed_by, f"{why} {state}", outcome.usage.cpu_ms)
+
+    def _outcome(self, code: int, killed_by: KilledBy | None, said: str, cpu_ms: float) -> Outcome:
+        if self._late is not None:
+            self.take(self._late)
+        out, err = self._streams
+        if said:
+            err.feed(f"{said}\n".encode("utf-8", "replace"))
+        out.finish()
+        err.finish()
+        text = err.text()
+        if said and said not in text:
+            text = f"{text}\n{said}\n"  # what happened is worth more than the cap
+        return Outcome(
+            exit_code=code,
+            stdout=out.text(),
+            stderr=text,
+            stdout_truncated=out.is_truncated,
+            stderr_truncated=err.is_truncated,
+            timed_out=killed_by == "timeout",
+            killed_by=killed_by,
+            duration_ms=(time.monotonic() - self._started) * 1000,
+            runner=RUNNER,
+            usage=Usage(cpu_ms=cpu_ms),
+        )

@@ -1,0 +1,259 @@
+"""How a worker is started: the one place that knows what it is kept in.
+
+A worker needs nothing but its interpreter and its socket: it writes no file, reads none after its imports, and reaches
+nobody. So it can be put in any cage; `start_worker` is the seam where that is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from metier.errors import MetierError, ShellUnavailable
+from metier.hints import for_people, for_person
+from metier.run.environment import own_python
+from metier.run.job import Capabilities, Job, Limits, Place
+
+if TYPE_CHECKING:
+    from metier.run.job import KilledBy
+    from metier.run.native.request import Tier
+    from metier.run.native.resident import ResidentProcess
+
+
+_PROCESSES = 32
+"""The interpreter has threads, which count as processes."""
+
+
+@functools.cache
+def tier() -> Tier | None:
+    """How cages are made here; None if none can be made."""
+    if sys.platform != "linux":
+        return None
+    from metier.run.native import NativeRunner
+
+    return NativeRunner().tier
+
+
+def start_in_sandbox(
+    command: tuple[str, ...], packages: tuple[str, ...], *, memory_bytes: int, open_files: int
+) -> ResidentProcess | None:
+    """Start a worker that sees its own packages and nothing else; None where no cage can be made for it."""
+    found = tier()
+    if found is None:
+        return None
+    from metier.run.native.resident import ResidentProcess
+
+    job = Job(
+        argv=command,
+        # It has no use for a working folder, and this one it cannot write to.
+        folder=packages[0],
+        places=tuple(Place(os.path.realpath(path), at=path) for path in packages),
+        limits=Limits(
+            memory_bytes=memory_bytes, processes=_PROCESSES, file_bytes=0, disk_bytes=1024 * 1024, open_files=open_files
+        ),
+    )
+    try:
+        return ResidentProcess(job, found)
+    except OSError:
+        return None
+
+
+MEMORY_BYTES = 768 * 1024 * 1024
+"""What a worker may use: a large stack, its files, and what commands hold while they run."""
+OPEN_FILES = 256
+"""Each interpreter and each folder that is kept has a few."""
+CAPABILITIES = Capabilities(
+    isolates_files=True,
+    hides_files=True,
+    isolates_network=True,
+    isolates_processes=True,
+    kills_descendants=True,
+    limits_memory=sys.platform == "linux",
+    limits_processes=True,
+    limits_disk=True,
+    filters_calls=True,
+    how="a bash interpreter over files in memory, in a process of its own",
+)
+"""What holds for a job in a worker that works."""
+_PATIENCE = 1.0
+"""Seconds that one has to end by itself after it hung up."""
+_IMPORTED = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+for name, folder in packages.items():
+    spec = spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+    sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+from metier.run.virtual.worker import main
+main()
+"""
+"""The packages are named one by one, as the folders that they are in may not be there to be searched."""
+_OUT_OF_MEMORY = b"memory allocation of"
+"""How the interpreter begins to say that it got no more memory, which ends it."""
+_MOST_SAID = 300
+
+
+class Death(NamedTuple):
+    """How a worker ended."""
+
+    exit_code: int
+    killed_by: KilledBy
+    stderr: str = ""
+    """The end of what it wrote about it."""
+
+
+class Worker(Protocol):
+    """A worker that was started."""
+
+    channel: socket.socket
+    """Our end of the line whose other end is the worker's standard input."""
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        ...
+
+    def wait(self) -> Death:
+        """Wait until it is gone, and say how it ended."""
+        ...
+
+
+def start_worker() -> Worker:
+    """Start a worker, in a cage where one can be made; raises `ShellUnavailable` without an interpreter."""
+    command, folders = worker_command(), worker_folders()
+    packages = (os.path.join(folders[0], "metier"), os.path.join(folders[1], "bashkit"))
+    caged = start_in_sandbox(command, packages, memory_bytes=MEMORY_BYTES, open_files=OPEN_FILES)
+    return PlainWorker(command) if caged is None else SandboxedWorker(caged)
+
+
+def worker_command() -> tuple[str, ...]:
+    """The command that is a worker: it reads from its two packages and from nowhere else."""
+    ours, theirs = worker_folders()
+    packages = {"metier": os.path.join(ours, "metier"), "bashkit": os.path.join(theirs, "bashkit")}
+    return (own_python(), "-I", "-S", "-c", f"packages = {packages!r}\n{_IMPORTED}")
+
+
+def worker_folders() -> tuple[str, str]:
+    """Where a worker finds this package and the interpreter."""
+    found = importlib.util.find_spec("bashkit")
+    if found is None or found.origin is None:
+        raise ShellUnavailable(
+            "The virtual shell is not installed.",
+            hint=for_people("Install it with: pip install 'metier[shell]'"),
+            package="bashkit",
+        )
+    return str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])
+
+
+def unavailable(error: Exception) -> Capabilities:
+    """What a virtual shell that does not work enforces: nothing, and why."""
+    if isinstance(error, MetierError):
+        return Capabilities(how=f"{error} {for_person(error.hint)}".strip())
+    return Capabilities(how=f"Its worker is gone: {error}.")
+
+
+class SandboxedWorker:
+    """A worker in a cage."""
+
+    def __init__(self, resident: ResidentProcess) -> None:
+        self.channel = resident.channel
+        self._resident = resident
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        self._resident.kill()
+
+    def wait(self) -> Death:
+        """Wait until it is gone, and say how it ended."""
+        status, killed_by, said = self._resident.wait(_PATIENCE)
+        return _death(os.waitstatus_to_exitcode(status), said, is_memory=killed_by == "memory")
+
+
+class PlainWorker:
+    """A worker that is a plain process: an empty environment, a session of its own, and limits where there are some."""
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        self.channel, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = _started(command, theirs)
+        except OSError as error:
+            self.channel.close()
+            raise ShellUnavailable(
+                f"The virtual shell cannot be started: {error.strerror or error}.",
+                hint="Check that this Python can start itself.",
+            ) from error
+        _limit(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        self._process.kill()
+
+    def wait(self) -> Death:
+        """Wait until it is gone, and say how it ended."""
+        try:
+            code = self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        said = b""
+        if self._process.stderr is not None:
+            with contextlib.suppress(OSError, ValueError), self._process.stderr as pipe:
+                os.set_blocking(pipe.fileno(), False)
+                said = os.read(pipe.fileno(), 65_536)
+        return _death(code, said, is_memory=code == -getattr(signal, "SIGKILL", 9))
+
+
+def _death(code: int, said: bytes, *, is_memory: bool) -> Death:
+    text = said.decode(errors="replace").strip()[-_MOST_SAID:]
+    if is_memory or _OUT_OF_MEMORY in said or b"MemoryError" in said:
+        return Death(137, "memory", text)
+    return Death(128 - code if code < 0 else 139, "crash", text)
+
+
+def _started(command: tuple[str, ...], theirs: socket.socket) -> subprocess.Popen[bytes]:
+    if sys.platform == "win32":
+        needed = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+        process = subprocess.Popen(
+            command, env=needed, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        with process.stdin as pipe:  # type: ignore[union-attr]
+            pipe.write(theirs.share(process.pid))
+        return process
+    return subprocess.Popen(
+        command,
+        env={},
+        cwd="/",
+        stdin=theirs.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        close_fds=True,
+        start_new_session=True,
+    )
+
+
+def _limit(pid: int) -> None:
+    if sys.platform != "linux":
+        return
+    import resource
+
+    for kind, most in (
+        (resource.RLIMIT_DATA, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            resource.prlimit(pid, kind, (most, most))
