@@ -11,49 +11,37 @@ from __future__ import annotations
 from metier import _notifier
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier._face import Library
-    from metier._session import Session
-    from metier._version import __version__
-    from metier.errors import MetierError, SkillNotFound
-    from metier.find import Catalog, Result
-    from metier.guard import Decision, Guard, Policy
-    from metier.library import Caller, Change, Entry, Machine, Place, Readiness
-    from metier.session import Event, Options, Receipt
-    from metier.skill import Diagnostic, Document, Skill
-    from metier.tools import FunctionTool, Tool, ToolResult
+    from metier._face import Library as Library
+    from metier._session import Session as Session
+    from metier._version import __version__ as __version__
+    from metier.errors import MetierError as MetierError
+    from metier.errors import SkillNotFound as SkillNotFound
+    from metier.find import Catalog as Catalog
+    from metier.find import Result as Result
+    from metier.guard import Decision as Decision
+    from metier.guard import Guard as Guard
+    from metier.guard import Policy as Policy
+    from metier.library import Caller as Caller
+    from metier.library import Change as Change
+    from metier.library import Entry as Entry
+    from metier.library import Machine as Machine
+    from metier.library import Place as Place
+    from metier.library import Readiness as Readiness
+    from metier.session import Event as Event
+    from metier.session import Options as Options
+    from metier.session import Receipt as Receipt
+    from metier.skill import Diagnostic as Diagnostic
+    from metier.skill import Document as Document
+    from metier.skill import Skill as Skill
+    from metier.tools import FunctionTool as FunctionTool
+    from metier.tools import Tool as Tool
+    from metier.tools import ToolResult as ToolResult
 
-_NAMES = {
-    "Caller": "metier.library",
-    "Catalog": "metier.find",
-    "Change": "metier.library",
-    "Decision": "metier.guard",
-    "Diagnostic": "metier.skill",
-    "Document": "metier.skill",
-    "Entry": "metier.library",
-    "Event": "metier.session",
-    "FunctionTool": "metier.tools",
-    "Guard": "metier.guard",
-    "Library": "metier._face",
-    "Machine": "metier.library",
-    "MetierError": "metier.errors",
-    "Options": "metier.session",
-    "Place": "metier.library",
-    "Policy": "metier.guard",
-    "Readiness": "metier.library",
-    "Receipt": "metier.session",
-    "Result": "metier.find",
-    "Session": "metier._session",
-    "Skill": "metier.skill",
-    "SkillNotFound": "metier.errors",
-    "Tool": "metier.tools",
-    "ToolResult": "metier.tools",
-    "__version__": "metier._version",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
+__getattr__, __dir__, __all__ = lazy_names(__name__)
 
 
 def _start_notification(command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]) -> None:
@@ -64,31 +52,3 @@ def _start_notification(command: Sequence[str], data: bytes, *, limit: float, fa
 
 # The room that decides records what waits, and starts nothing: the package joins it to the one that does.
 _notifier.start = _start_notification
-
-__all__ = [
-    "Caller",
-    "Catalog",
-    "Change",
-    "Decision",
-    "Diagnostic",
-    "Document",
-    "Entry",
-    "Event",
-    "FunctionTool",
-    "Guard",
-    "Library",
-    "Machine",
-    "MetierError",
-    "Options",
-    "Place",
-    "Policy",
-    "Readiness",
-    "Receipt",
-    "Result",
-    "Session",
-    "Skill",
-    "SkillNotFound",
-    "Tool",
-    "ToolResult",
-    "__version__",
-]

@@ -1,22 +1,32 @@
-"""Names that are imported when they are first used.
-
-A room's `__init__` lists what it offers; this keeps `import metier` from paying for all of it at once.
-"""
+"""Public names of a package that are imported when they are first used."""
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # what type checkers take for true; `typing` alone would double the cost of `import metier`
+TYPE_CHECKING = False  # true for type checkers; importing `typing` for it would double the cost of `import metier`
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 
-def lazy_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names live in the modules that `names` says."""
+def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` for the names that a package imports below `if TYPE_CHECKING:`.
+
+    That block lists each name once, for type checkers and for this function. It never runs, so that `import metier`
+    loads none of it, but its code object still has every module of the block followed by the names taken from it.
+    """
+    homes: dict[str, str] = {}
+    module = ""
+    for name in sys._getframe(1).f_code.co_names:
+        if "." in name:
+            module = name if name.startswith("metier.") and name != __name__ else ""
+        elif name == "lazy_names" or name == "__name__":
+            module = ""
+        elif module:
+            homes[name] = module
 
     def get(name: str) -> object:
-        module = names.get(name)
+        module = homes.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         __import__(module)
@@ -24,7 +34,4 @@ def lazy_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(sys.modules[package], name, value)
         return value
 
-    def listed() -> list[str]:
-        return sorted({*names, *vars(sys.modules[package])})
-
-    return get, listed
+    return get, lambda: sorted({*homes, *vars(sys.modules[package])}), sorted(homes)

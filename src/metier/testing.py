@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import lazy_names
 from metier.errors import InvalidArgument
 from metier.guard.audit.records import MemoryLog
 
@@ -24,8 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditProbe", "Call", "FakeClock", "Request", "ScriptedModel", "Step", "library", "skill"]
 
-_SCRIPTED = dict.fromkeys(("Call", "Request", "ScriptedModel", "Step"), "metier._scripted")
-__getattr__, __dir__ = lazy_names(__name__, _SCRIPTED)
+
+def __getattr__(name: str) -> object:
+    if name not in ("Call", "Request", "ScriptedModel", "Step"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from metier import _scripted
+
+    return getattr(_scripted, name)
 
 
 def skill(

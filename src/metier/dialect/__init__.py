@@ -7,84 +7,33 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.dialect.context import (
-        ContextProvider,
-        SkillContext,
-        TurnContext,
-        TurnContextProvider,
-        enriched_prompt,
-        enriched_prompt_async,
-        joined_context,
-        joined_context_async,
-    )
-    from metier.dialect.dialects import CONTROL_TOOLS, Dialect, DialectName, dialect
-    from metier.dialect.operations import Spawn
-    from metier.dialect.proposing import proposal_tools
-    from metier.dialect.providers import PROVIDERS, Provider, answer, as_text, definitions
-    from metier.dialect.registry import RegistryDialect
-    from metier.dialect.runtime import RuntimeDialect
-    from metier.dialect.sandbox import SandboxDialect
-    from metier.dialect.skill_tool import SkillTool
-    from metier.dialect.skills import Kit, Skills
-    from metier.dialect.tool import ToolDialect
+    from metier.dialect.context import ContextProvider as ContextProvider
+    from metier.dialect.context import SkillContext as SkillContext
+    from metier.dialect.context import TurnContext as TurnContext
+    from metier.dialect.context import TurnContextProvider as TurnContextProvider
+    from metier.dialect.context import enriched_prompt as enriched_prompt
+    from metier.dialect.context import enriched_prompt_async as enriched_prompt_async
+    from metier.dialect.context import joined_context as joined_context
+    from metier.dialect.context import joined_context_async as joined_context_async
+    from metier.dialect.dialects import CONTROL_TOOLS as CONTROL_TOOLS
+    from metier.dialect.dialects import Dialect as Dialect
+    from metier.dialect.dialects import DialectName as DialectName
+    from metier.dialect.dialects import dialect as dialect
+    from metier.dialect.operations import Spawn as Spawn
+    from metier.dialect.proposing import proposal_tools as proposal_tools
+    from metier.dialect.providers import PROVIDERS as PROVIDERS
+    from metier.dialect.providers import Provider as Provider
+    from metier.dialect.providers import answer as answer
+    from metier.dialect.providers import as_text as as_text
+    from metier.dialect.providers import definitions as definitions
+    from metier.dialect.registry import RegistryDialect as RegistryDialect
+    from metier.dialect.runtime import RuntimeDialect as RuntimeDialect
+    from metier.dialect.sandbox import SandboxDialect as SandboxDialect
+    from metier.dialect.skill_tool import SkillTool as SkillTool
+    from metier.dialect.skills import Kit as Kit
+    from metier.dialect.skills import Skills as Skills
+    from metier.dialect.tool import ToolDialect as ToolDialect
 
-_NAMES = {
-    "CONTROL_TOOLS": "metier.dialect.dialects",
-    "ContextProvider": "metier.dialect.context",
-    "Dialect": "metier.dialect.dialects",
-    "DialectName": "metier.dialect.dialects",
-    "Kit": "metier.dialect.skills",
-    "PROVIDERS": "metier.dialect.providers",
-    "Provider": "metier.dialect.providers",
-    "RegistryDialect": "metier.dialect.registry",
-    "RuntimeDialect": "metier.dialect.runtime",
-    "SandboxDialect": "metier.dialect.sandbox",
-    "SkillContext": "metier.dialect.context",
-    "SkillTool": "metier.dialect.skill_tool",
-    "Skills": "metier.dialect.skills",
-    "Spawn": "metier.dialect.operations",
-    "ToolDialect": "metier.dialect.tool",
-    "TurnContext": "metier.dialect.context",
-    "TurnContextProvider": "metier.dialect.context",
-    "answer": "metier.dialect.providers",
-    "as_text": "metier.dialect.providers",
-    "definitions": "metier.dialect.providers",
-    "dialect": "metier.dialect.dialects",
-    "enriched_prompt": "metier.dialect.context",
-    "enriched_prompt_async": "metier.dialect.context",
-    "joined_context": "metier.dialect.context",
-    "joined_context_async": "metier.dialect.context",
-    "proposal_tools": "metier.dialect.proposing",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "CONTROL_TOOLS",
-    "PROVIDERS",
-    "ContextProvider",
-    "Dialect",
-    "DialectName",
-    "Kit",
-    "Provider",
-    "RegistryDialect",
-    "RuntimeDialect",
-    "SandboxDialect",
-    "SkillContext",
-    "SkillTool",
-    "Skills",
-    "Spawn",
-    "ToolDialect",
-    "TurnContext",
-    "TurnContextProvider",
-    "answer",
-    "as_text",
-    "definitions",
-    "dialect",
-    "enriched_prompt",
-    "enriched_prompt_async",
-    "joined_context",
-    "joined_context_async",
-    "proposal_tools",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

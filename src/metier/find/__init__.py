@@ -7,37 +7,16 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.find.catalog import Catalog
-    from metier.find.query import Query
-    from metier.find.render import Format
-    from metier.find.result import Result
-    from metier.find.search import Finder
-    from metier.find.selection import Selection
-    from metier.find.vectors import Embedder, SentenceVectors, WordVectors
+    from metier.find.catalog import Catalog as Catalog
+    from metier.find.query import Query as Query
+    from metier.find.render import Format as Format
+    from metier.find.result import Result as Result
+    from metier.find.search import Finder as Finder
+    from metier.find.selection import Selection as Selection
+    from metier.find.vectors import Embedder as Embedder
+    from metier.find.vectors import SentenceVectors as SentenceVectors
+    from metier.find.vectors import WordVectors as WordVectors
 
-_NAMES = {
-    "Catalog": "metier.find.catalog",
-    "Embedder": "metier.find.vectors",
-    "Finder": "metier.find.search",
-    "Format": "metier.find.render",
-    "Query": "metier.find.query",
-    "Result": "metier.find.result",
-    "Selection": "metier.find.selection",
-    "SentenceVectors": "metier.find.vectors",
-    "WordVectors": "metier.find.vectors",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "Catalog",
-    "Embedder",
-    "Finder",
-    "Format",
-    "Query",
-    "Result",
-    "Selection",
-    "SentenceVectors",
-    "WordVectors",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,37 +7,17 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.library.change import Change
-    from metier.library.entry import Entry
-    from metier.library.layers import LAYERS, Caller, Layer, OnMissingDescription, Place
-    from metier.library.library import Library
-    from metier.library.readiness import Machine, Readiness
+    from metier.library.change import Change as Change
+    from metier.library.entry import Entry as Entry
+    from metier.library.layers import LAYERS as LAYERS
+    from metier.library.layers import Caller as Caller
+    from metier.library.layers import Layer as Layer
+    from metier.library.layers import OnMissingDescription as OnMissingDescription
+    from metier.library.layers import Place as Place
+    from metier.library.library import Library as Library
+    from metier.library.readiness import Machine as Machine
+    from metier.library.readiness import Readiness as Readiness
 
-_NAMES = {
-    "LAYERS": "metier.library.layers",
-    "Caller": "metier.library.layers",
-    "Change": "metier.library.change",
-    "Entry": "metier.library.entry",
-    "Layer": "metier.library.layers",
-    "Library": "metier.library.library",
-    "Machine": "metier.library.readiness",
-    "OnMissingDescription": "metier.library.layers",
-    "Place": "metier.library.layers",
-    "Readiness": "metier.library.readiness",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "LAYERS",
-    "Caller",
-    "Change",
-    "Entry",
-    "Layer",
-    "Library",
-    "Machine",
-    "OnMissingDescription",
-    "Place",
-    "Readiness",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

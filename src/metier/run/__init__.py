@@ -7,72 +7,28 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.run.environment import INTERPRETERS, command_for, job_environment, skill_variables
-    from metier.run.job import (
-        CANNOT_START,
-        TIMED_OUT,
-        Capabilities,
-        Job,
-        Limits,
-        Network,
-        Outcome,
-        OutputLine,
-        Place,
-        Runner,
-        Usage,
-    )
-    from metier.run.native import NativeRunner
-    from metier.run.plain import PlainRunner
-    from metier.run.selection import NEEDS, AutoRunner
-    from metier.run.virtual import VirtualRunner, VirtualShell
+    from metier.run.environment import INTERPRETERS as INTERPRETERS
+    from metier.run.environment import command_for as command_for
+    from metier.run.environment import job_environment as job_environment
+    from metier.run.environment import skill_variables as skill_variables
+    from metier.run.job import CANNOT_START as CANNOT_START
+    from metier.run.job import TIMED_OUT as TIMED_OUT
+    from metier.run.job import Capabilities as Capabilities
+    from metier.run.job import Job as Job
+    from metier.run.job import Limits as Limits
+    from metier.run.job import Network as Network
+    from metier.run.job import Outcome as Outcome
+    from metier.run.job import OutputLine as OutputLine
+    from metier.run.job import Place as Place
+    from metier.run.job import Runner as Runner
+    from metier.run.job import Usage as Usage
+    from metier.run.native import NativeRunner as NativeRunner
+    from metier.run.plain import PlainRunner as PlainRunner
+    from metier.run.selection import NEEDS as NEEDS
+    from metier.run.selection import AutoRunner as AutoRunner
+    from metier.run.virtual import VirtualRunner as VirtualRunner
+    from metier.run.virtual import VirtualShell as VirtualShell
 
-_NAMES = {
-    "AutoRunner": "metier.run.selection",
-    "CANNOT_START": "metier.run.job",
-    "Capabilities": "metier.run.job",
-    "INTERPRETERS": "metier.run.environment",
-    "Job": "metier.run.job",
-    "Limits": "metier.run.job",
-    "NEEDS": "metier.run.selection",
-    "NativeRunner": "metier.run.native",
-    "Network": "metier.run.job",
-    "Outcome": "metier.run.job",
-    "OutputLine": "metier.run.job",
-    "Place": "metier.run.job",
-    "PlainRunner": "metier.run.plain",
-    "Runner": "metier.run.job",
-    "TIMED_OUT": "metier.run.job",
-    "Usage": "metier.run.job",
-    "VirtualRunner": "metier.run.virtual",
-    "VirtualShell": "metier.run.virtual",
-    "command_for": "metier.run.environment",
-    "job_environment": "metier.run.environment",
-    "skill_variables": "metier.run.environment",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "CANNOT_START",
-    "INTERPRETERS",
-    "NEEDS",
-    "TIMED_OUT",
-    "AutoRunner",
-    "Capabilities",
-    "Job",
-    "Limits",
-    "NativeRunner",
-    "Network",
-    "Outcome",
-    "OutputLine",
-    "Place",
-    "PlainRunner",
-    "Runner",
-    "Usage",
-    "VirtualRunner",
-    "VirtualShell",
-    "command_for",
-    "job_environment",
-    "skill_variables",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

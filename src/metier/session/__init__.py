@@ -8,68 +8,28 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.session.active import ActiveSkill, Receipt, ReceiptItem
-    from metier.session.binding import bound_instructions
-    from metier.session.content import MARKER
-    from metier.session.events import Event
-    from metier.session.invocation import Invocation
-    from metier.session.lineage import Lineage
-    from metier.session.resources import Resource
-    from metier.session.secrets import EnvironmentSecrets, GivenSecrets, Secret, SecretProvider
-    from metier.session.session import Session
-    from metier.session.sessions import Sessions
-    from metier.session.settings import Autonomy
-    from metier.session.state import Options
-    from metier.session.vocabulary import RUNTIME, Vocabulary
-    from metier.skill.containment import contained, contained_in
+    from metier.session.active import ActiveSkill as ActiveSkill
+    from metier.session.active import Receipt as Receipt
+    from metier.session.active import ReceiptItem as ReceiptItem
+    from metier.session.binding import bound_instructions as bound_instructions
+    from metier.session.content import MARKER as MARKER
+    from metier.session.events import Event as Event
+    from metier.session.invocation import Invocation as Invocation
+    from metier.session.lineage import Lineage as Lineage
+    from metier.session.resources import Resource as Resource
+    from metier.session.secrets import EnvironmentSecrets as EnvironmentSecrets
+    from metier.session.secrets import GivenSecrets as GivenSecrets
+    from metier.session.secrets import Secret as Secret
+    from metier.session.secrets import SecretProvider as SecretProvider
+    from metier.session.session import Session as Session
+    from metier.session.sessions import Sessions as Sessions
+    from metier.session.settings import Autonomy as Autonomy
+    from metier.session.state import Options as Options
+    from metier.session.vocabulary import RUNTIME as RUNTIME
+    from metier.session.vocabulary import Vocabulary as Vocabulary
+    from metier.skill.containment import contained as contained
+    from metier.skill.containment import contained_in as contained_in
 
-_NAMES = {
-    "ActiveSkill": "metier.session.active",
-    "Autonomy": "metier.session.settings",
-    "EnvironmentSecrets": "metier.session.secrets",
-    "Event": "metier.session.events",
-    "GivenSecrets": "metier.session.secrets",
-    "Invocation": "metier.session.invocation",
-    "Lineage": "metier.session.lineage",
-    "MARKER": "metier.session.content",
-    "Options": "metier.session.state",
-    "RUNTIME": "metier.session.vocabulary",
-    "Receipt": "metier.session.active",
-    "ReceiptItem": "metier.session.active",
-    "Resource": "metier.session.resources",
-    "Secret": "metier.session.secrets",
-    "SecretProvider": "metier.session.secrets",
-    "Session": "metier.session.session",
-    "Sessions": "metier.session.sessions",
-    "Vocabulary": "metier.session.vocabulary",
-    "bound_instructions": "metier.session.binding",
-    "contained": "metier.skill.containment",
-    "contained_in": "metier.skill.containment",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "MARKER",
-    "RUNTIME",
-    "ActiveSkill",
-    "Autonomy",
-    "EnvironmentSecrets",
-    "Event",
-    "GivenSecrets",
-    "Invocation",
-    "Lineage",
-    "Options",
-    "Receipt",
-    "ReceiptItem",
-    "Resource",
-    "Secret",
-    "SecretProvider",
-    "Session",
-    "Sessions",
-    "Vocabulary",
-    "bound_instructions",
-    "contained",
-    "contained_in",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

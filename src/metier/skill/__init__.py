@@ -7,124 +7,52 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.skill.diagnostic import KINDS, Diagnostic, Severity, shown
-    from metier.skill.document import Document, interpret, parse
-    from metier.skill.draft import (
-        MAX_SKILL_BYTES,
-        Draft,
-        Header,
-        draft_name,
-        draft_of_header,
-        read_draft,
-        read_header,
-        shorten,
-    )
-    from metier.skill.fields import canonical_field
-    from metier.skill.files import Listing, Package, PackageFile
-    from metier.skill.folder import UNSETTLED_INODE, FolderPackage, Identity, IdentityRow, read_skill_file
-    from metier.skill.memory import MemoryFile, MemoryPackage
-    from metier.skill.names import is_valid_name, slug
-    from metier.skill.requirements import NO_REQUIREMENTS, Requirements, may_require, requirements_in, requirements_of
-    from metier.skill.side_file import NOTHING_BESIDE, SideFile, read_side_file
-    from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope, Skill
-    from metier.skill.tokens import estimate_tokens
-    from metier.skill.writing import write_skill
+    from metier.skill.diagnostic import KINDS as KINDS
+    from metier.skill.diagnostic import Diagnostic as Diagnostic
+    from metier.skill.diagnostic import Severity as Severity
+    from metier.skill.diagnostic import shown as shown
+    from metier.skill.document import Document as Document
+    from metier.skill.document import interpret as interpret
+    from metier.skill.document import parse as parse
+    from metier.skill.draft import MAX_SKILL_BYTES as MAX_SKILL_BYTES
+    from metier.skill.draft import Draft as Draft
+    from metier.skill.draft import Header as Header
+    from metier.skill.draft import draft_name as draft_name
+    from metier.skill.draft import draft_of_header as draft_of_header
+    from metier.skill.draft import read_draft as read_draft
+    from metier.skill.draft import read_header as read_header
+    from metier.skill.draft import shorten as shorten
+    from metier.skill.fields import canonical_field as canonical_field
+    from metier.skill.files import Listing as Listing
+    from metier.skill.files import Package as Package
+    from metier.skill.files import PackageFile as PackageFile
+    from metier.skill.folder import UNSETTLED_INODE as UNSETTLED_INODE
+    from metier.skill.folder import FolderPackage as FolderPackage
+    from metier.skill.folder import Identity as Identity
+    from metier.skill.folder import IdentityRow as IdentityRow
+    from metier.skill.folder import read_skill_file as read_skill_file
+    from metier.skill.memory import MemoryFile as MemoryFile
+    from metier.skill.memory import MemoryPackage as MemoryPackage
+    from metier.skill.names import is_valid_name as is_valid_name
+    from metier.skill.names import slug as slug
+    from metier.skill.requirements import NO_REQUIREMENTS as NO_REQUIREMENTS
+    from metier.skill.requirements import Requirements as Requirements
+    from metier.skill.requirements import may_require as may_require
+    from metier.skill.requirements import requirements_in as requirements_in
+    from metier.skill.requirements import requirements_of as requirements_of
+    from metier.skill.side_file import NOTHING_BESIDE as NOTHING_BESIDE
+    from metier.skill.side_file import SideFile as SideFile
+    from metier.skill.side_file import read_side_file as read_side_file
+    from metier.skill.skill import Argument as Argument
+    from metier.skill.skill import Execution as Execution
+    from metier.skill.skill import Hook as Hook
+    from metier.skill.skill import HookGroup as HookGroup
+    from metier.skill.skill import Hooks as Hooks
+    from metier.skill.skill import Scope as Scope
+    from metier.skill.skill import Skill as Skill
+    from metier.skill.tokens import estimate_tokens as estimate_tokens
+    from metier.skill.writing import write_skill as write_skill
 
-_NAMES = {
-    "KINDS": "metier.skill.diagnostic",
-    "MAX_SKILL_BYTES": "metier.skill.draft",
-    "NOTHING_BESIDE": "metier.skill.side_file",
-    "NO_REQUIREMENTS": "metier.skill.requirements",
-    "UNSETTLED_INODE": "metier.skill.folder",
-    "Argument": "metier.skill.skill",
-    "Diagnostic": "metier.skill.diagnostic",
-    "Document": "metier.skill.document",
-    "Draft": "metier.skill.draft",
-    "Execution": "metier.skill.skill",
-    "FolderPackage": "metier.skill.folder",
-    "Header": "metier.skill.draft",
-    "Hook": "metier.skill.skill",
-    "HookGroup": "metier.skill.skill",
-    "Hooks": "metier.skill.skill",
-    "Identity": "metier.skill.folder",
-    "IdentityRow": "metier.skill.folder",
-    "Listing": "metier.skill.files",
-    "MemoryFile": "metier.skill.memory",
-    "MemoryPackage": "metier.skill.memory",
-    "Package": "metier.skill.files",
-    "PackageFile": "metier.skill.files",
-    "Requirements": "metier.skill.requirements",
-    "Scope": "metier.skill.skill",
-    "Severity": "metier.skill.diagnostic",
-    "SideFile": "metier.skill.side_file",
-    "Skill": "metier.skill.skill",
-    "canonical_field": "metier.skill.fields",
-    "draft_name": "metier.skill.draft",
-    "draft_of_header": "metier.skill.draft",
-    "estimate_tokens": "metier.skill.tokens",
-    "interpret": "metier.skill.document",
-    "is_valid_name": "metier.skill.names",
-    "may_require": "metier.skill.requirements",
-    "parse": "metier.skill.document",
-    "read_draft": "metier.skill.draft",
-    "read_header": "metier.skill.draft",
-    "read_side_file": "metier.skill.side_file",
-    "read_skill_file": "metier.skill.folder",
-    "requirements_in": "metier.skill.requirements",
-    "requirements_of": "metier.skill.requirements",
-    "shorten": "metier.skill.draft",
-    "shown": "metier.skill.diagnostic",
-    "slug": "metier.skill.names",
-    "write_skill": "metier.skill.writing",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "KINDS",
-    "MAX_SKILL_BYTES",
-    "NOTHING_BESIDE",
-    "NO_REQUIREMENTS",
-    "UNSETTLED_INODE",
-    "Argument",
-    "Diagnostic",
-    "Document",
-    "Draft",
-    "Execution",
-    "FolderPackage",
-    "Header",
-    "Hook",
-    "HookGroup",
-    "Hooks",
-    "Identity",
-    "IdentityRow",
-    "Listing",
-    "MemoryFile",
-    "MemoryPackage",
-    "Package",
-    "PackageFile",
-    "Requirements",
-    "Scope",
-    "Severity",
-    "SideFile",
-    "Skill",
-    "canonical_field",
-    "draft_name",
-    "draft_of_header",
-    "estimate_tokens",
-    "interpret",
-    "is_valid_name",
-    "may_require",
-    "parse",
-    "read_draft",
-    "read_header",
-    "read_side_file",
-    "read_skill_file",
-    "requirements_in",
-    "requirements_of",
-    "shorten",
-    "shown",
-    "slug",
-    "write_skill",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -15,58 +15,24 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.store.approvals import Approval, Request
-    from metier.store.blocks import Block
-    from metier.store.installs import Install
-    from metier.store.people import Person, Token
-    from metier.store.proposals import Proposal
-    from metier.store.revisions import Revision, RevisionFile, revision_files
-    from metier.store.scans import ScanRow
-    from metier.store.scope import Scope
-    from metier.store.state import State
-    from metier.store.store import Store
-    from metier.store.url import data_folder, default_store
-    from metier.store.versions import Version
+    from metier.store.approvals import Approval as Approval
+    from metier.store.approvals import Request as Request
+    from metier.store.blocks import Block as Block
+    from metier.store.installs import Install as Install
+    from metier.store.people import Person as Person
+    from metier.store.people import Token as Token
+    from metier.store.proposals import Proposal as Proposal
+    from metier.store.revisions import Revision as Revision
+    from metier.store.revisions import RevisionFile as RevisionFile
+    from metier.store.revisions import revision_files as revision_files
+    from metier.store.scans import ScanRow as ScanRow
+    from metier.store.scope import Scope as Scope
+    from metier.store.state import State as State
+    from metier.store.store import Store as Store
+    from metier.store.url import data_folder as data_folder
+    from metier.store.url import default_store as default_store
+    from metier.store.versions import Version as Version
 
-_NAMES = {
-    "Approval": "metier.store.approvals",
-    "Block": "metier.store.blocks",
-    "Install": "metier.store.installs",
-    "Person": "metier.store.people",
-    "Proposal": "metier.store.proposals",
-    "Request": "metier.store.approvals",
-    "Revision": "metier.store.revisions",
-    "RevisionFile": "metier.store.revisions",
-    "ScanRow": "metier.store.scans",
-    "Scope": "metier.store.scope",
-    "State": "metier.store.state",
-    "Store": "metier.store.store",
-    "Token": "metier.store.people",
-    "Version": "metier.store.versions",
-    "data_folder": "metier.store.url",
-    "default_store": "metier.store.url",
-    "revision_files": "metier.store.revisions",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "Approval",
-    "Block",
-    "Install",
-    "Person",
-    "Proposal",
-    "Request",
-    "Revision",
-    "RevisionFile",
-    "ScanRow",
-    "Scope",
-    "State",
-    "Store",
-    "Token",
-    "Version",
-    "data_folder",
-    "default_store",
-    "revision_files",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

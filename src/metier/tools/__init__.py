@@ -7,37 +7,17 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.tools.builtin import builtin_tools
-    from metier.tools.executor import Admission, Executor, Gate
-    from metier.tools.function import FunctionTool
-    from metier.tools.tool import DEFAULT_TIMEOUT, Tool, ToolRegistry, ToolResult
-    from metier.tools.workspace import Workspace
+    from metier.tools.builtin import builtin_tools as builtin_tools
+    from metier.tools.executor import Admission as Admission
+    from metier.tools.executor import Executor as Executor
+    from metier.tools.executor import Gate as Gate
+    from metier.tools.function import FunctionTool as FunctionTool
+    from metier.tools.tool import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
+    from metier.tools.tool import Tool as Tool
+    from metier.tools.tool import ToolRegistry as ToolRegistry
+    from metier.tools.tool import ToolResult as ToolResult
+    from metier.tools.workspace import Workspace as Workspace
 
-_NAMES = {
-    "DEFAULT_TIMEOUT": "metier.tools.tool",
-    "Admission": "metier.tools.executor",
-    "Executor": "metier.tools.executor",
-    "FunctionTool": "metier.tools.function",
-    "Gate": "metier.tools.executor",
-    "Tool": "metier.tools.tool",
-    "ToolRegistry": "metier.tools.tool",
-    "ToolResult": "metier.tools.tool",
-    "Workspace": "metier.tools.workspace",
-    "builtin_tools": "metier.tools.builtin",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = [
-    "DEFAULT_TIMEOUT",
-    "Admission",
-    "Executor",
-    "FunctionTool",
-    "Gate",
-    "Tool",
-    "ToolRegistry",
-    "ToolResult",
-    "Workspace",
-    "builtin_tools",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

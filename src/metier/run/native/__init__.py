@@ -20,11 +20,9 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.run.native.runner import NativeRunner
+    from metier.run.native.runner import NativeRunner as NativeRunner
 
 # The launcher imports parts of this folder and must not come to know the rest.
-__getattr__, __dir__ = lazy_names(__name__, {"NativeRunner": "metier.run.native.runner"})
-
-__all__ = ["NativeRunner"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -9,21 +9,13 @@ from __future__ import annotations
 
 from metier._lazy import lazy_names
 
-TYPE_CHECKING = False  # what type checkers take for true, without importing `typing` for it
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.run.virtual.limits import ShellEntry, ShellLimits, ShellUsage
-    from metier.run.virtual.runner import VirtualRunner
-    from metier.run.virtual.shell import VirtualShell
-    from metier.run.virtual.shells import VirtualShells
+    from metier.run.virtual.limits import ShellEntry as ShellEntry
+    from metier.run.virtual.limits import ShellLimits as ShellLimits
+    from metier.run.virtual.limits import ShellUsage as ShellUsage
+    from metier.run.virtual.runner import VirtualRunner as VirtualRunner
+    from metier.run.virtual.shell import VirtualShell as VirtualShell
+    from metier.run.virtual.shells import VirtualShells as VirtualShells
 
-_NAMES = {
-    "ShellEntry": "metier.run.virtual.limits",
-    "ShellLimits": "metier.run.virtual.limits",
-    "ShellUsage": "metier.run.virtual.limits",
-    "VirtualRunner": "metier.run.virtual.runner",
-    "VirtualShell": "metier.run.virtual.shell",
-    "VirtualShells": "metier.run.virtual.shells",
-}
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
-
-__all__ = ["ShellEntry", "ShellLimits", "ShellUsage", "VirtualRunner", "VirtualShell", "VirtualShells"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)
