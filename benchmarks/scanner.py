@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import metier
 from _table import add_options, mark, report
-from metier.guard.scan.finding import rank
-from metier.guard.scan.scanner import scan
+from metier.scan.finding import rank
+from metier.scan.scanner import scan
 from metier.skill import FolderPackage
 
 KINDS = {

@@ -24,8 +24,8 @@ import metier.hub
 import metier.store
 from metier import _aliases, errors
 from metier.cli.parser import make_parser
-from metier.guard.scan.finding import rank
-from metier.guard.scan.ruleset import all_rules
+from metier.scan.finding import rank
+from metier.scan.ruleset import all_rules
 from metier.skill import KINDS
 
 if TYPE_CHECKING:

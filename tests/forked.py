@@ -36,8 +36,8 @@ _DECIDING = (
     "metier.guard.governance",
     *_STORE,
 )
-_LOOKING = ("metier.guard.policy.merge", "metier.guard.capabilities", "metier.guard.scan.structure", *_DECIDING)
-_SCANNING = ("metier.guard.scan.rules", "metier.guard.scan.scanner", *_LOOKING)
+_LOOKING = ("metier.guard.policy.merge", "metier.scan.capabilities", "metier.scan.structure", *_DECIDING)
+_SCANNING = ("metier.scan.rules", "metier.scan.scanner", *_LOOKING)
 _RUNNING = ("metier._session", "metier.run.native.runner", "anyio._backends._asyncio", "jsonschema_rs", *_LOOKING)
 _AGENT = ("metier.agent.agent", "metier.agent.agents", "metier.agent.prompt", "pydantic_ai.models.test", "jinja2")
 _SERVER = ("metier.serve.mcp", "metier.serve.mcp.http", "uvicorn.protocols.http.auto")

@@ -20,15 +20,16 @@ ROOT = Path(metier.__file__).parent
 # Room -> the rooms it may import. `skill` <- `source` <- `library` <- `find` <- `session`; `guard` and `run` are used
 # by `session` and `tools`; `hub` stands on those, `dialect` on `hub`, `agent` on `dialect`; `serve` and `cli` on all.
 _LOW = {"skill", "source", "library"}
-_CORE = {*_LOW, "store", "find", "guard", "run", "tools", "session"}
+_CORE = {*_LOW, "store", "find", "scan", "guard", "run", "tools", "session"}
 MAY_IMPORT: dict[str, set[str]] = {
     "skill": set(),
     "source": {"skill"},
     "library": {"skill", "source"},
     "store": {"skill"},
     "find": _LOW,
-    "guard": {*_LOW, "store"},
-    "run": {"skill", "library", "guard"},
+    "scan": {"skill"},
+    "guard": {*_LOW, "scan", "store"},
+    "run": {"skill", "library", "scan", "guard"},
     "tools": {*_LOW, "find", "guard", "run", "store"},
     "session": {*_LOW, "find", "guard", "run", "store", "tools"},
     "dialect": {*_CORE, "hub"},

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from metier.guard.scan import SEVERITIES
+from metier.scan import SEVERITIES
 
 Command = Callable[..., tuple[int, str, str]]
 

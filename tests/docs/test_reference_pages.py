@@ -19,8 +19,8 @@ from metier.cli.proposal_text import proposal_shape
 from metier.guard import AuditRecord
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.verifying import FaultKind
-from metier.guard.scan.finding import Finding
-from metier.guard.scan.scanner import Report
+from metier.scan.finding import Finding
+from metier.scan.scanner import Report
 from metier.store import Approval, Block, Person, Proposal, Request, Token, Version
 
 ROOT = Path(__file__).parents[2]

@@ -126,7 +126,7 @@ program inside. The skill does not work without it.
     assert refused(session, "weather").code == "approval-needed"
     (request,) = scope.approvals.requests()
     assert "external-downloads" in request.capabilities
-    from metier.guard.scan import scan
+    from metier.scan import scan
 
     report = scan(session.library.get("weather").package)
     high = {one.rule for one in report.findings if one.severity in ("high", "critical")}
@@ -341,7 +341,7 @@ def test_a_finding_is_asked_about_until_somebody_answers_for_it_and_again_when_t
     assert "a scan found high or worse" in error.message
     answer = "- {{rule: '*', path: '*', reason: It is a test., by: ada, expires: {year}-01-01}}\n"
     listed = file.with_name("ok.yaml")
-    from metier.guard.scan import scan
+    from metier.scan import scan
 
     package = begin().library.get("weather").package
     rules = sorted({one.rule for one in scan(package).findings})
@@ -357,9 +357,9 @@ def test_a_scanner_that_fails_is_never_taken_for_clean(
 ) -> None:
     enterprise('version: 1\nrules: [{id: R2, point: activate, when: {scan: ">=high"}, effect: ask}]\n')
     put("project", "peek", "A text that nobody else has.")
-    from metier.guard.scan import Report
+    from metier.scan import Report
 
     monkeypatch.setattr(
-        "metier.guard.scan.scan", lambda *_, **__: Report(name="peek", digest="", status="error", error="it crashed")
+        "metier.scan.scan", lambda *_, **__: Report(name="peek", digest="", status="error", error="it crashed")
     )
     assert refused(begin(), "peek").code == "not-examined"

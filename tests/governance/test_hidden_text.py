@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.guard.scan import scan
+from metier.scan import scan
 
 
 @pytest.mark.covers("A-29")

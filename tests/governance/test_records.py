@@ -10,8 +10,8 @@ from tests.governance.conftest import Begin, Put
 from metier import Guard, Library
 from metier.dialect import CONTROL_TOOLS
 from metier.guard import MemoryLog
-from metier.guard.tool_rules.rules import unknown_tools
 from metier.library import Place
+from metier.skill.tool_rules import unknown_tools
 from metier.source import FolderSource
 from metier.tools import FunctionTool
 

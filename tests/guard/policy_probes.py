@@ -12,9 +12,9 @@ from metier.guard.policy.effective import EffectivePolicy
 from metier.guard.policy.program import Policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.source_patterns import allows_source, denies_source
-from metier.guard.scan.finding import SEVERITIES
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.library.layers import LAYERS, Place
+from metier.scan.finding import SEVERITIES
 from metier.skill.patterns import names_skill
 from metier.source import MemorySource
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard.capabilities import CAPABILITIES
 from metier.guard.policy.file import parse_policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
+from metier.scan.capabilities import CAPABILITIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policy-file.md"
 

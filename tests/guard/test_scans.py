@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from metier.errors import NotPermitted
-from metier.guard.scan import Report
-from metier.guard.scan.suppression import read_suppressions
 from metier.guard.scans import MAX_KEPT, keep_scans, kept_problem, kept_severity, may_keep
+from metier.scan import Report
+from metier.scan.suppression import read_suppressions
 from metier.store import Person, ScanRow, Scope, Store
 
 OURS = read_suppressions("[{rule: X, path: SKILL.md, reason: ours, by: dana, expires: 2999-12-31}]")

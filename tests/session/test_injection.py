@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.guard.tool_rules.rules import Rule, parse_rules
 from metier.run import Capabilities, Job, Outcome, PlainRunner, Runner
 from metier.session.injection import MAX_COMMANDS, Injected, find_commands, inject, refusal
 from metier.session.substitution import substitute
+from metier.skill.tool_rules import ToolRule, parse_rules
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 unix = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
@@ -46,7 +46,9 @@ class Recorder:
         return self.run_blocking(job)
 
 
-def injected(body: str, *, runner: Runner | None = None, rules: Sequence[Rule] | None = ANY, **more: Any) -> Injected:
+def injected(
+    body: str, *, runner: Runner | None = None, rules: Sequence[ToolRule] | None = ANY, **more: Any
+) -> Injected:
     return inject(
         body, **{"rules": rules, "enabled": True, "runner": runner or Recorder(), "folder": "/project", **more}
     )

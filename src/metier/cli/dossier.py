@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, shortened
 from metier.cli.screen import harmless
-from metier.guard.scan.finding import rank
 from metier.hub.comparing import difference
 from metier.hub.contents import package_of
+from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +85,7 @@ def dossier_of(scope: Scope, request: Request) -> Dossier:
         if content is None:
             problem = problem or "No scanner has looked at it, and its content was not kept."
         else:
-            from metier.guard.scan import scan
+            from metier.scan import scan
 
             report = scan(package_of(content))
             findings += [found.as_dict() for found in report.findings]

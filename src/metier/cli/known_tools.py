@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.guard.tool_rules.rules import unknown_tools
 from metier.skill import Diagnostic
+from metier.skill.tool_rules import unknown_tools
 
 if TYPE_CHECKING:
     from metier.skill import Skill

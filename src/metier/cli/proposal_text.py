@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, print_json
 from metier.guard import Guard
-from metier.guard.scan import scan
-from metier.guard.scan.finding import rank
 from metier.hub.basis import basis_of
 from metier.hub.contents import package_of
 from metier.hub.homes import home_at, subject_in
 from metier.hub.proposal_page import page_of, shown_lines
 from metier.hub.reviewing import is_author, may_review
+from metier.scan import scan
+from metier.scan.finding import rank
 
 if TYPE_CHECKING:
-    from metier.guard.scan import Report
     from metier.hub.basis import Basis
+    from metier.scan import Report
     from metier.store import Person, Proposal, Scope
 
 _FEW = 10

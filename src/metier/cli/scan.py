@@ -13,8 +13,8 @@ from metier.cli.scan_keeping import keeper_of
 from metier.cli.scan_places import places_of, spread
 from metier.cli.scan_text import print_kept, print_scanned
 from metier.errors import InvalidArgument, PolicyInvalid
-from metier.guard.scan.finding import rank
-from metier.guard.scan.scanner import Report, scan
+from metier.scan.finding import rank
+from metier.scan.scanner import Report, scan
 from metier.source import expanded
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from metier.cli.scan_keeping import Keeper
     from metier.cli.scan_places import Place
-    from metier.guard.scan.external import ExternalScanner
-    from metier.guard.scan.finding import Finding
-    from metier.guard.scan.suppression import Suppression
+    from metier.scan.external import ExternalScanner
+    from metier.scan.finding import Finding
+    from metier.scan.suppression import Suppression
     from metier.store import ScanRow
 
 MAX_SUPPRESSIONS = 64 * 1024
@@ -113,7 +113,7 @@ def _print(found: Sequence[Scanned], options: argparse.Namespace, seconds: float
     if options.json:
         print_json({"skills": [one.as_json() for one in found]})
     elif options.sarif:
-        from metier.guard.scan.sarif import sarif_of
+        from metier.scan.sarif import sarif_of
 
         log = sarif_of([(_relative(os.path.dirname(one.path)), one.report) for one in found])
         print(json.dumps(log, indent=2))
@@ -128,7 +128,7 @@ def _is_at(report: Report, severity: str) -> bool:
 
 
 def _suppressions(path: str) -> tuple[Suppression, ...]:
-    from metier.guard.scan.suppression import read_suppressions
+    from metier.scan.suppression import read_suppressions
 
     try:
         text = _read(path, MAX_SUPPRESSIONS).decode()
@@ -150,13 +150,13 @@ def _scanners(options: argparse.Namespace) -> tuple[ExternalScanner, ...]:
             "Only what scanners say that policy names is kept.",
             hint="Name the scanner in `scan.engines` of a policy file, or leave out --with or --keep.",
         )
-    from metier.guard.scan.external import scanner_of
+    from metier.scan.external import scanner_of
 
     return tuple(scanner_of(command) for command in options.scanners)
 
 
 def _imported(path: str) -> tuple[Finding, ...]:
-    from metier.guard.scan.sarif_in import MAX_BYTES, read_sarif
+    from metier.scan.sarif_in import MAX_BYTES, read_sarif
 
     # Below the root every absolute path is relative, so that it can be told which skill it lies in.
     return read_sarif(_read(path, MAX_BYTES), root="/")

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier.guard.scan.scanner import Report
+from metier.scan.scanner import Report
 
 if TYPE_CHECKING:
     import argparse
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from metier.cli.scan_places import Place
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.scan.finding import Finding
+    from metier.scan.finding import Finding
     from metier.store import Person, ScanRow, Scope
 
 

@@ -11,14 +11,14 @@ from metier.cli.library import library_of
 from metier.cli.output import Style
 from metier.cli.validate import folder_of, skills_at
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
-from metier.guard.scan.sarif_in import THE_SKILL
+from metier.scan.sarif_in import THE_SKILL
 from metier.source import expanded
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.guard.scan.finding import Finding
+    from metier.scan.finding import Finding
     from metier.skill import Package
 
 

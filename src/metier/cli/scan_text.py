@@ -7,13 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from metier.cli.output import Style, plural
-from metier.guard.scan.finding import SEVERITIES, rank
+from metier.scan.finding import SEVERITIES, rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.guard.scan.finding import Finding
-    from metier.guard.scan.scanner import Report
+    from metier.scan.finding import Finding
+    from metier.scan.scanner import Report
     from metier.store import ScanRow
 
 _FEW = 20

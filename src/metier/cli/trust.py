@@ -21,8 +21,8 @@ from metier.skill.folder import is_inside
 if TYPE_CHECKING:
     import argparse
 
-    from metier.guard.scan import Report
     from metier.library import Entry
+    from metier.scan import Report
 
 
 def run(options: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def _require_looked_at(project: Path, accepted: str) -> None:
 
 def _scan(library: Library, entry: Entry) -> Report:
     from metier.guard import Action, Actor, Governance
-    from metier.guard.scan import Report
+    from metier.scan import Report
     from metier.session.active import subject_of
 
     digest = library.digest(entry)

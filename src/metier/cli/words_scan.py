@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from metier.cli.parser import Command
 
-# As `metier.guard.scan.SEVERITIES` has them; every command would pay for importing it here.
+# As `metier.scan.SEVERITIES` has them; every command would pay for importing it here.
 _SEVERITIES = ("info", "low", "medium", "high", "critical")
 
 

@@ -1,10 +1,10 @@
 """What may happen: policy, tool rules, approvals and the audit trail, behind one decision point.
 
-This room decides and records; it carries nothing out. It imports `skill`, `source`, `library` and `store`.
+This room decides and records; it carries nothing out. It imports `skill`, `source`, `library`, `scan` and `store`.
 
 `guard` is the decision point and `governance` what tightens it by `checks` over one `case`. Folders: `policy` (what is
-written), `tool_rules` (calls of tools), `shell` (what a command does), `approvals` (what people decide), `scan` (what
-looks dangerous), `audit` (what is kept of it all).
+written), `tool_rules` (calls of tools), `shell` (what a command does), `approvals` (what people decide), `audit`
+(what is kept of it all).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from metier.guard.tool_rules.matching import Match as Match
     from metier.guard.tool_rules.matching import forbids as forbids
     from metier.guard.tool_rules.matching import permits as permits
-    from metier.guard.tool_rules.names import canonical_tool as canonical_tool
-    from metier.guard.tool_rules.rules import Rule as Rule
-    from metier.guard.tool_rules.rules import parse_rules as parse_rules
     from metier.guard.verdict import Verdict as Verdict
+    from metier.skill.tool_names import canonical_tool as canonical_tool
+    from metier.skill.tool_rules import ToolRule as ToolRule
+    from metier.skill.tool_rules import parse_rules as parse_rules
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -12,18 +12,18 @@ from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, moment
 from metier.guard.examining import Classes
 from metier.guard.policy.rules import ALIASES
-from metier.guard.scan.finding import rank
+from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.guard.capabilities import Capabilities
     from metier.guard.decision import Action, Actor
     from metier.guard.examining import Examiner
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import Origin
-    from metier.guard.scan.scanner import Report
-    from metier.guard.scan.suppression import Suppression
+    from metier.scan.capabilities import Capabilities
+    from metier.scan.scanner import Report
+    from metier.scan.suppression import Suppression
     from metier.skill import Package
     from metier.store import Approval, Install, ScanRow, State
 

@@ -14,9 +14,9 @@ from metier.skill.files import MAX_FILE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.guard.capabilities import Capabilities
-    from metier.guard.scan import Report
-    from metier.guard.scan.suppression import Suppression
+    from metier.scan import Report
+    from metier.scan.capabilities import Capabilities
+    from metier.scan.suppression import Suppression
     from metier.skill import Listing, Package
     from metier.skill.contents import Mode
     from metier.skill.files import DigestEntry
@@ -105,7 +105,7 @@ class Examiner:
         key = (digest, classes)
         found = self._capabilities.get(key)
         if found is None:
-            from metier.guard.capabilities import infer
+            from metier.scan.capabilities import infer
 
             _require_small(package())
             found = infer(Snapshot(package(), digest), network=classes.network, write=classes.write)
@@ -117,7 +117,7 @@ class Examiner:
         key = (digest, suppressions)
         found = self._reports.get(key)
         if found is None:
-            from metier.guard.scan import scan
+            from metier.scan import scan
 
             _require_small(package())
             found = scan(Snapshot(package(), digest), suppressions=suppressions)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Action
-from metier.guard.tool_rules.names import canonical_tool
 from metier.guard.verdict import STRICTNESS, Verdict
 from metier.hints import for_person
+from metier.skill.tool_names import canonical_tool
 
 if TYPE_CHECKING:
     from metier.guard.decision import Actor, Decision, Outcome

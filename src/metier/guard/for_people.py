@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
 from metier.guard.tool_rules.matching import Match, forbids
-from metier.guard.tool_rules.names import canonical_tool
-from metier.guard.tool_rules.rules import parse_rules
+from metier.skill.tool_names import canonical_tool
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

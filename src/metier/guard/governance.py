@@ -361,8 +361,8 @@ class Governance:
             return "none"
         if not rows:
             return "none"
-        from metier.guard.scan.finding import rank
         from metier.guard.scans import kept_severity
+        from metier.scan.finding import rank
 
         suppressions = self._suppressions.current(self.effective.scan.suppressions)
         return max((kept_severity(row, suppressions) for row in rows), key=rank)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from metier.store import Revision, revision_files
 
 if TYPE_CHECKING:
-    from metier.guard.capabilities import Capabilities
+    from metier.scan.capabilities import Capabilities
     from metier.skill import Skill
     from metier.skill.contents import Files
     from metier.store import Scope

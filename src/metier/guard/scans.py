@@ -9,16 +9,16 @@ from metier._version import __version__
 from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
-from metier.guard.scan.external import FAILURE
-from metier.guard.scan.finding import SEVERITIES, Finding, rank
+from metier.scan.external import FAILURE
+from metier.scan.finding import SEVERITIES, Finding, rank
 from metier.skill import shown
 from metier.store import ScanRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metier.guard.scan import Report
-    from metier.guard.scan.suppression import Suppression
+    from metier.scan import Report
+    from metier.scan.suppression import Suppression
     from metier.store import Person, Scope
 
 MAX_KEPT = 200

@@ -10,7 +10,7 @@ from metier._log import logger
 from metier.errors import PolicyInvalid
 
 if TYPE_CHECKING:
-    from metier.guard.scan.suppression import Suppression
+    from metier.scan.suppression import Suppression
 
 log = logger("metier.guard")
 
@@ -39,7 +39,7 @@ class KeptSuppressions:
 
 
 def _suppressions(path: str) -> tuple[Suppression, ...]:
-    from metier.guard.scan.suppression import read_suppressions
+    from metier.scan.suppression import read_suppressions
 
     try:
         with open(path, encoding="utf-8") as file:

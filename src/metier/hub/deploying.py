@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
-from metier.guard.scan import scan
 from metier.hub.applying import approve_content, expire_others, put_in_place
 from metier.hub.contents import package_of, require_sound
 from metier.hub.findings import against, is_bad
@@ -24,6 +23,7 @@ from metier.library.places import (
     project_root,
     system_folder,
 )
+from metier.scan import scan
 from metier.skill import FolderPackage, is_valid_name, parse, shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.source.path import expanded
@@ -32,8 +32,8 @@ from metier.source.source import absolute
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from metier.guard.scan import Report
     from metier.hub.homes import Home
+    from metier.scan import Report
     from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
 

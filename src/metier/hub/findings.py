@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.guard import Decision
-from metier.guard.scan.finding import rank
 from metier.hints import for_people
+from metier.scan.finding import rank
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.guard.scan import Report
+    from metier.scan import Report
 
 _MOST_NAMED = 6
 

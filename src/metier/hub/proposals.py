@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep
-from metier.guard.capabilities import new_in
 from metier.guard.notify import notifying
 from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
 from metier.hub.basis import basis_of, is_changed_by_hand
@@ -25,6 +24,7 @@ from metier.hub.replacing import digest_at
 from metier.hub.reviewing import apply_by_rule
 from metier.hub.revising import capabilities_of, keep_files, require_skill
 from metier.library.places import personal_folders
+from metier.scan.capabilities import new_in
 from metier.skill import MemoryPackage, is_valid_name, shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.store import Proposal

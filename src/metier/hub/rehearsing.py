@@ -10,7 +10,6 @@ from metier.guard import Guard
 from metier.guard.approvals.status import current_status
 from metier.guard.audit.deeds import actor_of
 from metier.guard.explaining import explain, verdict_of
-from metier.guard.scan import scan
 from metier.guard.verdict import Verdict
 from metier.hub.applying import approve_content, require_own
 from metier.hub.contents import package_of
@@ -19,6 +18,7 @@ from metier.hub.findings import against
 from metier.hub.permitting import demand_of_person
 from metier.hub.replacing import digest_at
 from metier.hub.revising import capabilities_of, keep_files
+from metier.scan import scan
 
 if TYPE_CHECKING:
     import os
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from metier.guard.approvals.status import ApprovalStatus
     from metier.guard.explaining import Explanation
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.scan import Report
     from metier.hub.deploying import Candidate
     from metier.hub.homes import Home
+    from metier.scan import Report
     from metier.store import Person, Scope
 
 

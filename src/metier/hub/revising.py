@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import SkillInvalid
-from metier.guard.capabilities import infer
 from metier.guard.revising import keep_revision
 from metier.hints import for_anybody, for_people
 from metier.hub.contents import package_of
+from metier.scan.capabilities import infer
 from metier.skill import MAX_SKILL_BYTES, shown
 from metier.skill.contents import digest_of_files
 from metier.skill.lint import NOT_DEPLOYABLE, check

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.guard.examining import Snapshot
-from metier.guard.scan.external import Ended, scanner_of
-from metier.guard.scan.scanner import Report
 from metier.run.job import CANNOT_START, Job, Limits
 from metier.run.plain import PlainRunner
+from metier.scan.external import Ended, scanner_of
+from metier.scan.scanner import Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

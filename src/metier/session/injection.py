@@ -22,8 +22,8 @@ from metier.session.substitution import Segment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metier.guard.tool_rules.rules import Rule
     from metier.run import Outcome, Runner
+    from metier.skill.tool_rules import ToolRule
 
 SECONDS = 10.0
 """How long one command may take."""
@@ -83,7 +83,7 @@ class Marker(NamedTuple):
 def inject(
     body: str,
     *,
-    rules: Sequence[Rule] | None,
+    rules: Sequence[ToolRule] | None,
     enabled: bool,
     because: str = "commands in instructions are not enabled here",
     runner: Runner | None,
@@ -198,7 +198,7 @@ def _words(command: str) -> tuple[str, ...]:
     return tuple(shlex.split(command))
 
 
-def _beyond(rules: Sequence[Rule] | None, command: str, unlisted: bool) -> str | None:
+def _beyond(rules: Sequence[ToolRule] | None, command: str, unlisted: bool) -> str | None:
     """Why the skill's own rules do not allow a command."""
     if rules is None:
         return None if unlisted else "the skill declares no allowed-tools"

@@ -10,7 +10,6 @@ from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
 from metier.guard import Action, Decision, Passage, Subject, failure_code, parse_rules, refused
 from metier.guard.tool_rules.ceiling import declared_ceiling
-from metier.guard.tool_rules.rules import unknown_tools
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
@@ -20,6 +19,7 @@ from metier.session.rendering import render
 from metier.session.stack import MAX_NESTING
 from metier.session.substitution import named_values, split_arguments, standard_variables, substitute
 from metier.skill import FolderPackage, shown
+from metier.skill.tool_rules import unknown_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.approvals._deciding import record_fields
 from metier.guard.approvals.status import end_of, is_over, moment
 from metier.guard.audit.deeds import record_for
-from metier.guard.scan.finding import SEVERITIES
+from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.store import Approval
 from metier.store.codec import new_id

@@ -11,9 +11,9 @@ from metier.guard.approvals.roles import has_role, is_approver
 from metier.guard.approvals.status import approval_status, end_of, is_over, moment
 from metier.guard.audit.deeds import actor_of, keep, record_for
 from metier.guard.decision import Actor
-from metier.guard.tool_rules.rules import parse_rules
 from metier.hints import for_people
 from metier.skill import shown
+from metier.skill.tool_rules import parse_rules
 from metier.store import Approval, Request
 from metier.store.codec import new_id
 

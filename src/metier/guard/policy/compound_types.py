@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument
 from metier.guard.policy.program import Policy, split_mode
 from metier.guard.policy.value_types import Choice, Kind, Number, texts_of
-from metier.guard.scan.finding import SEVERITIES
-from metier.guard.tool_rules.rules import parse_rules
+from metier.scan.finding import SEVERITIES
 from metier.skill import shown
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.file import Origin
     from metier.guard.policy.reader import At
     from metier.guard.policy.yaml_tree import Node
-    from metier.guard.tool_rules.rules import Rule
+    from metier.skill.tool_rules import ToolRule
 
 
 _ROLES = ("viewer", "author", "reviewer", "admin")
@@ -326,7 +326,7 @@ class Engines(Kind["tuple[Engine, ...]"]):
 
 def _flaw_of(command: str) -> InvalidArgument | None:
     """Why a command can never scan anything: found while the file is read, not when the first skill is scanned."""
-    from metier.guard.scan.external import scanner_of
+    from metier.scan.external import scanner_of
 
     try:
         scanner_of(command)
@@ -339,7 +339,7 @@ def _flaw_of(command: str) -> InvalidArgument | None:
 class ToolRules:
     """The tool rules of one list of one file."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ToolRule, ...]
     origin: Origin
     lines: Mapping[str, int]
     """The line of each rule, by its text."""
@@ -352,7 +352,7 @@ class Tools(Kind["tuple[ToolRules, ...]"]):
 
     def read(self, at: At, node: Node) -> tuple[ToolRules, ...] | None:
         """The rules; one that cannot be understood allows nothing, and forbids every use of its tool."""
-        rules: dict[Rule, None] = {}
+        rules: dict[ToolRule, None] = {}
         lines: dict[str, int] = {}
         for one in texts_of(at, node, None, self.example):
             line = one.origin.line if one.origin is not None else node.line

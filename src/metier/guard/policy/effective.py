@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.program import Policy
     from metier.guard.policy.rules import PolicyRule
     from metier.guard.policy.value_types import Located
-    from metier.guard.tool_rules.rules import Rule
+    from metier.skill.tool_rules import ToolRule
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PLUGIN_APPROVAL: Mapping[str, Origin | None] = MappingProxyType(dict.fromkeys(CAPABILITY_NAMES))
@@ -98,10 +98,10 @@ class ToolLayer:
     """The tool rules of one policy file."""
 
     origin: Origin
-    allow: tuple[Rule, ...] | None = None
+    allow: tuple[ToolRule, ...] | None = None
     """The only calls there may be; None restricts nothing."""
-    ask: tuple[Rule, ...] = ()
-    deny: tuple[Rule, ...] = ()
+    ask: tuple[ToolRule, ...] = ()
+    deny: tuple[ToolRule, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -222,6 +222,6 @@ DEFAULT = EffectivePolicy(digest=f"sha256:{sha256().hexdigest()}")
 @functools.cache
 def usual_tools(key: str) -> tuple[str, ...]:
     """The tools of a class where no policy names them."""
-    from metier.guard.capabilities import NETWORK_TOOLS, WRITE_TOOLS
+    from metier.scan.capabilities import NETWORK_TOOLS, WRITE_TOOLS
 
     return NETWORK_TOOLS if key == "tools.network" else WRITE_TOOLS

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.guard.protected_names import PROTECTED
-from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ from metier.guard.policy.rules import (
     PolicyRule,
 )
 from metier.guard.policy.value_types import Kind
-from metier.guard.scan.finding import SEVERITIES
+from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 
 if TYPE_CHECKING:

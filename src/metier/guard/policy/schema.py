@@ -34,8 +34,8 @@ from metier.guard.policy.value_types import (
     Text,
     Within,
 )
-from metier.guard.tool_rules.rules import parse_rules
 from metier.skill import shown
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ from metier.guard.policy.file import Origin
 from metier.guard.remedies import ask_somebody, change_policy
 from metier.guard.tool_rules.calls import USE_ALLOWED, Calls
 from metier.guard.tool_rules.matching import permits
-from metier.guard.tool_rules.rules import parse_rules
 from metier.guard.verdict import Verdict
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

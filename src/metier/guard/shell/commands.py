@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from metier.guard.shell.script import Redirection, Script
     from metier.guard.tool_rules.patterns import WordPattern
-    from metier.guard.tool_rules.rules import Rule
+    from metier.skill.tool_rules import ToolRule
 
 _WORDS_ARGUMENTS = ("cmd", "command")
 """Arguments in which a list is the words of one program; elsewhere it would be several commands."""
@@ -49,14 +49,14 @@ _NO_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
 
 _BLANKS = " \t\n"
 
-_Fit: TypeAlias = "tuple[Rule, WordPattern]"
+_Fit: TypeAlias = "tuple[ToolRule, WordPattern]"
 
 
 class _Refused(Exception):
     """A part of a command is not inside the rules."""
 
 
-def permits_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
+def permits_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
     """Whether every part of a command is inside the rules, none of which allows all commands."""
     ceiling = _Ceiling(rules, workspace)
     try:
@@ -70,7 +70,7 @@ def permits_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, work
         return Match(allowed=False, reason=f"The command cannot be held against the rules: {_said(error)}.")
 
 
-def forbids_command(rules: Sequence[Rule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
+def forbids_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
     """The rule that touches a part of a command or may touch it, or None."""
     about = [rule for rule in rules if rule.names("bash")]
     paths = [rule for rule in rules if rule.tool in ("edit", "read", "write")]
@@ -124,11 +124,11 @@ def _said(error: Exception | str) -> str:
     return shown(str(error).rstrip("."), 200)
 
 
-def _forbidden(rule: Rule, text: str) -> Match:
+def _forbidden(rule: ToolRule, text: str) -> Match:
     return Match(allowed=False, reason=f"`{shown(text)}` is forbidden by {shown(rule.text)}.", rule=rule)
 
 
-def _unsure(rule: Rule, what: str) -> Match:
+def _unsure(rule: ToolRule, what: str) -> Match:
     return Match(allowed=False, reason=f"{what}, so {shown(rule.text)} forbids it.", rule=rule)
 
 
@@ -191,7 +191,7 @@ _ELSEWHERE = _Place(None, is_workspace=False)
 class _Ceiling:
     """Rules that allow, for one command."""
 
-    def __init__(self, rules: Sequence[Rule], workspace: str) -> None:
+    def __init__(self, rules: Sequence[ToolRule], workspace: str) -> None:
         self._rules = rules
         self._workspace = workspace
         self._home = workspace or os.getcwd()
@@ -218,7 +218,7 @@ class _Ceiling:
             rule = self._permit_command(Command(text=" ".join(given), words=tuple(map(Word, given))), place, 0)
         return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
 
-    def _permit_script(self, text: str, place: _Place, depth: int) -> Rule:
+    def _permit_script(self, text: str, place: _Place, depth: int) -> ToolRule:
         script = read_shell(text, depth=depth)
         if script.refusal:
             raise _Refused(f"Rules with patterns do not allow {script.refusal}: `{shown(text)}`.")
@@ -226,7 +226,7 @@ class _Ceiling:
             ways = [word for command in script.commands for word in ways_of(command.words)]
             place = _ELSEWHERE._replace(folders=tuple(reachable(ways, place.folders or (self._home,))))
         piped = self._piped(script)
-        decided: Rule | None = None
+        decided: ToolRule | None = None
         for command in script.commands:
             rule = self._permit_command(command, place, depth, piped.get(id(command)))
             decided = decided or rule
@@ -253,7 +253,7 @@ class _Ceiling:
                         found |= {id(part): (rule, pattern) for part, pattern in pairs}
         return found
 
-    def _permit_command(self, command: Command, place: _Place, depth: int, piped: _Fit | None = None) -> Rule:
+    def _permit_command(self, command: Command, place: _Place, depth: int, piped: _Fit | None = None) -> ToolRule:
         given = [piped] if piped else []
         is_looped = bool(command.variants)
         rule = self._permit_words(command.words, command.text, place, depth, given, is_looped=is_looped)
@@ -268,10 +268,10 @@ class _Ceiling:
         place: _Place,
         depth: int,
         given: Sequence[_Fit] = (),
-        listed_by: Rule | None = None,
+        listed_by: ToolRule | None = None,
         *,
         is_looped: bool = False,
-    ) -> Rule:
+    ) -> ToolRule:
         """The rule that allows a simple command with all that it starts.
 
         `given` are patterns that it fits beside those of the rules. The words of a loop are held against the tasks that
@@ -407,7 +407,7 @@ def _may_name(pattern: WordPattern, words: tuple[Word, ...]) -> bool:
     return len(own) > 1 and own[0] == words[0].text and any(map(pattern.may_match, task_spellings(words, len(own))))
 
 
-def _forbidden_file(rules: Sequence[Rule], parts: Parts, workspace: str) -> Match | None:
+def _forbidden_file(rules: Sequence[ToolRule], parts: Parts, workspace: str) -> Match | None:
     for redirection in parts.redirections:
         target = redirection.target
         if target.is_known and target.text in _NO_FILES:

@@ -13,11 +13,11 @@ from metier.guard.policy.allowed_tools import SETTING
 from metier.guard.remedies import ask_somebody
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
-from metier.guard.tool_rules.names import canonical_tool, is_patch
-from metier.guard.tool_rules.rules import parse_rules
 from metier.hints import Hint, run_script
 from metier.skill import shown
 from metier.skill.folder import real_path
+from metier.skill.tool_names import canonical_tool, is_patch
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.program import Policy
     from metier.guard.tool_rules.ceiling import Ceiling
     from metier.guard.tool_rules.matching import Match
-    from metier.guard.tool_rules.rules import Rule
+    from metier.skill.tool_rules import ToolRule
 
 _CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
 _FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
@@ -46,9 +46,9 @@ class Calls:
 
     def __init__(
         self,
-        allow: tuple[Rule, ...] | None = None,
-        ask: tuple[Rule, ...] = (),
-        deny: tuple[Rule, ...] = (),
+        allow: tuple[ToolRule, ...] | None = None,
+        ask: tuple[ToolRule, ...] = (),
+        deny: tuple[ToolRule, ...] = (),
         *,
         script_reads: Outcome = "allow",
         whose: str = "policy",
@@ -196,11 +196,11 @@ def _decides_about_skills(action: Action) -> Decision | None:
     )
 
 
-def _meant(rules: tuple[Rule, ...], action: Action) -> tuple[Rule, ...]:
+def _meant(rules: tuple[ToolRule, ...], action: Action) -> tuple[ToolRule, ...]:
     return tuple(rule for rule in rules if "*" not in rule.tool) if action.is_control else rules
 
 
-def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:
+def _forbidden(rules: tuple[ToolRule, ...], action: Action) -> Match | None:
     if not rules:
         return None
     arguments = action.arguments
@@ -210,7 +210,7 @@ def _forbidden(rules: tuple[Rule, ...], action: Action) -> Match | None:
     return forbids(rules, action.tool, arguments, workspace=action.workspace)
 
 
-def _outside(rules: tuple[Rule, ...], match: Match) -> str:
+def _outside(rules: tuple[ToolRule, ...], match: Match) -> str:
     if not rules:
         return "No tools are allowed."
     wrong = next((rule.text for rule in rules if rule.is_malformed), None)

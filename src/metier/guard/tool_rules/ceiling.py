@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from metier.guard.tool_rules.rules import parse_rules
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier.guard.policy.allowed_tools import Enforcement
-    from metier.guard.tool_rules.rules import Rule
     from metier.library import Entry
     from metier.skill import Skill
+    from metier.skill.tool_rules import ToolRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
     """The tool rules of one active skill.
 
-    >>> from metier.guard.tool_rules.rules import parse_rules
+    >>> from metier.skill.tool_rules import parse_rules
     >>> Ceiling(owner="deploy", allowed=parse_rules("Bash(git:*) Read")).owner
     'deploy'
     """
@@ -31,11 +31,11 @@ class Ceiling:
     """The content of the skill that declares them."""
     layer: str = ""
     """Who put the skill there."""
-    allowed: tuple[Rule, ...] | None = None
+    allowed: tuple[ToolRule, ...] | None = None
     """None: the skill restricts nothing. Empty: it allows nothing."""
     advisory: str = ""
     """The reason why calls outside of `allowed` are recorded and not refused; empty where they are refused."""
-    disallowed: tuple[Rule, ...] = ()
+    disallowed: tuple[ToolRule, ...] = ()
     scripts: tuple[str, ...] = ()
     """Absolute paths of its scripts, which are run and not read."""
 

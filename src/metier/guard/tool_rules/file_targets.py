@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from metier.guard.protected_names import protecting
-from metier.guard.tool_rules.names import canonical_tool
 from metier.guard.tool_rules.patch import changed_files
+from metier.skill.tool_names import canonical_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

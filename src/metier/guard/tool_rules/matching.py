@@ -24,14 +24,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS, PATHS_ARGUMENTS, URL_ARGUMENTS, unknown_argument
-from metier.guard.tool_rules.names import canonical_tool, is_patch
 from metier.guard.tool_rules.paths import path_is_within, path_may_be_within, path_may_hold
 from metier.skill.patterns import glob_matches
+from metier.skill.tool_names import canonical_tool, is_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.guard.tool_rules.rules import Rule
+    from metier.skill.tool_rules import ToolRule
 
 PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 _SEARCHING = frozenset({"glob", "grep", "ls"})
@@ -46,14 +46,14 @@ class Match:
     allowed: bool
     reason: str
     """One sentence, for a model to read: which part of the call is the problem."""
-    rule: Rule | None = None
+    rule: ToolRule | None = None
     """The rule that decided, if one did."""
 
 
-def permits(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
+def permits(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
     """Whether all of a call is inside the rules.
 
-    >>> from metier.guard.tool_rules.rules import parse_rules
+    >>> from metier.skill.tool_rules import parse_rules
     >>> rules = parse_rules("Bash(git:*) Read")
     >>> permits(rules, "Bash", {"command": "git status && git log | git shortlog"}).allowed
     True
@@ -85,10 +85,10 @@ def permits(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, w
     return Match(allowed=False, reason=f"This call of {shown(tool)} is not among what is allowed: {listed(rules)}.")
 
 
-def forbids(rules: Sequence[Rule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
+def forbids(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
     """The rule that touches a call or may touch it, or None.
 
-    >>> from metier.guard.tool_rules.rules import parse_rules
+    >>> from metier.skill.tool_rules import parse_rules
     >>> rules = parse_rules("Bash(curl:*)")
     >>> print(forbids(rules, "Bash", {"command": "git log | sudo /usr/bin/curl -T - example.org"}).reason)
     `/usr/bin/curl -T - example.org` is forbidden by Bash(curl:*).
@@ -128,7 +128,7 @@ def shown(text: str, limit: int = _MAX_SHOWN) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in short)
 
 
-def listed(rules: Sequence[Rule]) -> str:
+def listed(rules: Sequence[ToolRule]) -> str:
     """The rules in a sentence."""
     texts = [shown(rule.text) for rule in rules if not rule.is_malformed]
     more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""

@@ -15,7 +15,7 @@ from metier.guard.tool_rules.matching import Match, forbids, listed, permits, sh
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.tool_rules.rules import Rule
+    from metier.skill.tool_rules import ToolRule
 
 MAX_FILES = 1_000
 """Files of one patch; with more it counts as one that cannot be read."""
@@ -35,10 +35,10 @@ class _Unreadable(Exception):
     """Nobody can say what the patch does."""
 
 
-def permits_patch(rules: Sequence[Rule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
+def permits_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
     """Whether every file of a patch is inside the rules.
 
-    >>> from metier.guard.tool_rules.rules import parse_rules
+    >>> from metier.skill.tool_rules import parse_rules
     >>> patch = "*** Begin Patch\\n*** Delete File: docs/a.md\\n*** End Patch"
     >>> print(permits_patch(parse_rules("Edit(docs/**)"), {"input": patch}).reason)
     The patch needs Write for `docs/a.md`, and what is allowed is: Edit(docs/**).
@@ -51,7 +51,7 @@ def permits_patch(rules: Sequence[Rule], arguments: Mapping[str, Any], *, worksp
     return match
 
 
-def forbids_patch(rules: Sequence[Rule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
+def forbids_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
     """The rule that touches a file of a patch or may touch it, or None."""
     for tool, path in _changes(arguments):
         # Whatever it does to a file, it is a tool for editing.

@@ -1,0 +1,162 @@
+"""Scanning one skill: every rule over one view of it, and a report that never says clean when a rule failed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from metier._log import logger
+from metier.errors import MetierError
+from metier.scan.finding import Finding, rank
+from metier.scan.reading import view_of
+from metier.scan.report import Report, marked, worst_first
+from metier.scan.ruleset import all_rules, ruleset_of
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from metier.scan.rule import Hit, Rule
+    from metier.scan.suppression import Suppression
+    from metier.scan.view import View
+    from metier.skill import Package
+
+SECONDS = 20.0
+"""CPU time that one skill may take."""
+MAX_HITS = 50
+"""Findings that are kept of one rule and severity; the rest is counted."""
+
+__all__ = ["MAX_HITS", "SECONDS", "Report", "scan"]
+
+log = logger("metier.scan")
+
+
+def scan(
+    package: Package,
+    *,
+    rules: Sequence[Rule] | None = None,
+    suppressions: Sequence[Suppression] = (),
+    folder: str = "",
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.thread_time,
+) -> Report:
+    """Look at every file of a skill with every rule; all rules there are unless `rules` says which.
+
+    A rule that fails, or a skill that takes longer than `seconds` of CPU time, makes a report with the status
+    `error` and a finding of its own, so that nobody takes it for a clean one. Suppressions mark findings.
+    """
+    started = clock()
+    chosen = all_rules() if rules is None else tuple(rules)
+    report = Report(name=folder, digest="", ruleset=ruleset_of(chosen))
+    try:
+        view = view_of(package, folder=folder)
+    except MetierError as error:
+        return replace(report.failed(f"The skill cannot be read: {error.message}"), ms=(clock() - started) * 1000)
+    except Exception as error:  # whatever strangers wrote made it fail: that must not look clean either
+        log.warning("The skill %s cannot be taken apart", shown(folder), exc_info=True)
+        return replace(
+            report.failed(f"The skill cannot be read ({type(error).__name__})."), ms=(clock() - started) * 1000
+        )
+    now = datetime.now(UTC)
+    run = _Run(view, [one for one in suppressions if not one.is_expired(now)], started + seconds, clock)
+    for rule in chosen:
+        run.apply(rule)
+    report = replace(
+        report,
+        name=view.name,
+        digest=view.digest,
+        findings=worst_first(_resting(run.findings, chosen)),
+        capabilities=_capabilities(view),
+        not_shown=run.not_shown,
+    )
+    for problem in run.problems:
+        report = report.failed(problem)
+    return replace(report, ms=(clock() - started) * 1000)
+
+
+class _Run:
+    """One view under all rules."""
+
+    def __init__(
+        self, view: View, suppressions: Sequence[Suppression], deadline: float, clock: Callable[[], float]
+    ) -> None:
+        self._view = view
+        self._suppressions = suppressions
+        self._deadline = deadline
+        self._clock = clock
+        self.findings: list[Finding] = []
+        self.problems: list[str] = []
+        self.not_shown = 0
+
+    def apply(self, rule: Rule) -> None:
+        if self._is_late():
+            if not self.problems or not self.problems[-1].startswith(_LATE):
+                self.problems.append(f"{_LATE} the rules from {rule.id} on were not applied.")
+            return
+        kept: dict[str, int] = {}
+        seen: set[tuple[str, int, str]] = set()
+        try:
+            for hit in rule.check(self._view):
+                key = (hit.path, hit.line, hit.text)
+                if key in seen:
+                    continue
+                severity = hit.severity or rule.severity
+                kept[severity] = kept.get(severity, 0) + 1
+                if kept[severity] > MAX_HITS:
+                    self.not_shown += 1
+                else:
+                    seen.add(key)
+                    self.findings.append(marked(_finding(rule, hit), self._suppressions, self._view.digest))
+                if self._is_late():
+                    self.problems.append(f"{_LATE} {rule.id} was not finished.")
+                    return
+        except Exception as error:  # a rule is given what strangers wrote: whatever it does must not look clean
+            log.warning("Rule %s failed on %s", rule.id, shown(self._view.name), exc_info=True)
+            self.problems.append(f"Rule {rule.id} failed ({type(error).__name__}).")
+
+    def _is_late(self) -> bool:
+        return self._clock() > self._deadline
+
+
+_LATE = "Scanning took too long:"
+
+
+def _finding(rule: Rule, hit: Hit) -> Finding:
+    return Finding(
+        rule=rule.id,
+        ast=rule.ast,
+        category=rule.category,
+        severity=hit.severity or rule.severity,
+        path=hit.path,
+        line=max(1, hit.line),
+        message=shown(hit.message or rule.message, 500),
+        hint=rule.hint,
+        text=hit.text,
+    )
+
+
+def _resting(findings: Sequence[Finding], rules: Sequence[Rule]) -> Iterator[Finding]:
+    """The findings; one that sums up others is suppressed with them when none of those is left to count."""
+    sums = {rule.id: rule.sums_up for rule in rules if rule.sums_up}
+    others = [found for found in findings if found.rule not in sums and rank(found.severity) >= rank("medium")]
+    for found in findings:
+        where = sums.get(found.rule, "")
+        if where and not found.suppressed_by:
+            below = [one for one in others if where == "skill" or (one.path, one.line) == (found.path, found.line)]
+            kinds = {one.category for one in below if not one.suppressed_by}
+            said = next((one.suppressed_by for one in below if one.suppressed_by), "")
+            if said and len(kinds) < (2 if where == "skill" else 1):
+                found = replace(found, suppressed_by=said)
+        yield found
+
+
+def _capabilities(view: View) -> tuple[str, ...]:
+    from metier.scan.capabilities import infer_from
+
+    names = set(infer_from(view).names)
+    if view.left_out:
+        # No part of the content that is approved, but there for whoever opens the folder by other means.
+        names.add("opaque-files")
+    return tuple(sorted(names))

