@@ -31,9 +31,10 @@ from typing import Any, cast
 
 from _table import aligned
 from metier import Caller, Library
-from metier.find import Finder, Query, WordVectors
+from metier.find import Query, WordVectors
 from metier.find.content import SkillText
 from metier.find.index import Index
+from metier.find.search import SearchEngine
 from metier.library.snapshot import Snapshot
 from metier.skill import Skill, slug
 
@@ -173,7 +174,7 @@ def quality_table(data: Collection) -> list[list[str]]:
         quality("all in one table, plain FTS5", plain_full_text(data, "name description body", "4, 2, 1"), data),
     ]
     library = library_of(data)
-    library.index()
+    library.update_index()
 
     def search(query: str) -> list[str]:
         return [result.name for result in library.search(query, 10)]
@@ -182,7 +183,7 @@ def quality_table(data: Collection) -> list[list[str]]:
     try:
         table.append(quality("vectors alone", vectors_alone(data), data))
         library.embed_with(WordVectors())
-        library.index()
+        library.update_index()
         table.append(quality("fused (metier[vectors])", search, data))
     except ImportError:
         print("vectors: install `metier[vectors]` to measure them", file=sys.stderr)
@@ -194,7 +195,7 @@ def quality_table(data: Collection) -> list[list[str]]:
 
 def catalog_table(data: Collection) -> list[list[str]]:
     library = library_of(data)
-    library.index()
+    library.update_index()
     table = []
     for budget in BUDGETS:
         inside = 0
@@ -349,7 +350,7 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
                 print(f"\rindexing {count:,}: {batch[-1].key.partition('/')[0]}", end="", file=sys.stderr)
         edits, additions = updates(data, index)
         size = sum(os.path.getsize(file.path) for file in os.scandir(folder) if file.name.startswith("search"))
-        finder = Finder(None)
+        finder = SearchEngine(None)
         standing = _Standing()
         finder.indexes.all[0] = index
         vars(finder.indexes)["update"] = lambda _: True  # it is current: there are no files to look at

@@ -11,6 +11,7 @@ from metier.session import session as room
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from metier._face import Library
     from metier.dialect import Dialect, DialectName, SkillTool, Spawn
     from metier.tools import Executor, Tool
 
@@ -24,6 +25,9 @@ class Session(room.Session):
     >>> [tool.name for tool in session.tools()]
     ['skills_load', 'skills_unload', 'skills_read', 'skills_run', 'skills_search']
     """
+
+    if TYPE_CHECKING:
+        library: Library
 
     def tools(self, dialect: DialectName | Dialect = "runtime", *, spawn: Spawn | None = None) -> list[SkillTool]:
         """The tools by which a model uses skills: name, description, JSON schema and async call.

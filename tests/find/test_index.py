@@ -160,9 +160,9 @@ def test_indexing_ahead_tells_how_far_it_is(skills: Path, tmp_path: Path, write_
         write_skill(skills / f"more-{number}")
     told: list[tuple[int, int]] = []
     library = opened(skills, tmp_path / "cache")
-    assert library.index(lambda done, of: told.append((done, of)))
+    assert library.update_index(lambda done, of: told.append((done, of)))
     assert told == [(0, 213), (200, 213)]
-    assert library.index(lambda done, of: told.append((done, of)))
+    assert library.update_index(lambda done, of: told.append((done, of)))
     assert len(told) == 2
 
 

@@ -456,7 +456,7 @@ def small() -> Library:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("METIER_VECTORS", "off")
         library = Library.from_files(*VISIBLE, *HIDDEN, skill("技能", "ß é ﬁ I\u0307 C++ .NET 👩‍👩‍👧"))
-        assert library.index()
+        assert library.update_index()
     return library
 
 

@@ -377,7 +377,7 @@ def test_threads_that_search_while_one_refreshes_see_a_state_that_was(
                 write_skill(few / f"guest-{number}", description="Peel guest fruit.")
                 write_skill(few / "changing", description=f"Change fruit {number} times.")
                 library.refresh()
-                library.index()
+                library.update_index()
         finally:
             over.set()
         assert [one.result(PATIENCE) for one in searches] == [[]] * 6

@@ -12,9 +12,9 @@ from metier import Guard, Library, Session
 from metier.agent import Agents, Manifest
 from metier.cli import main
 from metier.errors import Refused
-from metier.find.library import Library as LowerLibrary
 from metier.guard import Action, Actor, MemoryLog, Subject
 from metier.hub import sync_to
+from metier.library import SkillIndex
 
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
@@ -96,7 +96,8 @@ def test_what_was_begun_before_it_was_said_does_nothing_more(begin: Begin, enter
 def test_a_library_of_a_lower_room_is_no_way_around(library: Callable[..., Library], enterprise: Write) -> None:
     enterprise(PRODUCTION)
     with pytest.raises(Refused, match="begun in none"):
-        Session(LowerLibrary(library().places, cache=False), guard=Guard(audit=MemoryLog()), skills=["deploy"])
+        index = SkillIndex(library().places, cache=False)
+        Session(index, guard=Guard(audit=MemoryLog()), skills=["deploy"])  # type: ignore[arg-type]
 
 
 def test_agents_searches_and_copies_are_in_it_too(

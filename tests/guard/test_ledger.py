@@ -17,7 +17,7 @@ from metier.guard.audit.deeds import keep
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.guard.stores import keep_ledgers
-from metier.library import Library, Place
+from metier.library import Place, SkillIndex
 from metier.session.active import subject_of
 from metier.source import FolderSource
 from metier.store import Approval, Person, Scope, Store
@@ -32,7 +32,7 @@ def subject(tmp_path: Path) -> Subject:
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: totals\ndescription: Adds up.\n---\nRun scripts/total.py.\n")
     (skill / "scripts" / "total.py").write_text("print(1)\n")
-    library = Library([Place(layer="project", source=FolderSource(skill.parent, name="project"))], cache=False)
+    library = SkillIndex([Place(layer="project", source=FolderSource(skill.parent, name="project"))], cache=False)
     entry = library.get("totals")
     return subject_of(entry, library.digest(entry))
 

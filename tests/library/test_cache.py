@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import metier.library.library
+import metier.library.index
 import metier.library.refresh
 from metier import Library
 from metier.library.cache import default_cache_folder
@@ -158,7 +158,7 @@ def test_what_changed_between_two_processes_is_seen(
 def test_an_index_of_another_version_is_not_used(skills: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached(skills, cache)
     before = index_file(cache).read_bytes()
-    monkeypatch.setattr(metier.library.library, "__version__", "999.0")
+    monkeypatch.setattr(metier.library.index, "__version__", "999.0")
     assert state(cached(skills, cache)) == state(fresh(skills))
     assert index_file(cache).read_bytes() != before
 

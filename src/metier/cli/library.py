@@ -11,7 +11,7 @@ from metier.cli.output import Progress
 if TYPE_CHECKING:
     import argparse
 
-    from metier.find.library import Library as Searchable
+    from metier import Library as Searchable
     from metier.library import Entry
 
 
@@ -45,6 +45,6 @@ def indexed(library: Searchable) -> None:
             progress.append(Progress("Indexing", total))
         progress[0].reach(done)
 
-    library.index(step)
+    library.update_index(step)
     for shown in progress:
         shown.end()

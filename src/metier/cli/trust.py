@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier import Library
 from metier.agent.project import FILES
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
 from metier.errors import MetierError
-from metier.library import Library
 from metier.library.places import project_root
 from metier.library.trust import TrustStore
 from metier.skill.folder import is_inside

@@ -1,39 +1,23 @@
-"""The library, searched and shown."""
+"""The library as the rooms above use it: an index of skills that can be searched and shown to a model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from metier.library import library as room
-from metier.skill.listing import Listings
+from metier.library.lookup import SkillLookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from typing import Literal
+    from collections.abc import Collection, Mapping
 
     from metier.find.catalog import Catalog
     from metier.find.render import Format
     from metier.find.result import Result
-    from metier.find.search import Finder
-    from metier.find.vectors import Embedder
-    from metier.library import Entry, Layer, Machine
-    from metier.skill.listing import Mode
-
-_DEFAULT_BUDGET = 4_096
+    from metier.library import Entry, Machine
+    from metier.skill.listing import Listings, Mode
 
 
-class Library(room.Library):
-    """A library that can be searched, and shown to a model; `metier.Library` adds sessions.
-
-    >>> from metier import Library
-    >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
-    >>> [result.name for result in library.search("fill in a form")]
-    ['pdf-forms']
-    >>> print(library.catalog(budget=1024))
-    <available_skills>
-    <skill><name>pdf-forms</name><description>Fill forms.</description></skill>
-    </available_skills>
-    """
+class SkillLibrary(SkillLookup, Protocol):
+    """The members of `metier.Library` that sessions use."""
 
     def search(
         self,
@@ -41,37 +25,14 @@ class Library(room.Library):
         k: int = 10,
         agent: str | None = None,
         *,
-        include_unlisted: bool = False,
         names: Collection[str] | None = None,
         machine: Machine | None = None,
         listing: Mapping[str, Mode] | Listings | None = None,
-    ) -> list[Result]:
-        """The `k` skills that fit a query best, the best first, each with a score and why.
-
-        Words are stemmed and matched in names, descriptions, tags, triggers and bodies; `"a phrase"`, `tag:pdf` and
-        `layer:project` narrow it; `/name` and exact names come first. Skills that are out of scope for the caller are
-        as good as absent. Skills that are not for models, or cannot work here, are found only with
-        `include_unlisted`; `listing` gives modes to names and patterns, as for `catalog`. The first search of a
-        library indexes it.
-        """
-        from metier.find.listed import Listed, require_several
-        from metier.find.query import Query
-        from metier.find.search import checked_k, searchable
-
-        me = self._for(agent)
-        require_several(names=names)
-        listed = Listed(machine, names, Listings.of(listing))
-        return me._finder().search(
-            me.snapshot,
-            me.caller,
-            Query.read(searchable(query)),
-            checked_k(k),
-            (lambda entry, _: names is None or entry.name in names) if include_unlisted else listed,
-        )
+    ) -> list[Result]: ...
 
     def catalog(
         self,
-        budget: int = _DEFAULT_BUDGET,
+        budget: int = ...,
         *,
         query: str | None = None,
         listing: Mapping[str, Mode] | Listings | None = None,
@@ -81,84 +42,6 @@ class Library(room.Library):
         search_tool: str | None = "skills_search",
         machine: Machine | None = None,
         mount: str = "",
-    ) -> Catalog:
-        """What a model is shown of the library, in at most `budget` bytes.
+    ) -> Catalog: ...
 
-        All skills in full if they fit, else with shortened descriptions; else the pinned ones and those most relevant
-        to `query`, which is usually the user's prompt, with the names of all others, or where those have no room, a
-        digest of what there is and the tool that finds it. The same input gives the same text, and what depends on the
-        query comes last. `listing` gives modes to names and patterns: `{"pdf-*": "pinned", "old": "off"}`. `names`
-        restricts it to an agent's own; `search_tool=None` mentions no tool; with `mount`, the folder of that reader's
-        skills, each has its place in it.
-        """
-        from metier.find.listed import require_several
-        from metier.find.offer import offer
-
-        require_several(names=names)
-        me = self._for(agent)
-        return offer(
-            me._finder,
-            me.snapshot,
-            me.caller,
-            budget=budget,
-            query=query,
-            listings=Listings.of(listing),
-            names=names,
-            format=format,
-            search_tool=search_tool,
-            machine=machine,
-            mount=mount,
-        )
-
-    def select(
-        self,
-        *,
-        contains: str = "",
-        name_prefix: str = "",
-        location_prefix: str = "",
-        names: Collection[str] | None = None,
-        layers: Collection[Layer] = (),
-        sources: Collection[str] = (),
-        inserts: Collection[Literal["instructions", "user-message"]] = (),
-        activity: Literal["any", "active", "inactive"] = "any",
-        active: Collection[str] | None = None,
-    ) -> tuple[Entry, ...]:
-        """The skills of certain names, tags, places or kinds, by name and then location."""
-        from metier.find.listed import require_several
-        from metier.find.selection import Selection
-
-        require_several(names=names, layers=layers, sources=sources, inserts=inserts, active=active)
-        return Selection(
-            contains=contains,
-            name_prefix=name_prefix,
-            location_prefix=location_prefix,
-            names=names,
-            layers=layers,
-            sources=sources,
-            inserts=inserts,
-            activity=activity,
-            active=active,
-        ).of(self.entries())
-
-    def index(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Bring the search index up to date, which a search does by itself; says how far it is as it goes."""
-        return self._finder().indexes.update(self.snapshot, progress)
-
-    def embed_with(self, embedder: Embedder | None) -> None:
-        """Search by meaning too; None for words alone. Without a call, `metier[vectors]` is used where installed."""
-        self._finder().indexes.use(embedder)
-
-    def _for(self, agent: str | None) -> Library:
-        if agent is None:
-            return self
-        return self.as_caller(agent=agent, tenant=self.caller.tenant, environment=self.caller.environment)
-
-    def _finder(self) -> Finder:
-        return self._state.kept_beside("find", self._new_finder)
-
-    def _new_finder(self) -> Finder:
-        from metier.find.search import Finder
-        from metier.find.vectors import default_embedder
-
-        cache = self._state.cache
-        return Finder(None if cache is None else str(cache.folder), default_embedder())
+    def select(self, *, contains: str = "", names: Collection[str] | None = None) -> tuple[Entry, ...]: ...

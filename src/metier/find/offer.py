@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from metier.find.catalog import Catalog
     from metier.find.render import Format
-    from metier.find.search import Finder
+    from metier.find.search import SearchEngine
     from metier.library import Caller, Entry, Machine
     from metier.library.snapshot import Snapshot, View
     from metier.skill.listing import Listings
 
 
 def offer(
-    finder: Callable[[], Finder],
+    engine: Callable[[], SearchEngine],
     snapshot: Snapshot,
     caller: Caller,
     *,
@@ -53,7 +53,7 @@ def offer(
     listed = Listed(machine, names, listings)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     most = writer.most_cards + len(cards)
-    results = finder().search(snapshot, caller, asked, most, listed) if asked else []
+    results = engine().search(snapshot, caller, asked, most, listed) if asked else []
     best = [result.entry for result in results if listed.mode(result.entry) != "name-only"]
     others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
     relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others))]
@@ -64,7 +64,7 @@ def offer(
         )
         if found is not None:
             return found
-    total, groups = finder().overview(snapshot, caller, listed)
+    total, groups = engine().overview(snapshot, caller, listed)
     return chosen(
         writer,
         pins=cards,

@@ -36,8 +36,8 @@ _CORRECTED_AT_MOST = 8
 """A query of more words than this is prose, in which a word nobody knows is rarely a mistyped name."""
 
 
-class Finder:
-    """Finds skills in a library."""
+class SearchEngine:
+    """Ranks the skills of a snapshot for a query."""
 
     def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
         self.indexes = Indexes(folder, embedder)

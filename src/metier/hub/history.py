@@ -16,7 +16,7 @@ from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.hub.homes import Home
-    from metier.library.library import Library
+    from metier.library import SkillLookup
     from metier.store import Person, Scope, Version
 
 
@@ -44,7 +44,7 @@ def rollback(
     to: int | None = None,
     reason: str = "",
     environment: str = "",
-    library: Library | None = None,
+    library: SkillLookup | None = None,
     guard: Guard | None = None,
 ) -> Version:
     """Bring back an earlier content of a skill exactly, by default the last one that is not there now.

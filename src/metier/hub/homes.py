@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, SkillNotFound
 from metier.hub.contents import package_of
+from metier.library import SkillIndex
 from metier.library.layers import Place, named_apart
-from metier.library.library import Library
 from metier.library.places import default_places, named_enterprise_places
 from metier.session.active import subject_of
 from metier.skill import FolderPackage, shown
@@ -21,7 +21,7 @@ from metier.source.source import absolute
 
 if TYPE_CHECKING:
     from metier.guard import Subject
-    from metier.library import Entry
+    from metier.library import Entry, SkillLookup
     from metier.library.layers import Layer
     from metier.skill.contents import Files
     from metier.store import Scope
@@ -91,7 +91,7 @@ def home_at(location: str, skill: str = "") -> Home:
     return replace(home, layer="enterprise") if any(is_inside(location, place) for place in named) else home
 
 
-def home_in(library: Library | None, location: str, skill: str) -> Home:
+def home_in(library: SkillLookup | None, location: str, skill: str) -> Home:
     """The place of a folder as a library has it, which may have places of its own; else as `home_at` has it."""
     for entry in library.entries() if library is not None else ():
         if os.path.dirname(entry.location) == location and isinstance(entry.package, FolderPackage):
@@ -104,7 +104,7 @@ def new_home(into: str | os.PathLike[str], name: str) -> Home:
     return home_at(os.path.join(absolute(expanded(os.fspath(into))), name))
 
 
-def find_home(library: Library, scope: Scope, name: str) -> Home:
+def find_home(library: SkillLookup, scope: Scope, name: str) -> Home:
     """The place of a skill by its name: one of the library, or else one on record that is not to be seen any more."""
     try:
         return home_of(library.get(name))
@@ -115,7 +115,7 @@ def find_home(library: Library, scope: Scope, name: str) -> Home:
         raise
 
 
-def find_skill(library: Library, scope: Scope, name: str) -> tuple[Library, Entry]:
+def find_skill(library: SkillLookup, scope: Scope, name: str) -> tuple[SkillLookup, Entry]:
     """A skill by its name: one of the library, or else one on record, with a library of the folder that it lies in."""
     try:
         return library, library.get(name)
@@ -126,7 +126,7 @@ def find_skill(library: Library, scope: Scope, name: str) -> tuple[Library, Entr
             source=FolderSource(os.path.dirname(home.location), name=home.source, whole_root=False),
             trusted=home.trusted,
         )
-        of_it = Library([place], cache=False).as_caller(environment=library.caller.environment)
+        of_it = SkillIndex([place], cache=False).as_caller(environment=library.caller.environment)
         # Whoever names a skill on record need not be among those that its scope names.
         found = (one for one in of_it.snapshot.entries if os.path.dirname(one.location) == home.location)
         entry = next(found, None)
@@ -138,6 +138,6 @@ def find_skill(library: Library, scope: Scope, name: str) -> tuple[Library, Entr
 def subject_in(home: Home, files: Files, digest: str) -> Subject:
     """What the guard is told of a content that is not in its place yet."""
     source = MemorySource({home.name: package_of(files)}, name=home.source)
-    library = Library([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)
+    library = SkillIndex([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)
     # Whatever its scope: this is not about whom it is there for.
     return subject_of(library.snapshot.entries[0], digest)

@@ -17,9 +17,8 @@ from metier.skill.folder import is_inside
 from metier.source import ArchiveSource, FolderSource
 
 if TYPE_CHECKING:
-    from metier.find.library import Library
     from metier.hub.record import Copy
-    from metier.library import Entry
+    from metier.library import Entry, SkillLookup
 
 
 def origin_of(entry: Entry) -> tuple[str, str]:
@@ -36,7 +35,7 @@ def origin_of(entry: Entry) -> tuple[str, str]:
 class Origins:
     """The skills of a library as they would be if nothing had ever been synced."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: SkillLookup) -> None:
         self._library = library
         self._records: dict[str, Record] = {}
         self._copied: dict[str, frozenset[str]] = {}

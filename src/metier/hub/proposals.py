@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor
     from metier.hub.homes import Home
-    from metier.library import Entry
-    from metier.library.library import Library
+    from metier.library import Entry, SkillLookup
     from metier.skill import MemoryFile
     from metier.skill.contents import Files
     from metier.store import Person, Scope
@@ -48,7 +47,7 @@ MAX_OPEN = 100
 
 
 def propose_update(
-    library: Library,
+    library: SkillLookup,
     scope: Scope,
     skill: str | Entry,
     change: str | Files | None,

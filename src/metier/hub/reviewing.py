@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.homes import Home
-    from metier.library.library import Library
+    from metier.library import SkillLookup
     from metier.skill.contents import Files
     from metier.store import Person, Proposal, Scope, Version
 
@@ -50,7 +50,7 @@ def approve(
     comment: str = "",
     apply: bool = True,
     environment: str = "",
-    library: Library | None = None,
+    library: SkillLookup | None = None,
     guard: Guard | None = None,
 ) -> Proposal:
     """Agree to a proposal, and apply it at once unless told otherwise; a second time applies one that waits for that.

@@ -29,9 +29,8 @@ from metier.source import FolderSource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.find.library import Library
     from metier.guard import Decision
-    from metier.library import Entry
+    from metier.library import Entry, SkillLookup
 
 Done: TypeAlias = Literal[
     "added", "updated", "removed", "unchanged", "kept", "left out", "refused", "conflict", "failed"
@@ -76,7 +75,7 @@ class Synced:
 
 
 def sync_to(
-    library: Library,
+    library: SkillLookup,
     to: str | os.PathLike[str],
     *,
     only: Sequence[str] = (),
@@ -112,7 +111,7 @@ def sync_to(
         return Synced(folder=target.path, steps=run.steps())
 
 
-def _require_outside(library: Library, target: Target) -> None:
+def _require_outside(library: SkillLookup, target: Target) -> None:
     """Raise where skills would become files of another one."""
     for entry in library.snapshot.entries:
         home = os.path.realpath(os.path.dirname(entry.location))
@@ -131,7 +130,7 @@ class _Run:
 
     def __init__(
         self,
-        library: Library,
+        library: SkillLookup,
         target: Target,
         guard: Guard,
         there: Guard,

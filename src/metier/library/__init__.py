@@ -11,12 +11,13 @@ TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from metier.library.change import Change as Change
     from metier.library.entry import Entry as Entry
+    from metier.library.index import SkillIndex as SkillIndex
     from metier.library.layers import LAYERS as LAYERS
     from metier.library.layers import Caller as Caller
     from metier.library.layers import Layer as Layer
     from metier.library.layers import OnMissingDescription as OnMissingDescription
     from metier.library.layers import Place as Place
-    from metier.library.library import Library as Library
+    from metier.library.lookup import SkillLookup as SkillLookup
     from metier.library.readiness import Machine as Machine
     from metier.library.readiness import Readiness as Readiness
 

@@ -1,4 +1,4 @@
-"""Watching: a library that refreshes itself when files change.
+"""Watching: an index that refreshes itself when files change.
 
 Only the folders in which a skill can appear or change are watched, not what lies inside skills: ten thousand skills
 are ten thousand watches set up in well under a second, where a recursive watch of the tree takes forty thousand.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from metier.library.change import Change
-    from metier.library.library import Library
+    from metier.library.lookup import SkillLookup
     from metier.library.snapshot import Snapshot
 
 log = logger("metier.watch")
@@ -30,11 +30,11 @@ _STEP_MS = 10
 
 
 class Watch:
-    """A library being watched; close it to stop, or use it in a `with` statement."""
+    """A watched index; close it to stop, or use it in a `with` statement."""
 
     def __init__(
         self,
-        library: Library,
+        index: SkillLookup,
         on_change: Callable[[Change], object],
         *,
         interval: float | None = 5.0,
@@ -46,12 +46,12 @@ class Watch:
             raise InvalidArgument(
                 f"{interval} is not a usable interval.", hint="Use 0.01 to 86,400 seconds, or None for no polling."
             )
-        self._library = library
+        self._index = index
         self._on_change = on_change
         self._interval = interval
         self._stop = threading.Event()
         self._telling = threading.Lock()
-        self._told = library.snapshot
+        self._told = index.snapshot
         self._threads: list[threading.Thread] = []
         if events:
             self._begin(self._follow_events, "metier-watch-events")
@@ -86,11 +86,11 @@ class Watch:
     def _refresh(self) -> None:
         """One refresh; whatever goes wrong in it or in the callback, watching goes on."""
         try:
-            read = self._library.refresh().files_read
+            read = self._index.refresh().files_read
             with self._telling:
                 # Compared with what was told last, not with the last refresh: that may have been somebody else's.
-                now = self._library.snapshot
-                change = self._library.changes(self._told, now)
+                now = self._index.snapshot
+                change = self._index.changes(self._told, now)
                 self._told = now
         except Exception:
             log.exception("A refresh of the library failed; watching goes on.")
@@ -112,7 +112,7 @@ class Watch:
             log.warning("watchfiles is not installed; changes are found by polling only.")
             return
         while not self._stop.is_set():
-            snapshot = self._library.snapshot
+            snapshot = self._index.snapshot
             folders = self._folders(snapshot)
             if not folders:
                 # Nothing to watch yet; polling will find the first folder.
@@ -137,7 +137,7 @@ class Watch:
                     if batch or first:
                         first = False
                         self._refresh()
-                    if self._library.snapshot is not snapshot:
+                    if self._index.snapshot is not snapshot:
                         break
             except (OSError, RuntimeError) as error:
                 # Out of watches, or a folder went away while the watch was set up.

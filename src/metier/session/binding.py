@@ -11,13 +11,13 @@ from metier.skill.containment import contained
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.find.library import Library
+    from metier.find.library import SkillLibrary
 
 log = logger("metier.session")
 
 
 def bound_instructions(
-    library: Library,
+    library: SkillLibrary,
     uses_skills: Sequence[str] = (),
     *,
     agent: str = "",

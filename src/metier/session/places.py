@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from metier.guard import Guard, Policy
-    from metier.library import Library
+    from metier.library import SkillLookup
     from metier.session.active import ActiveSkill
 
 _KEYS = SECRET_NAMES | {*SECRET_FOLDERS, "keyrings"}
@@ -44,13 +44,13 @@ _OF_A_SKILL = ("SKILL.md", "scripts")
 """The parts that make a skill, for a workspace that is the folder of one."""
 
 
-def skill_folders(library: Library, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
+def skill_folders(library: SkillLookup, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
     """The folders of sources and of active skills; of a skill that is the workspace itself, its own files."""
     roots = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
     return (*roots, *(path for one in active for path in (one.folder, *_parts(one.folder))))
 
 
-def kept_folders(library: Library, guard: Guard, active: Sequence[ActiveSkill] = ()) -> tuple[str, ...]:
+def kept_folders(library: SkillLookup, guard: Guard, active: Sequence[ActiveSkill] = ()) -> tuple[str, ...]:
     """All that decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
     found = (*skill_folders(library, active), *(one.root for one in active), *guard.kept_paths)
     return tuple(dict.fromkeys(os.path.realpath(path) for path in dict.fromkeys(found) if os.path.isabs(path)))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from metier.find.library import Library
+    from metier.find.library import SkillLibrary
     from metier.guard import Policy
     from metier.run import Runner
     from metier.session.active import ActiveSkill, Receipt
@@ -61,7 +61,7 @@ class Session(Use):
 
     def __init__(
         self,
-        library: Library,
+        library: SkillLibrary,
         *,
         skills: Sequence[str] = (),
         bound: Sequence[str] = (),
@@ -308,7 +308,7 @@ class Session(Use):
             finally:
                 self._actor = before
 
-    def child(self, name: str, library: Library | None = None, **options: Any) -> Self:
+    def child(self, name: str, library: SkillLibrary | None = None, **options: Any) -> Self:
         """A session for an agent that this conversation starts; `name` stands for it in the lineage.
 
         It has nothing of this conversation, and whatever restricts this one restricts it too. `library` is that of
@@ -373,7 +373,7 @@ class Session(Use):
             return saved(self, self._active, self._stack.frames, self._delivered)
 
     @classmethod
-    def resume(cls, library: Library, state: Mapping[str, Any] | str | bytes, **options: Any) -> Self:
+    def resume(cls, library: SkillLibrary, state: Mapping[str, Any] | str | bytes, **options: Any) -> Self:
         """Go on with a saved session; skills that are gone or blocked by now are left out."""
         from metier.session.saving import Saved
 
@@ -393,7 +393,7 @@ class Session(Use):
         return session
 
 
-def _project_of(library: Library) -> str | None:
+def _project_of(library: SkillLibrary) -> str | None:
     """The folder of the project that a library was discovered in, which may not be the working folder."""
     for place in library.places:
         if place.layer == "project" and isinstance(place.source, FolderSource):

@@ -14,7 +14,7 @@ from metier.session.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from metier.find.library import Library
+    from metier.find.library import SkillLibrary
 
 DAY = 24 * 60 * 60.0
 MAX_SESSIONS = 4_096
@@ -46,7 +46,7 @@ class Sessions(Generic[Kind]):
 
     def __init__(
         self,
-        library: Library,
+        library: SkillLibrary,
         kind: type[Kind],
         *,
         seconds: float = DAY,

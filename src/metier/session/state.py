@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from metier.find.library import Library
+    from metier.find.library import SkillLibrary
     from metier.guard import Ceiling, Guard
     from metier.guard.file_access import FileAccess
     from metier.library import Entry
@@ -108,7 +108,7 @@ class State:
 
     def __init__(
         self,
-        library: Library,
+        library: SkillLibrary,
         guard: Guard,
         options: Options,
         *,

@@ -22,7 +22,8 @@ from metier.skill.files import digest_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.library import Entry, Library
+    from metier import Library
+    from metier.library import Entry
 
 _ATTEMPTS = 5
 _MAX_KEPT = 50_000

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
     from starlette.applications import Starlette
 
+    from metier import Library
     from metier.dialect import Dialect, DialectName
     from metier.dialect.skills import Where
     from metier.guard import AuditLog, Guard, Policy
     from metier.guard.question import Approve
-    from metier.library import Library
     from metier.serve.mcp.connections import Limits
     from metier.serve.mcp.lines import Context
 

@@ -1,4 +1,4 @@
-"""The library: all skills that exist here, fresh, from every thread."""
+"""The index of skills: every skill of a set of places, kept fresh, safe to read from any thread."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     from metier.skill import Document, Listing, MemoryFile, Package
 
 
-Made = TypeVar("Made")
+Attached = TypeVar("Attached")
 
 
-class Library:
-    """All skills that exist here; `metier.Library` adds what the rooms above this one offer.
+class SkillIndex:
+    """The skills of a set of places, as one caller sees them.
 
     Reading never waits for a refresh: it works on the last complete snapshot. `refresh` costs one `lstat` a skill when
-    nothing changed and reads only what did; `document` looks at the one file it serves, so it is never out of date.
+    nothing changed and reads only the changed files; `document` checks the one file it serves, so it is never stale.
 
-    >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
-    >>> [entry.name for entry in library]
+    >>> index = SkillIndex.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> [entry.name for entry in index]
     ['pdf-forms']
-    >>> library.document("pdf-forms").body
+    >>> index.document("pdf-forms").body
     'Open it.'
     """
 
@@ -66,20 +66,19 @@ class Library:
         cache: bool | Path | str = True,
         order: tuple[Layer, ...] = LAYERS,
         findings: Iterable[Finding] = (),
+        caller: Caller | None = None,
     ) -> None:
-        """Make a library of places, weakest claims last; `cache` may name the folder for the index, or be False."""
+        """Index places, weakest claims last; `cache` may name the folder that keeps the index, or be False."""
         folder = default_cache_folder() if cache is True else cache
         own = named_apart(places)
-        self._state = _State(
+        self._state = _SharedState(
             own,
             checked_order(order),
             tuple(findings),
             IndexCache(folder, __version__) if folder else None,
             _deployed_beside(own),
         )
-        self._caller = Caller()
-
-    # --- where from -------------------------------------------------------------------------------------------
+        self._caller = caller or Caller()
 
     @classmethod
     def from_folder(
@@ -89,8 +88,9 @@ class Library:
         cache: bool | Path | str = True,
         on_missing_description: OnMissingDescription = "derive",
         skill_name: str | None = None,
+        caller: Caller | None = None,
     ) -> Self:
-        """A library of just these folders (or archives), in the order of their strength.
+        """Index just these folders (or archives), in the order of their strength.
 
         For a folder that is one skill, `skill_name` replaces the name in its frontmatter.
 
@@ -109,41 +109,45 @@ class Library:
             )
             for folder in reversed(once.values())
         ]
-        library = cls(places, cache=cache)
-        library._require_all()
-        return library
+        index = cls(places, cache=cache, caller=caller)
+        index._require_all()
+        return index
 
     @classmethod
     def from_files(
-        cls, *skills: Mapping[str, MemoryFile | bytes | str], layer: Layer = "project", name: str = "memory"
+        cls,
+        *skills: Mapping[str, MemoryFile | bytes | str],
+        layer: Layer = "project",
+        name: str = "memory",
+        caller: Caller | None = None,
     ) -> Self:
-        """A library of skills in memory, each a mapping of paths to contents."""
+        """Index skills in memory, each a mapping of paths to contents."""
         from metier.source.memory import MemorySource
 
         source = MemorySource({}, name=name)
         for files in skills:
             source.add(files)
-        return cls([Place(layer=layer, source=source)], cache=False)
+        return cls([Place(layer=layer, source=source)], cache=False, caller=caller)
 
     @classmethod
-    def discover(cls, start: Path | str | None = None, *, cache: bool | Path | str = True) -> Self:
-        """The skills of this machine, this user, this project (from `start` upwards) and installed packages."""
+    def discover(
+        cls, start: Path | str | None = None, *, cache: bool | Path | str = True, caller: Caller | None = None
+    ) -> Self:
+        """Index the skills of this machine, this user, this project (from `start` upwards) and installed packages."""
         from metier.library.places import default_places
 
         places, findings = default_places(None if start is None else absolute(start))
-        return cls(places, cache=cache, findings=findings)
+        return cls(places, cache=cache, findings=findings, caller=caller)
 
     def as_caller(self, *, agent: str | None = None, tenant: str | None = None, environment: str | None = None) -> Self:
-        """The same library as somebody sees it: skills whose scope leaves them out are as good as absent."""
+        """The same index for another caller: skills whose scope excludes the caller are as good as absent."""
         other = object.__new__(type(self))
         other._state = self._state
         other._caller = Caller(agent=agent, tenant=tenant, environment=environment)
         return other
 
     def __repr__(self) -> str:
-        return f"<Library of {len(self):,} skills from {', '.join(place.name for place in self.places)}>"
-
-    # --- what is there --------------------------------------------------------------------------------------------
+        return f"<SkillIndex of {len(self):,} skills from {', '.join(place.name for place in self.places)}>"
 
     @property
     def snapshot(self) -> Snapshot:
@@ -158,8 +162,17 @@ class Library:
 
     @property
     def caller(self) -> Caller:
-        """On whose behalf it is asked."""
+        """The caller whose view this is."""
         return self._caller
+
+    @property
+    def cache_folder(self) -> str | None:
+        """The folder that keeps indexes between processes; None when nothing is kept."""
+        return None if self._state.cache is None else self._state.cache.folder
+
+    def attachment(self, name: str, make: Callable[[], Attached]) -> Attached:
+        """An object that another room attaches to this index and its views for other callers, made on first use."""
+        return self._state.attachment(name, make)
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -197,8 +210,6 @@ class Library:
         if cache is not None and cache.problem is not None:
             found.append(Finding(str(cache.folder), Diagnostic("cache-unusable", None, cache.problem)))
         return tuple(found)
-
-    # --- what is in it --------------------------------------------------------------------------------------------
 
     def document(self, name: str) -> Document:
         """The skill and its instructions as they are on disk now; one `lstat` when nothing changed."""
@@ -272,8 +283,6 @@ class Library:
         self._state.kept.keep_content(where, signature, content)
         return content
 
-    # --- staying fresh --------------------------------------------------------------------------------------------
-
     def refresh(self) -> Change:
         """Look at every place again; reads only the files that changed, and says what did."""
         before, after, read = self._state.refresh()
@@ -308,8 +317,8 @@ class Library:
                 place.source.scan()  # what is refused is refused here, and not taken for empty
 
 
-class _State:
-    """What a library and its views for other callers share."""
+class _SharedState:
+    """The state that an index shares with its views for other callers."""
 
     def __init__(
         self,
@@ -326,8 +335,8 @@ class _State:
         self.findings = findings
         self.cache = cache
         self.kept = Kept()
-        self._beside: dict[str, Any] = {}
-        self._making = threading.Lock()
+        self._attachments: dict[str, Any] = {}
+        self._attaching = threading.Lock()
         self._refreshing = threading.Lock()
         begun = time.time_ns()
         shelves = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
@@ -341,13 +350,13 @@ class _State:
         beside = zip(self.deployed, shelves[own:], strict=True)
         return Snapshot(self.places, tuple(shelves[:own]), self.order, tuple(beside))
 
-    def kept_beside(self, room: str, make: Callable[[], Made]) -> Made:
-        """What a room above keeps with this library and its views for other callers, made when first asked for."""
-        with self._making:
-            if room not in self._beside:
-                self._beside[room] = make()
-            made: Made = self._beside[room]
-            return made
+    def attachment(self, name: str, make: Callable[[], Attached]) -> Attached:
+        """An object that another room attaches to all views of this index, made on first use."""
+        with self._attaching:
+            if name not in self._attachments:
+                self._attachments[name] = make()
+            attached: Attached = self._attachments[name]
+            return attached
 
     def _from_cache(self, place: Place) -> Shelf:
         key = place.source.cache_key()

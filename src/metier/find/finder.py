@@ -1,0 +1,165 @@
+"""Search, catalog and selection over an index of skills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier.skill.listing import Listings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Literal
+
+    from metier.find.catalog import Catalog
+    from metier.find.render import Format
+    from metier.find.result import Result
+    from metier.find.search import SearchEngine
+    from metier.find.vectors import Embedder
+    from metier.library import Entry, Layer, Machine, SkillIndex
+    from metier.skill.listing import Mode
+
+_DEFAULT_BUDGET = 4_096
+
+
+class Finder:
+    """Finds the skills of an index that fit a query, and composes the catalog that a model is shown.
+
+    All views of an index (`as_caller`) share one search index, which the first search builds.
+
+    >>> from metier.library import SkillIndex
+    >>> index = SkillIndex.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> [result.name for result in Finder(index).search("fill in a form")]
+    ['pdf-forms']
+    """
+
+    def __init__(self, index: SkillIndex) -> None:
+        self._index = index
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        agent: str | None = None,
+        *,
+        include_unlisted: bool = False,
+        names: Collection[str] | None = None,
+        machine: Machine | None = None,
+        listing: Mapping[str, Mode] | Listings | None = None,
+    ) -> list[Result]:
+        """The `k` skills that fit a query best, the best first, each with a score and why.
+
+        Words are stemmed and matched in names, descriptions, tags, triggers and bodies; `"a phrase"`, `tag:pdf` and
+        `layer:project` narrow it; `/name` and exact names come first. Skills that are out of scope for the caller are
+        as good as absent. Skills that are not for models, or cannot work here, are found only with
+        `include_unlisted`; `listing` gives modes to names and patterns, as for `catalog`. The first search of a
+        library indexes it.
+        """
+        from metier.find.listed import Listed, require_several
+        from metier.find.query import Query
+        from metier.find.search import checked_k, searchable
+
+        index = self._view(agent)
+        require_several(names=names)
+        listed = Listed(machine, names, Listings.of(listing))
+        return self._engine().search(
+            index.snapshot,
+            index.caller,
+            Query.read(searchable(query)),
+            checked_k(k),
+            (lambda entry, _: names is None or entry.name in names) if include_unlisted else listed,
+        )
+
+    def catalog(
+        self,
+        budget: int = _DEFAULT_BUDGET,
+        *,
+        query: str | None = None,
+        listing: Mapping[str, Mode] | Listings | None = None,
+        agent: str | None = None,
+        names: Collection[str] | None = None,
+        format: Format = "xml",  # noqa: A002
+        search_tool: str | None = "skills_search",
+        machine: Machine | None = None,
+        mount: str = "",
+    ) -> Catalog:
+        """What a model is shown of the library, in at most `budget` bytes.
+
+        All skills in full if they fit, else with shortened descriptions; else the pinned ones and those most relevant
+        to `query`, which is usually the user's prompt, with the names of all others, or where those have no room, a
+        digest of what there is and the tool that finds it. The same input gives the same text, and what depends on the
+        query comes last. `listing` gives modes to names and patterns: `{"pdf-*": "pinned", "old": "off"}`. `names`
+        restricts it to an agent's own; `search_tool=None` mentions no tool; with `mount`, the folder of that reader's
+        skills, each has its place in it.
+        """
+        from metier.find.listed import require_several
+        from metier.find.offer import offer
+
+        require_several(names=names)
+        index = self._view(agent)
+        return offer(
+            self._engine,
+            index.snapshot,
+            index.caller,
+            budget=budget,
+            query=query,
+            listings=Listings.of(listing),
+            names=names,
+            format=format,
+            search_tool=search_tool,
+            machine=machine,
+            mount=mount,
+        )
+
+    def select(
+        self,
+        *,
+        contains: str = "",
+        name_prefix: str = "",
+        location_prefix: str = "",
+        names: Collection[str] | None = None,
+        layers: Collection[Layer] = (),
+        sources: Collection[str] = (),
+        inserts: Collection[Literal["instructions", "user-message"]] = (),
+        activity: Literal["any", "active", "inactive"] = "any",
+        active: Collection[str] | None = None,
+    ) -> tuple[Entry, ...]:
+        """The skills of certain names, tags, places or kinds, by name and then location."""
+        from metier.find.listed import require_several
+        from metier.find.selection import Selection
+
+        require_several(names=names, layers=layers, sources=sources, inserts=inserts, active=active)
+        return Selection(
+            contains=contains,
+            name_prefix=name_prefix,
+            location_prefix=location_prefix,
+            names=names,
+            layers=layers,
+            sources=sources,
+            inserts=inserts,
+            activity=activity,
+            active=active,
+        ).of(self._index.entries())
+
+    def update_index(self, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Bring the search index up to date, which a search does by itself; reports progress as it goes."""
+        return self._engine().indexes.update(self._index.snapshot, progress)
+
+    def embed_with(self, embedder: Embedder | None) -> None:
+        """Search by meaning too; None for words alone. Without a call, `metier[vectors]` is used where installed."""
+        self._engine().indexes.use(embedder)
+
+    def _view(self, agent: str | None) -> SkillIndex:
+        """The index as an agent sees it."""
+        if agent is None:
+            return self._index
+        caller = self._index.caller
+        return self._index.as_caller(agent=agent, tenant=caller.tenant, environment=caller.environment)
+
+    def _engine(self) -> SearchEngine:
+        return self._index.attachment("search", self._new_engine)
+
+    def _new_engine(self) -> SearchEngine:
+        from metier.find.search import SearchEngine
+        from metier.find.vectors import default_embedder
+
+        return SearchEngine(self._index.cache_folder, default_embedder())
