@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
-from metier.guard.protected_names import PROTECTED
+from metier.guard.files.protected_names import PROTECTED
 from metier.run import CANNOT_START, TIMED_OUT, Capabilities, Job, Limits
 from metier.run import seatbelt as module
 from metier.run.job import OutputLine, Place

@@ -19,7 +19,7 @@ from tests.protected import NAMES, content, project, repository, snapshot
 from metier import Guard, Library, Policy, Session
 from metier.errors import ProtectedPlace
 from metier.guard import Action, Decision, MemoryLog
-from metier.guard.protected_places import survey
+from metier.guard.files.protected_places import find_protected_places
 from metier.tools import ToolResult, Workspace
 
 SKILL = {"SKILL.md": "---\nname: greet\ndescription: Greets.\n---\nSay hello.\n"}
@@ -330,7 +330,7 @@ def test_random_calls_change_nothing_protected_in_random_workspaces(
         if at % 4 == 3 and appearing:
             build(root, appearing[at // 4 % len(appearing)])
         before = snapshot(root)
-        closed = {path: content(Path(path)) for path in survey(str(root)).closed if os.path.isdir(path)}
+        closed = {path: content(Path(path)) for path in find_protected_places(str(root)).closed if os.path.isdir(path)}
         attempt(session, root, kind, name, target)
         assert snapshot(root) == before, (kind, name, target)
         assert {path: content(Path(path)) for path in closed} == closed, (kind, name, target)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from metier.run.virtual.host_files import change, load, survey
 
 if TYPE_CHECKING:
-    from metier.guard.file_access import FileAccess
+    from metier.guard.files.file_access import FileAccess
     from metier.run.virtual import VirtualShell
     from metier.run.virtual.host_files import Record
 
@@ -40,7 +40,7 @@ class FolderCopy:
             [record for record, _ in changed],
             [blob for _, blob in changed],
             gone,
-            closed=self._access.protecting_below,
+            closed=self._access.closing_places_below,
         )
         self._before = now
         return len(changed) + len(gone) - len(refused), refused

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Subject as Subject
     from metier.guard.explaining import Explanation as Explanation
     from metier.guard.explaining import explain as explain
-    from metier.guard.file_access import FileAccess as FileAccess
+    from metier.guard.files.file_access import FileAccess as FileAccess
     from metier.guard.governance import Governance as Governance
     from metier.guard.guard import Guard as Guard
     from metier.guard.guard import current_user as current_user
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from metier.guard.question import Answers as Answers
     from metier.guard.question import Question as Question
     from metier.guard.question import asking as asking
-    from metier.guard.shell.reading import shell_parts as shell_parts
+    from metier.guard.shell.parser import shell_parts as shell_parts
     from metier.guard.tool_rules.ceiling import Ceiling as Ceiling
-    from metier.guard.tool_rules.matching import Match as Match
     from metier.guard.tool_rules.matching import forbids as forbids
     from metier.guard.tool_rules.matching import permits as permits
+    from metier.guard.tool_rules.patterns import Match as Match
     from metier.guard.verdict import Verdict as Verdict
     from metier.skill.tool_names import canonical_tool as canonical_tool
     from metier.skill.tool_rules import ToolRule as ToolRule

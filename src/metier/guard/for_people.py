@@ -13,7 +13,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
-from metier.guard.tool_rules.matching import Match, forbids
+from metier.guard.tool_rules.matching import forbids
+from metier.guard.tool_rules.patterns import Match
 from metier.skill.tool_names import canonical_tool
 from metier.skill.tool_rules import parse_rules
 
@@ -91,7 +92,7 @@ def _is_about(plain: str, workspace: str) -> bool:
         return True
     if "/" not in plain or not _DECIDING.search(plain):
         return False
-    from metier.guard.shell.places import link_names
+    from metier.guard.shell.paths import link_names
 
     paths = (os.path.join(workspace or os.getcwd(), path) for path in _PATH.findall(plain)[:_MAX_PATHS])
     return any("metier" in link_names(path) for path in paths)
@@ -108,14 +109,14 @@ def _in_code(text: str) -> Match | None:
 
 def _in_interpreters(text: str) -> Match | None:
     """The match for code that a command gives to an interpreter, as a word or as its input."""
-    from metier.guard.shell.python import is_python
-    from metier.guard.shell.reading import read_shell
-    from metier.guard.shell.scanner import Unreadable
-    from metier.guard.shell.wrappers import program_name
+    from metier.guard.shell.command import UnreadableCommand
+    from metier.guard.shell.effects import program_name
+    from metier.guard.shell.launchers import is_python
+    from metier.guard.shell.parser import parse_script
 
     try:
-        commands = read_shell(text).commands
-    except Unreadable:
+        commands = parse_script(text).commands
+    except UnreadableCommand:
         return None
     for command in commands:
         programs = [program_name(word.text) for word in command.words]

@@ -12,14 +12,15 @@ from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard.audit.keeping import Keeping
 from metier.guard.audit.redaction import redact
-from metier.guard.closed_files import ClosedFiles, has_many_texts
 from metier.guard.decision import Actor, Decision
+from metier.guard.files.file_access import WorkspaceFiles
+from metier.guard.files.file_check import check_files, has_many_texts
 from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
 from metier.guard.remedies import BLOCKED, ISOLATE, TRUST, allow_setting, ask_somebody, change_policy
-from metier.guard.tool_rules.calls import Calls
+from metier.guard.tool_rules.calls import CallRules
 from metier.guard.verdict import STRICTNESS
 from metier.guard.waiting import in_own_thread
 from metier.hints import invoke_skill, run_script
@@ -78,7 +79,7 @@ class Guard:
                 f"approve is {type(approve).__name__}.", hint="Give a function of an action and a decision."
             )
         self._policy = policy
-        self._calls = Calls.of(policy or Policy())
+        self._calls = CallRules.of(policy or Policy())
         self._governance = governance or default_governance(project)
         self._blocks: frozenset[str] = frozenset()
         self._blocked = frozenset(policy.blocked if policy is not None else ())
@@ -86,7 +87,7 @@ class Guard:
         self._version = 0
         self._changing = threading.Lock()
         self._keeping = Keeping(audit, self._governance)
-        self.files = ClosedFiles(self._governance, lambda: self._policy, lambda: self.kept_paths)
+        self.files = WorkspaceFiles(self._governance, lambda: self._policy, lambda: self.kept_paths)
         """The files that are closed to tools."""
 
     @property
@@ -96,7 +97,7 @@ class Guard:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        calls = Calls.of(policy)
+        calls = CallRules.of(policy)
         with self._changing:
             self._calls, self._policy = calls, policy
             self._blocked = self._blocks | frozenset(policy.blocked)
@@ -198,7 +199,7 @@ class Guard:
                 hint=BLOCKED,
             )
         if action.point == "call":
-            return self.files.against(action) or self._calls.decide(action)
+            return check_files(action, self.files) or self._calls.decide(action)
         if action.point == "load":
             return self._load(action, subject)
         if action.point == "read":

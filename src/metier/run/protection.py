@@ -20,9 +20,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier._log import logger
-from metier.guard.folder_listings import MOST_FOLDERS
-from metier.guard.protected_names import PROTECTED, protecting
-from metier.guard.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, Survey, survey
+from metier.guard.files.protected_names import MOST_FOLDERS, PROTECTED, protected_name_in
+from metier.guard.files.protected_places import (
+    STAND_INS,
+    STAND_INS_IN_REPOSITORY,
+    ProtectedPlaces,
+    find_protected_places,
+)
 from metier.run.journal import Journal
 from metier.skill.folder import is_inside, moved_path
 
@@ -65,7 +69,7 @@ class Protection:
         self.folder = os.path.realpath(folder)
         self._grants = frozenset(grants)
         self._recovered = _recover(self.folder)
-        self.before = survey(self.folder, self._grants, with_packages=True, with_other_names=True)
+        self.before = find_protected_places(self.folder, self._grants, with_packages=True, with_other_names=True)
         self._absent = frozenset(path for path in self.before.targets if not os.path.lexists(path))
         self._is_clean = False
         self._opened = os.open(self.folder, _FOLDER) if _FOLDER else None
@@ -109,7 +113,7 @@ class Protection:
         named = (path for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None)
         return [
             f"{name} is a protected place, which it cannot write. {_how_to_grant(self.folder, name)}"
-            for name in dict.fromkeys(protecting(path, self._grants) for path in named)
+            for name in dict.fromkeys(protected_name_in(path, self._grants) for path in named)
             if name is not None
         ]
 
@@ -154,7 +158,7 @@ def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
 
 
 def clean_up(
-    folder: str, before: Survey, absent: Collection[str], grants: Collection[str], until: float | None = None
+    folder: str, before: ProtectedPlaces, absent: Collection[str], grants: Collection[str], until: float | None = None
 ) -> Cleanup:
     """The same for a folder whose protected places were surveyed before; `absent` is where some led to nothing.
 
@@ -165,7 +169,7 @@ def clean_up(
     looked_into = set(before.unreadable)
     for _ in range(_MOST_ROUNDS):
         # What was set aside may have hidden more: a repository is not searched, nor is a folder that cannot be listed.
-        after = survey(folder, grants, with_packages=True, looks_around=False)
+        after = find_protected_places(folder, grants, with_packages=True, looks_around=False)
         found = [path for path, target in before.links.items() if _target_of(path) != target]
         made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
         found += sorted((after.names - before.names | made) - set(found))
@@ -181,7 +185,7 @@ def clean_up(
                     # What was set aside is no repository any more for whom permissions do not bind, either.
                     if not any(is_inside(path, other) for other in looked_into):
                         what = f"That is {aside} now." if aside else "It was a link, and is gone."
-                        protected = protecting(name, grants) or name
+                        protected = protected_name_in(name, grants) or name
                         how = _how_to_grant(folder, protected)
                         notes.append(f"It made {name}, from which other programs start something. {what} {how}")
                     if aside:
@@ -380,7 +384,7 @@ def _recover(folder: str) -> tuple[str, ...]:
         for entry in _journal().abandoned():
             try:
                 remove_stand_ins(entry["stand_ins"])
-                before = Survey(names=frozenset(entry["names"]), links=dict(entry["links"]))
+                before = ProtectedPlaces(names=frozenset(entry["names"]), links=dict(entry["links"]))
                 at, absent, grants = entry["folder"], frozenset(entry["absent"]), frozenset(entry["grants"])
                 found = clean_up(at, before, absent, grants, entry["until"]) if os.path.isdir(at) else Cleanup()
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

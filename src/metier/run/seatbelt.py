@@ -19,8 +19,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
-from metier.guard.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
-from metier.guard.protected_places import survey
+from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
+from metier.guard.files.protected_places import find_protected_places
 from metier.hints import for_anybody
 from metier.run.environment import base_environment, programs_behind
 from metier.run.job import CANNOT_START, Capabilities, Job, Limits, Outcome, Place, run_in_thread
@@ -254,7 +254,7 @@ def _places(job: Job, scratch: str) -> tuple[Place, ...]:
         if place.is_writable:
             names = [name for name in PROTECTED if name not in job.grants]
             names += [f"{name}/{part}" for name in REPOSITORY if name in job.grants for part in CLOSED_IN_REPOSITORY]
-            found = survey(place.path, job.grants, with_packages=True, with_other_names=True)
+            found = find_protected_places(place.path, job.grants, with_packages=True, with_other_names=True)
             paths = (*(os.path.join(place.path, name) for name in names), *found.links, *found.closed)
             given += [Place(path) for path in dict.fromkeys(paths)]
     if scratch:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action, Decision, Passage, redact, refused
-from metier.guard.git_settings import committer_variables, repository_elsewhere
+from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
 from metier.hints import Hint, for_anybody

@@ -12,10 +12,10 @@ import stat
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused
-from metier.guard.file_access import SECRET_FOLDERS, SECRET_NAMES
+from metier.guard.files.file_access import SECRET_FOLDERS, SECRET_NAMES
+from metier.guard.files.protected_names import protected_name_in
+from metier.guard.files.protected_places import protected_around
 from metier.guard.policy.program import granted_names, split_mode
-from metier.guard.protected_names import protecting
-from metier.guard.protected_places import protected_around
 from metier.hints import Hint
 from metier.library.places import named_enterprise_places
 from metier.library.trust import home_folder
@@ -236,7 +236,7 @@ def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) ->
     real = real_path(named)
     if is_inside(real, workspace):
         name = os.path.relpath(named, workspace)
-        if mode == "rw" and protecting(name) is not None and name not in granted_names(policy.paths or ()):
+        if mode == "rw" and protected_name_in(name) is not None and name not in granted_names(policy.paths or ()):
             return None, "it is a protected place, and policy does not grant it"
         # It has that already; it can still say that it only reads there.
         is_narrowed = mode == "ro" and os.path.exists(real)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from metier.find.library import SkillLibrary
     from metier.guard import Ceiling, Guard
-    from metier.guard.file_access import FileAccess
+    from metier.guard.files.file_access import FileAccess
     from metier.library import Entry
     from metier.run import Runner
     from metier.session.active import ActiveSkill

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError
-from metier.guard.file_access import FileAccess, is_secret_name
+from metier.guard.files.file_access import FileAccess, is_secret_name
 from metier.hints import list_files
 from metier.skill import shown
 from metier.skill.folder import is_inside

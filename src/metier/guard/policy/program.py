@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.guard.protected_names import PROTECTED
+from metier.guard.files.protected_names import PROTECTED
 from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.guard.approvals.status import current_status
 from metier.guard.policy.file import Origin
 from metier.guard.remedies import ask_somebody, change_policy
-from metier.guard.tool_rules.calls import USE_ALLOWED, Calls
+from metier.guard.tool_rules.calls import USE_ALLOWED, CallRules
 from metier.guard.tool_rules.matching import permits
 from metier.guard.verdict import Verdict
 from metier.skill.tool_rules import parse_rules
@@ -27,7 +27,7 @@ class ToolLayers:
 
     def __init__(self, effective: EffectivePolicy) -> None:
         self._layers = tuple(
-            (layer, Calls(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
+            (layer, CallRules(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
         )
 
     def __bool__(self) -> bool:

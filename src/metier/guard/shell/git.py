@@ -13,16 +13,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.git_config import config_problems, is_safe_setting
-from metier.guard.shell.places import may_be_own
-from metier.guard.shell.scanner import UNKNOWN
-from metier.guard.shell.script import Redirection
-from metier.guard.shell.starting import Problem, Started, Unclear, Used, beginnings, is_option, is_unsure, may_be
+from metier.guard.shell.command import UNKNOWN, Effects, Risk, UnclearEffects, WrittenFile
+from metier.guard.shell.options import beginnings, is_option, is_unsure, may_be
+from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.shell.scanner import Word
+    from metier.guard.shell.command import ShellWord
 
 _FLAGS = frozenset({
     "-h", "-p", "-P", "-v", "--bare", "--exec-path", "--glob-pathspecs", "--help", "--html-path", "--icase-pathspecs",
@@ -98,6 +96,23 @@ _TAKES_NO_VALUE = re.compile(
 )
 _HELPER = re.compile(r"(.*=)?\w+::", re.DOTALL)
 _LOOSE = re.compile(rf"(.*=)?\w*{UNKNOWN}", re.DOTALL)
+_SAFE_SETTING = re.compile(
+    r"(advice\.\w+|branch\.[^=\n]+\.(remote|merge|rebase)|color\.[\w.]+|column\.\w+|commit\.gpgsign|"
+    r"core\.(abbrev|autocrlf|eol|filemode|ignorecase|longpaths|quotepath|safecrlf|whitespace)|"
+    r"diff\.(algorithm|context|mnemonicprefix|noprefix|renames)|fetch\.prune|gc\.auto|http\.version|"
+    r"init\.defaultbranch|log\.\w+|merge\.(conflictstyle|ff)|pull\.(ff|rebase)|push\.(autosetupremote|default)|"
+    r"rebase\.(autosquash|autostash)|tag\.(gpgsign|sort)|user\.(email|name))",
+    re.IGNORECASE,
+)
+_HELPER_VALUE = re.compile(r"\w+::")
+_CONFIG_READS = frozenset({"-l", "--get", "--get-all", "--get-color", "--get-regexp", "--get-urlmatch", "--list"})
+_CONFIG_FLAGS = frozenset({
+    "--add", "--all", "--bool", "--global", "--int", "--local", "--replace-all", "--show-origin", "--show-scope",
+    "--system", "--unset", "--unset-all", "--worktree",
+})  # fmt: skip
+_CONFIG_READ_FLAGS = frozenset({"-z", "--includes", "--name-only", "--no-includes", "--null", "--path"})
+_CONFIG_VALUED = frozenset({"-f", "--blob", "--default", "--file", "--type"})
+_CONFIG_VERBS = frozenset({"edit", "get", "list", "set", "unset"})
 
 
 class _Global(NamedTuple):
@@ -105,40 +120,40 @@ class _Global(NamedTuple):
 
     end: int
     """Where the subcommand is, or would be."""
-    problems: tuple[Problem, ...]
+    risks: tuple[Risk, ...]
     moves: bool
-    places: tuple[int, ...]
+    folders: tuple[int, ...]
     """The words that name the folder it works in."""
 
 
-def read_git(words: Sequence[Word]) -> Started:
+def git_effects(words: Sequence[ShellWord]) -> Effects:
     """What git is made to start or write by its words."""
     before = _read_global(words)
-    problems, places, files = list(before.problems), list(before.places), []
+    risks, folders, files = list(before.risks), list(before.folders), []
     if before.end < len(words):
         subcommand = words[before.end]
         rest = list(enumerate(words))[before.end + 1 :]
         if not subcommand.is_known:
-            raise Unclear("the subcommand of `git` is not known before it runs", before.end)
+            raise UnclearEffects("the subcommand of `git` is not known before it runs", before.end)
         if not _SUBCOMMAND.fullmatch(subcommand.text):
-            raise Unclear(f"`git {subcommand.text}` is no subcommand of git", before.end)
+            raise UnclearEffects(f"`git {subcommand.text}` is no subcommand of git", before.end)
         name = subcommand_name(subcommand.text)
         if name in _ALWAYS or "--" in name:
             # To name it is not to name what it starts, which its options and words say.
             is_plain = name in _TOOLS and not any(not word.is_known or word.text.startswith("-") for _, word in rest)
             at = before.end if is_plain else len(words) - 1
-            problems.append(Problem(f"`git {name}` starts other programs or writes any file", at))
+            risks.append(Risk(f"`git {name}` starts other programs or writes any file", at))
         if name == "config":
-            problems += config_problems(rest)
+            risks += _config_risks(rest)
         if name in _PLACING:
-            problems += _placing_problems(name, rest)
-            places += [at for at, word in rest if not word.text.startswith("-")]
+            risks += _placing_risks(name, rest)
+            folders += [at for at, word in rest if not word.text.startswith("-")]
         if name in _STRATEGIES:
-            problems += _strategy_problems(name, rest)
+            risks += _strategy_risks(name, rest)
         if name not in _HARMLESS:
-            problems += _problems(name, rest)
-            files = list(_files(name, rest, moves=before.moves))
-    return Started(problems=tuple(problems), files=tuple(files), places=tuple(places))
+            risks += _option_risks(name, rest)
+            files = list(_written_files(name, rest, moves=before.moves))
+    return Effects(risks=tuple(risks), files=tuple(files), folders=tuple(folders))
 
 
 def subcommand_name(text: str) -> str:
@@ -150,52 +165,52 @@ def subcommand_name(text: str) -> str:
     return _SAME.get(text, text)
 
 
-def subcommand_index(words: Sequence[Word]) -> int:
+def subcommand_index(words: Sequence[ShellWord]) -> int:
     """Where the subcommand is among the words, or would be."""
     return _read_global(words).end
 
 
-def _read_global(words: Sequence[Word]) -> _Global:
-    problems: list[Problem] = []
+def _read_global(words: Sequence[ShellWord]) -> _Global:
+    risks: list[Risk] = []
     placed: dict[str, int] = {}
-    places: list[int] = []
+    folders: list[int] = []
     i = 1
     while i < len(words) and words[i].is_known and words[i].text.startswith("-"):
         text, equals, _ = words[i].text.partition("=")
         if text == "-c" and not equals and i + 1 < len(words):
             if words[i + 1].splits or not is_safe_setting(words[i + 1].text):
-                problems.append(Problem("`git -c` can make git start other programs", i + 1))
+                risks.append(Risk("`git -c` can make git start other programs", i + 1))
             i += 2
         elif text in _VALUED and (text != "-C" or not equals):
             i += not equals
             if i >= len(words) or words[i].splits:
-                raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
+                raise UnclearEffects("the options of `git` cannot be read with certainty", len(words) - 1)
             # Files of a repository that are checked out among its own become its hooks and configuration.
             # A link to them may come from the repository too, so that a name says little.
             value = words[i].text.partition("=")[2] if equals else words[i].text
-            if (text == "--work-tree" and value != ".") or (text == "-C" and may_be_own(words[i])):
-                problems.append(Problem(f"`git {text}` can lead into the repository's own files", i))
+            if (text == "--work-tree" and value != ".") or (text == "-C" and may_be_repository_file(words[i])):
+                risks.append(Risk(f"`git {text}` can lead into the repository's own files", i))
             placed[text] = i
-            places += [i] * (text == "-C")
+            folders += [i] * (text == "-C")
             i += 1
         elif text in _FLAGS and not equals:
             i += 1
         else:
-            raise Unclear("the options of `git` cannot be read with certainty", len(words) - 1)
+            raise UnclearEffects("the options of `git` cannot be read with certainty", len(words) - 1)
     if "-C" in placed and ("--work-tree" in placed or "--git-dir" in placed):
-        problems.append(Problem("folders of `git` that depend on each other can be anywhere", max(placed.values())))
-    return _Global(i, tuple(problems), bool(places) or "--work-tree" in placed, tuple(places))
+        risks.append(Risk("folders of `git` that depend on each other can be anywhere", max(placed.values())))
+    return _Global(i, tuple(risks), bool(folders) or "--work-tree" in placed, tuple(folders))
 
 
-def _placing_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
+def _placing_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
     for at, word in rest:
-        if may_be_own(word) or (name == "checkout-index" and may_be(word, ("--prefix",))):
-            yield Problem(f"`git {name}` can write into the repository's own files", at)
+        if may_be_repository_file(word) or (name == "checkout-index" and may_be(word, ("--prefix",))):
+            yield Risk(f"`git {name}` can write into the repository's own files", at)
         if name == "checkout-index" and word.text.startswith("--p"):
-            yield Problem("`git checkout-index --prefix` writes anywhere", at)
+            yield Risk("`git checkout-index --prefix` writes anywhere", at)
 
 
-def _strategy_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
+def _strategy_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
     for i, (at, word) in enumerate(rest):
         following = rest[i + 1][1].text if i + 1 < len(rest) else ""
         option, equals, value = word.text.partition("=")
@@ -207,10 +222,10 @@ def _strategy_problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Prob
             is_strategy = _STRATEGIES[name] and bool(short) and re.fullmatch("-[A-Za-z]*", letters) is not None
             value = value or following
         if is_strategy and ("/" in value or UNKNOWN in value):
-            yield Problem(f"the strategy of `git {name}` can be any program", at)
+            yield Risk(f"the strategy of `git {name}` can be any program", at)
 
 
-def _problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
+def _option_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
     letters, options = _STARTING.get(name, ("", ()))
     outputs = (*_OUTPUTS, *_MORE_OUTPUTS.get(name, ()), *(("--strategy",) if name in _STRATEGIES else ()))
     chosen = ("s" * _STRATEGIES.get(name, False) + "o" * (name in _SHORT_OUTPUT), outputs)
@@ -218,21 +233,21 @@ def _problems(name: str, rest: list[tuple[int, Word]]) -> Iterator[Problem]:
     are_paths = False
     for i, (at, word) in enumerate(rest):
         if may_be(word, refused):
-            yield Problem(f"`git {name}` can start other programs", at)
+            yield Risk(f"`git {name}` can start other programs", at)
         if name in _TRANSPORT and (_HELPER.match(word.text.replace(UNKNOWN, "")) or _is_loose_url(word)):
-            yield Problem(f"`{word.text}` can make `git` start a program", at)
+            yield Risk(f"`{word.text}` can make `git` start a program", at)
         for beginning in beginnings(word):
             # What is not known as a whole may name a file to write too.
             unsure = is_unsure(beginning, word)
             more = chosen if unsure else ("", ())
             if not (are_paths and unsure) and is_option(beginning, word, letters + more[0], options + more[1]):
-                yield Problem(f"`git {name}` can start other programs or write files by its options", at)
+                yield Risk(f"`git {name}` can start other programs or write files by its options", at)
         if word.is_known and word.text == "--" and name not in _TRANSPORT and name != "rebase":
             # It may be the value of an option before it.
             are_paths |= not i or (rest[i - 1][1].is_known and _ends(rest[i - 1][1].text))
 
 
-def _is_loose_url(word: Word) -> bool:
+def _is_loose_url(word: ShellWord) -> bool:
     """Whether the command chooses how an address begins."""
     return word.free and _LOOSE.match(word.text) is not None
 
@@ -242,7 +257,7 @@ def _ends(text: str) -> bool:
     return not text.startswith("-") or _TAKES_NO_VALUE.fullmatch(text) is not None
 
 
-def _files(name: str, rest: list[tuple[int, Word]], *, moves: bool) -> Iterator[Used]:
+def _written_files(name: str, rest: list[tuple[int, ShellWord]], *, moves: bool) -> Iterator[WrittenFile]:
     """The files that options make git write."""
     is_bundle = name == "bundle" and bool(rest) and may_be(rest[0][1], ("create",))
     outputs = (*_OUTPUTS, *_MORE_OUTPUTS.get(name, ()))
@@ -252,19 +267,64 @@ def _files(name: str, rest: list[tuple[int, Word]], *, moves: bool) -> Iterator[
         if option.startswith("--"):
             is_output = len(option) > 2 and any(output.startswith(option) for output in outputs)
             if is_output and equals:
-                yield _used(at, word._replace(text=value), moves=moves)
+                yield WrittenFile.named(at, word._replace(text=value), moves=moves)
             elif is_output and following:
-                yield _used(*following, moves=moves)
+                yield WrittenFile.named(*following, moves=moves)
         elif name in _SHORT_OUTPUT and word.text.startswith("-") and "o" in word.text:
             if value := word.text.partition("o")[2]:
-                yield _used(at, word._replace(text=value), moves=moves)
+                yield WrittenFile.named(at, word._replace(text=value), moves=moves)
             elif following:
-                yield _used(*following, moves=moves)
+                yield WrittenFile.named(*following, moves=moves)
         elif is_bundle and i and (word.text == "-" or not word.text.startswith("-")):
             is_bundle = False
             if word.text != "-":
-                yield _used(at, word, moves=moves)
+                yield WrittenFile.named(at, word, moves=moves)
 
 
-def _used(at: int, target: Word, *, moves: bool) -> Used:
-    return Used(at, Redirection(target=target, writes=True, reads=False), moves)
+def is_safe_setting(text: str) -> bool:
+    """Whether `name=value` is a setting that makes git start nothing.
+
+    >>> is_safe_setting("user.name=me"), is_safe_setting("core.pager=less")
+    (True, False)
+    """
+    name, _, value = text.partition("=")
+    return _SAFE_SETTING.fullmatch(name) is not None and not _HELPER_VALUE.match(value)
+
+
+def _config_risks(rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
+    """The words after `git config` that may make git start something later."""
+    if not rest:
+        return
+    risk = Risk("`git config` can make git start other programs", rest[-1][0])
+    if any(word.free for _, word in rest):
+        yield risk
+        return
+    options, operands = _split_options([word for _, word in rest])
+    verb = operands[0].text if operands and operands[0].text in _CONFIG_VERBS else ""
+    if verb:
+        more, operands = _split_options(operands[1:])
+        options |= more
+    if len(operands) > 1 and not operands[0].is_known:
+        yield risk
+        return
+    reads = bool(_CONFIG_READS & options) or verb in ("get", "list")
+    known = _CONFIG_FLAGS | _CONFIG_READS | _CONFIG_READ_FLAGS | _CONFIG_VALUED if reads else _CONFIG_FLAGS
+    is_late = any(word.text.startswith("-") for word in operands)
+    is_setting = not reads and len(operands) > 1
+    is_safe = not is_setting or is_safe_setting(f"{operands[0].text}={operands[1].text}")
+    if verb == "edit" or is_late or not is_safe or not known.issuperset(options):
+        yield risk
+
+
+def _split_options(words: list[ShellWord]) -> tuple[set[str], list[ShellWord]]:
+    """The options before the first operand, and what follows them."""
+    options: set[str] = set()
+    i = 0
+    while i < len(words):
+        name, equals, _ = words[i].text.partition("=")
+        if not name.startswith("-"):
+            # What may fall apart may become an option, and is named like none.
+            return options | ({words[i].text} if words[i].splits else set()), words[i:]
+        options.add(name)
+        i += 1 if equals or name not in _CONFIG_VALUED else 2
+    return options, []

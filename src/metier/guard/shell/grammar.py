@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from metier.guard.shell.scanner import UNKNOWN, Scanner, Token, Unreadable, Word
-from metier.guard.shell.script import Command, Redirection, Script
-from metier.guard.shell.variables import Variables, is_read_by_programs
+from metier.guard.shell.command import UNKNOWN, Redirection, ShellWord, SimpleCommand, UnreadableCommand
+from metier.guard.shell.lexer import Lexer, ShellToken
+from metier.guard.shell.variables import is_read_by_programs
 
 MAX_DEPTH = 12
 """How deep commands may be nested in each other."""
@@ -28,107 +29,89 @@ _EVALUATING = frozenset({"-R", "-v"})
 _ARITHMETIC = frozenset({"-eq", "-ge", "-gt", "-le", "-lt", "-ne"})
 
 
-def _is_number(word: Word) -> bool:
+def _is_number(word: ShellWord) -> bool:
     return word.text.isdecimal() or (word.text == UNKNOWN and word.variables[0] in ("#", "?"))
 
 
-def _assigned(word: Word, written: str) -> Word:
+def _assigned(word: ShellWord, written: str) -> ShellWord:
     """What gives a variable a value; a number in brackets is all that may stand behind its name."""
     found = _NUMBERED.match(written)
-    return Word(f"{found[1]}={UNKNOWN}") if found else word
+    return ShellWord(f"{found[1]}={UNKNOWN}") if found else word
+
+
+Mark: TypeAlias = tuple[str, int, int]
+"""The kind, start and end of a word, an operator or a name."""
 
 
 @dataclass(slots=True)
-class _Found:
-    """What a grammar and those nested in it have found."""
+class Syntax:
+    """The parts of a command line, with those of the substitutions in it."""
 
-    commands: list[Command] = field(default_factory=list)
-    pipelines: list[tuple[Command | None, ...]] = field(default_factory=list)
+    commands: list[SimpleCommand] = field(default_factory=list)
+    pipelines: list[tuple[SimpleCommand | None, ...]] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
-    assignments: list[Word] = field(default_factory=list)
+    assignments: list[ShellWord] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    variables: Variables = field(default_factory=Variables)
+    assigned: set[str] = field(default_factory=set)
+    """The variables that may have any value."""
+    loops: list[tuple[str, list[ShellWord]]] = field(default_factory=list)
+    """The variable of each loop and its values."""
 
 
 class Grammar:
-    """Reads one command line, token by token."""
+    """A recursive-descent parser of one command line."""
 
-    __slots__ = ("_depth", "_found", "_is_inner", "_past_end", "_scanner", "_token")
+    __slots__ = ("_depth", "_lexer", "_past_end", "_syntax", "_token")
 
-    def __init__(
-        self, text: str, *, is_inner: bool, start: int = 0, depth: int = 0, found: _Found | None = None
-    ) -> None:
-        self._scanner = Scanner(text, start, self._nested)
-        self._is_inner = is_inner
+    def __init__(self, text: str, *, start: int = 0, depth: int = 0, syntax: Syntax | None = None) -> None:
+        self._lexer = Lexer(text, start, self._nested)
         self._depth = depth
-        self._found = found or _Found()
-        self._token = Token("end", "", 0, 0)
+        self._syntax = syntax or Syntax()
+        self._token = ShellToken("end", "", 0, 0)
         self._past_end = 0
 
     @property
-    def marks(self) -> set[tuple[str, int, int]]:
-        """Which words, operators and names were found where."""
-        return self._scanner.marks
+    def marks(self) -> set[Mark]:
+        """The words, operators and names that were found."""
+        return self._lexer.marks
 
     @property
     def joins(self) -> list[int]:
         """The positions at which a line goes on in the next one."""
-        return self._scanner.joins
+        return self._lexer.joins
 
-    def script(self) -> Script:
-        """Read all of it."""
+    def parse(self) -> Syntax:
+        """Parse the whole command line."""
         self._advance()
         self._list(())
         if self._token.kind != "end":
             raise self._misplaced()
-        found = self._found
-        refusals = [*self._scanner.refusals, *found.refusals]
-        if not found.commands and not refusals:
-            refusals.append("no command")
-        for command in found.commands:
-            found.variables.note_command(command.words)
-        settled = {id(command): self._settled(command) for command in found.commands}
-        return Script(
-            commands=tuple(settled[id(command)] for command in found.commands),
-            pipelines=tuple(
-                tuple(settled[id(command)] if command else None for command in pipeline) for pipeline in found.pipelines
-            ),
-            redirections=tuple(found.redirections),
-            assignments=tuple(map(self._settled_assignment, found.assignments)),
-            refusal=refusals[0] if refusals else "",
-        )
-
-    def _settled(self, command: Command) -> Command:
-        """The command, with those words marked whose values it chooses itself."""
-        # The shell around an inner one may have given its variables any value.
-        words, variants = self._found.variables.settle(command.words, are_chosen=self._is_inner)
-        return Command(text=command.text, words=words, variants=variants)
-
-    def _settled_assignment(self, word: Word) -> Word:
-        """The assignment, marked if it is made of values that the command chooses itself."""
-        (settled,), variants = self._found.variables.settle((word,), are_chosen=self._is_inner)
-        return settled._replace(free=settled.free or bool(variants))
+        syntax = self._syntax
+        syntax.refusals[:0] = self._lexer.refusals
+        if not syntax.commands and not syntax.refusals:
+            syntax.refusals.append("no command")
+        return syntax
 
     def _nested(self, text: str, start: int | None) -> int:
         """Read a substitution: in the same text up to its parenthesis, or all of a text of its own."""
         # Reading the first word may already lead deeper.
-        inner = Grammar(text, is_inner=True, start=start or 0, depth=self._deeper_by_one(), found=self._found)
+        inner = Grammar(text, start=start or 0, depth=self._deeper_by_one(), syntax=self._syntax)
         inner._advance()
         inner._list(() if start is None else (")",))
         if inner._token.text != ("" if start is None else ")"):
-            raise Unreadable("a substitution is not closed")
-        if inner._scanner.is_waiting:
-            raise Unreadable("a substitution ends before its here-document")
-        self._found.refusals += inner._scanner.refusals
+            raise UnreadableCommand("a substitution is not closed")
+        if inner._lexer.is_waiting:
+            raise UnreadableCommand("a substitution ends before its here-document")
+        self._syntax.refusals += inner._lexer.refusals
         return inner._token.end
 
-    def _advance(self) -> Token:
-        past, self._token = self._token, self._scanner.next()
+    def _advance(self) -> ShellToken:
+        past, self._token = self._token, self._lexer.next()
         self._past_end = past.end
         return past
 
-    def _misplaced(self) -> Unreadable:
-        return Unreadable(f"`{self._token.text}` is out of place" if self._token.text else "it ends too early")
+    def _misplaced(self) -> UnreadableCommand:
+        return UnreadableCommand(f"`{self._token.text}` is out of place" if self._token.text else "it ends too early")
 
     def _is_at(self, *operators: str) -> bool:
         return self._token.kind == "operator" and self._token.text in operators
@@ -141,7 +124,7 @@ class Grammar:
         if word is None or word.text not in _KEYWORDS:
             return ""
         if not word.bare and "\n" in self._token.text:
-            raise Unreadable("a keyword is broken over two lines")
+            raise UnreadableCommand("a keyword is broken over two lines")
         return word.text if word.bare else ""
 
     def _mark(self, mark: str) -> None:
@@ -163,7 +146,7 @@ class Grammar:
 
     def _deeper_by_one(self) -> int:
         if self._depth >= MAX_DEPTH:
-            raise Unreadable("it is nested too deep")
+            raise UnreadableCommand("it is nested too deep")
         return self._depth + 1
 
     def _deeper(self, until: tuple[str, ...]) -> None:
@@ -195,9 +178,9 @@ class Grammar:
             self._skip_newlines()
             parts.append(self._command())
         if len(parts) > 1:
-            self._found.pipelines.append(tuple(parts))
+            self._syntax.pipelines.append(tuple(parts))
 
-    def _command(self) -> Command | None:
+    def _command(self) -> SimpleCommand | None:
         keyword = self._keyword()
         if self._is_at("("):
             self._subshell()
@@ -216,7 +199,7 @@ class Grammar:
         elif keyword == "[[":
             self._test()
         elif keyword:
-            raise Unreadable(f"`{keyword}` is out of place or not supported")
+            raise UnreadableCommand(f"`{keyword}` is out of place or not supported")
         else:
             return self._simple()
         while self._is_redirection():
@@ -226,7 +209,7 @@ class Grammar:
     def _subshell(self) -> None:
         opening = self._advance()
         if self._is_at("(") and self._token.start == opening.end:
-            raise Unreadable("it has an arithmetic command")
+            raise UnreadableCommand("it has an arithmetic command")
         self._deeper((")",))
         self._expect(")")
 
@@ -254,23 +237,23 @@ class Grammar:
         if name is None or not name.bare or name.text != self._token.text:
             raise self._misplaced()
         if is_read_by_programs(name.text):
-            self._found.refusals.append(f"a loop over the variable {name.text}, which programs may read")
-            self._found.assignments.append(Word(f"{name.text}={UNKNOWN}"))
+            self._syntax.refusals.append(f"a loop over the variable {name.text}, which programs may read")
+            self._syntax.assignments.append(ShellWord(f"{name.text}={UNKNOWN}"))
         self._mark("variable")
         self._advance()
         self._skip_newlines()
         if self._keyword() == "in":
             self._expect("in")
-            self._found.variables.note_loop(name.text, self._words())
+            self._syntax.loops.append((name.text, self._words()))
         else:
-            self._found.variables.note_choice(name.text)
+            self._syntax.assigned.add(name.text)
         if self._is_at(";"):
             self._advance()
         self._skip_newlines()
         self._group("do", "done")
 
-    def _words(self) -> list[Word]:
-        found: list[Word] = []
+    def _words(self) -> list[ShellWord]:
+        found: list[ShellWord] = []
         while self._token.word is not None:
             found.append(self._token.word)
             self._advance()
@@ -302,9 +285,9 @@ class Grammar:
 
     def _test(self) -> None:
         """A `[[` test: nothing in it runs but what is substituted, and what arithmetic may evaluate."""
-        self._found.refusals.append("a `[[` test")
+        self._syntax.refusals.append("a `[[` test")
         self._expect("[[")
-        words: list[Word] = []
+        words: list[ShellWord] = []
         while self._keyword() != "]]":
             word = self._token.word
             if word is not None:
@@ -316,12 +299,12 @@ class Grammar:
             self._advance()
             # To a shell without such tests, a command follows.
             if self._token.word is None or not self._token.word.text.startswith(("-", "!")):
-                raise Unreadable("shells disagree about a `[[` test")
+                raise UnreadableCommand("shells disagree about a `[[` test")
         self._expect("]]")
         for i, word in enumerate(words):
             beside = words[max(0, i - 1) : i] + words[i + 1 : i + 2]
             if word.text in _EVALUATING or (word.text in _ARITHMETIC and not all(map(_is_number, beside))):
-                raise Unreadable(f"a test with `{word.text}` may run commands")
+                raise UnreadableCommand(f"a test with `{word.text}` may run commands")
 
     def _pattern(self) -> None:
         if self._token.word is None:
@@ -343,25 +326,25 @@ class Grammar:
         if operator == "<<<" or is_number:
             return
         if operator == "<&":
-            raise Unreadable("it reads from a descriptor that is no number")
+            raise UnreadableCommand("it reads from a descriptor that is no number")
         if operator in ("&>", "&>>") and self._token.kind == "word":
-            raise Unreadable(f"shells disagree about words after `{operator}`")
+            raise UnreadableCommand(f"shells disagree about words after `{operator}`")
         reads, writes = operator.startswith("<"), operator != "<"
-        self._found.redirections.append(Redirection(target=target, reads=reads, writes=writes))
+        self._syntax.redirections.append(Redirection(target=target, reads=reads, writes=writes))
 
-    def _simple(self) -> Command | None:
+    def _simple(self) -> SimpleCommand | None:
         start = self._token.start
-        words: list[Word] = []
+        words: list[ShellWord] = []
         has_assignments = has_redirections = False
         while True:
             word = self._token.word
             if word is not None:
                 if not words and _ASSIGNMENT.match(self._token.text.replace("\\\n", "")):
                     has_assignments = True
-                    self._found.refusals.append("an assignment")
-                    self._found.assignments.append(_assigned(word, self._token.text))
+                    self._syntax.refusals.append("an assignment")
+                    self._syntax.assignments.append(_assigned(word, self._token.text))
                     if name := _NAME.match(word.text):
-                        self._found.variables.note_choice(name[0])
+                        self._syntax.assigned.add(name[0])
                     self._advance()
                     if self._is_at("(") and self._token.start == word.end:
                         self._array()
@@ -379,11 +362,11 @@ class Grammar:
             else:
                 break
         if words:
-            command = Command(text=self._scanner.text[start : self._past_end], words=tuple(words))
-            self._found.commands.append(command)
+            command = SimpleCommand(text=self._lexer.text[start : self._past_end], words=tuple(words))
+            self._syntax.commands.append(command)
             return command
         if has_redirections:
-            self._found.refusals.append("redirections without a command")
+            self._syntax.refusals.append("redirections without a command")
         elif not has_assignments:
             raise self._misplaced()
         return None
@@ -393,13 +376,13 @@ class Grammar:
         self._skip_newlines()
         while self._token.word is not None:
             if self._token.text.startswith("[") and not _NUMBERED.match(self._token.text):
-                raise Unreadable("a subscript may run commands")
+                raise UnreadableCommand("a subscript may run commands")
             self._advance()
             self._skip_newlines()
         self._expect(")")
 
     def _function(self) -> None:
-        self._found.refusals.append("a function definition")
+        self._syntax.refusals.append("a function definition")
         self._expect("(")
         self._expect(")")
         self._skip_newlines()

@@ -1,35 +1,16 @@
-"""Programs that run other programs: what a command runs beside itself.
-
-A rule that names `env`, `xargs`, `find` or `bash` must not allow whatever they are asked to start, and a rule that
-forbids `curl` must see it behind them. `what_starts` gives what is started, the words that may start more, and the
-files that options make a program write.
-
-The line is drawn at programs whose purpose is to start others, at options of common programs (`git -c`,
-`tar --to-command`, `rsync -e`) that start others, and at builtins that evaluate text or change what later commands
-mean. Interpreters, build tools and programs that take commands from people (`python`, `node`, `perl`, `awk`, `sed`,
-`make`, `npm`, `npx`, `docker`, `vim`, `less`, `gdb`, `sftp`) are programs of their own: a rule that names one allows
-what it can do, which is nearly everything, and a rule that forbids another program sees it among their words
-(`starters`) but not in the text they run. So are programs that write files because that is what they are for (`cp`,
-`tee`, `tar -x`).
-"""
+"""Programs that start the command behind their options: `env`, `sudo`, `xargs`, `find -exec`, `bash -c`."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
-from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES, builtin_problems
-from metier.guard.shell.find import ANYTHING, read_fd, read_find
-from metier.guard.shell.git import read_git
-from metier.guard.shell.options import read_options
-from metier.guard.shell.places import FOLDER_BUILTINS, may_be_own
-from metier.guard.shell.python import is_python, read_python
-from metier.guard.shell.scanner import Word
-from metier.guard.shell.starters import read_starter, starts_the_rest
-from metier.guard.shell.starting import Inner, Problem, Started, Unclear
+from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES
+from metier.guard.shell.command import ANY_WORDS, Effects, Risk, ShellWord, StartedCommand, UnclearEffects, WrittenFile
+from metier.guard.shell.options import beginnings, is_option, may_be
+from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,27 +101,9 @@ _SHAPES: dict[str, _Shape] = {
     "x86_64": _Shape(),
 }
 
-_OPAQUE = frozenset({
-    "bwrap", "capsh", "cgexec", "chronic", "cpulimit", "csh", "dbus-run-session", "eatmydata", "entr", "expect",
-    "faketime", "fakeroot", "firejail", "fish", "gosu", "ifne", "ltrace", "nsenter", "numactl", "parallel", "pee",
-    "pkexec", "prlimit", "proot", "proxychains", "proxychains4", "run-parts", "runuser", "script", "setarch", "setpriv",
-    "at", "batch", "chpst", "choom", "daemonize", "dbus-launch", "direnv", "dumb-init", "hyperfine", "machinectl",
-    "newgrp", "rlwrap", "runcon", "screen", "sg", "softlimit", "ssh-agent", "sshpass", "tmux", "trickle", "tsocks",
-    "concurrently", "start-server-and-test", "when-changed",
-    "dzdo", "execlineb", "perf", "run0", "sem", "systemd-inhibit", "tsp", "valgrind", "xterm",
-    "start-stop-daemon", "su", "su-exec", "systemd-run", "tcsh", "tini", "torify", "torsocks", "unbuffer", "xvfb-run",
-    "alias", "bind", "compgen", "complete", "enable", "fc", "hash",
-})  # fmt: skip
-"""Programs that start others, and builtins that change what a name starts, in ways that are not read here."""
-
 _SHELLS = frozenset(
     {"ash", "bash", "bash-static", "dash", "ksh", "ksh93", "lksh", "mksh", "posh", "rbash", "sh", "yash", "zsh"}
 )
-_LOADER = re.compile(r"ld[\w-]*(\.[\w-]+)*\.so(\.[0-9]+)*|libc\.musl-[\w.-]+")
-_ALSO = {
-    f"g{name}": name for name in ("env", "find", "nice", "nohup", "sort", "split", "stdbuf", "tar", "timeout", "xargs")
-} | {"bsdtar": "tar"}
-"""Names that some systems have for the same programs."""
 _KEYWORDS = frozenset({
     "!", "{", "}", "(", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "select", "function", "coproc", "time",
@@ -149,49 +112,8 @@ _INPUTS = re.compile(r"-|(.*/)?(dev/(stdin|fd|tcp|udp)(/.*)?|proc(/.*)?|stdin|fd
 """Script files that are really the input of the command, from whatever folder."""
 
 
-def what_starts(words: Sequence[Word]) -> Started:
-    """What a simple command does beside what its program does.
-
-    >>> from metier.guard.shell.reading import read_shell
-    >>> [inner.words[0].text for inner in what_starts(read_shell("sudo -n git status").commands[0].words).inner]
-    ['git']
-    >>> [inner.script for inner in what_starts(read_shell("bash -c 'git status'").commands[0].words).inner]
-    ['git status']
-    """
-    return _what_starts(tuple(words))
-
-
-@lru_cache(maxsize=256)
-def _what_starts(words: tuple[Word, ...]) -> Started:
-    # Kept, because every active skill asks about the same command.
-    name = program_name(words[0].text)
-    name = _ALSO.get(name, name)
-    words = (words[0]._replace(text=name), *words[1:])
-    try:
-        return _started(name, words)
-    except Unclear as error:
-        return Started(problems=(Problem(str(error), error.index),))
-
-
-def _started(name: str, words: Sequence[Word]) -> Started:
-    if name in _OPAQUE or _LOADER.fullmatch(name):
-        raise Unclear(f"`{name}` starts other programs in ways that cannot be read", max(1, len(words) - 1))
-    if name in _WHOLE_READERS:
-        return _WHOLE_READERS[name](words)
-    if name in _READERS:
-        return Started(tuple(_READERS[name](words)))
-    if name in _SHELLS:
-        return Started(tuple(_shell(words)))
-    if is_python(name):
-        return Started(tuple(read_python(words)))
-    if name in _SHAPES:
-        return Started(tuple(_inner_words(words, _after_options(words, _SHAPES[name]))))
-    if problems := tuple(builtin_problems(words)):
-        return Started(problems=problems)
-    if name in FOLDER_BUILTINS:
-        return Started(places=tuple(range(1, len(words))))
-    started = read_options(words)
-    return started._replace(inner=tuple(read_starter(words))) if starts_the_rest(name) else started
+_EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_WRITING = frozenset({"-fls", "-fprint", "-fprint0", "-fprintf"})
 
 
 def is_shell(name: str) -> bool:
@@ -203,31 +125,27 @@ def is_shell(name: str) -> bool:
     return name in _SHELLS
 
 
-def starts_others(word: str) -> bool:
-    """Whether it is what a program is for to start others.
-
-    >>> starts_others("/usr/bin/env"), starts_others("cat")
-    (True, False)
-    """
-    name = program_name(word)
-    return name in _SHAPES or name in _READERS or name in _WHOLE_READERS or name in _OPAQUE or name in _SHELLS
+def is_wrapper(name: str) -> bool:
+    """Whether a program starts the command that its words name."""
+    return name in _READERS or name in _SHELLS or name in _SHAPES
 
 
-def program_name(word: str) -> str:
-    """The name of a program that may be given by a path.
+def wrapped_commands(words: Sequence[ShellWord]) -> list[StartedCommand]:
+    """The commands that a wrapper starts."""
+    name = words[0].text
+    if reader := _READERS.get(name):
+        return reader(words)
+    if name in _SHELLS:
+        return _shell(words)
+    return _inner_words(words, _after_options(words, _SHAPES[name]))
 
-    >>> program_name("/usr/bin/env"), program_name("git"), program_name("/")
-    ('env', 'git', '/')
-    """
-    return word.rpartition("/")[2] or word
 
-
-def _unclear(words: Sequence[Word]) -> NoReturn:
+def _unclear(words: Sequence[ShellWord]) -> NoReturn:
     # Whoever wants to allow this must spell out all of it.
-    raise Unclear(f"the options of `{words[0].text}` cannot be read with certainty", len(words) - 1)
+    raise UnclearEffects(f"the options of `{words[0].text}` cannot be read with certainty", len(words) - 1)
 
 
-def _after_options(words: Sequence[Word], shape: _Shape) -> int:
+def _after_options(words: Sequence[ShellWord], shape: _Shape) -> int:
     """Where the command begins that a program starts."""
     i = 1
     while i < len(words):
@@ -249,7 +167,7 @@ def _after_options(words: Sequence[Word], shape: _Shape) -> int:
             _unclear(words)
         i += 1
     if i >= len(words) and shape.needs_command:
-        raise Unclear(f"`{words[0].text}` starts a shell", len(words))
+        raise UnclearEffects(f"`{words[0].text}` starts a shell", len(words))
     return i
 
 
@@ -259,7 +177,7 @@ def _assigns(name: str, text: str) -> bool:
     return name in _SHAPES and _SHAPES[name].assigns and form.match(text) is not None
 
 
-def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:
+def _after_option(words: Sequence[ShellWord], i: int, shape: _Shape) -> int:
     text = words[i].text
     takes_next = False
     if text.startswith("--"):
@@ -280,7 +198,7 @@ def _after_option(words: Sequence[Word], i: int, shape: _Shape) -> int:
     return i + 1 + takes_next
 
 
-def _inner_words(words: Sequence[Word], index: int) -> list[Inner]:
+def _inner_words(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
     if index >= len(words):
         return []
     if not words[index].is_known or (words[index].text in _KEYWORDS and words[0].text == "time"):
@@ -288,54 +206,54 @@ def _inner_words(words: Sequence[Word], index: int) -> list[Inner]:
     name = words[0].text
     sets_variables = index > 1 and _assigns(name, words[index - 1].text)
     moves = name == "chroot" or any(_OTHER_FOLDER.match(word.text) for word in words[1:index])
-    if moves and any(map(may_be_own, words[1:index])):
-        raise Unclear(f"`{name}` leads into a repository's own files", index - 1)
-    return [Inner(index, tuple(words[index:]), sets_variables=sets_variables, moves=moves)]
+    if moves and any(map(may_be_repository_file, words[1:index])):
+        raise UnclearEffects(f"`{name}` leads into a repository's own files", index - 1)
+    return [StartedCommand(index, tuple(words[index:]), sets_variables=sets_variables, moves=moves)]
 
 
-def _known_text(words: Sequence[Word], index: int) -> str:
+def _known_text(words: Sequence[ShellWord], index: int) -> str:
     if index >= len(words) or not words[index].is_known:
         _unclear(words)
     return words[index].text
 
 
-def _script(words: Sequence[Word], index: int) -> list[Inner]:
-    return [Inner(index, script=_known_text(words, index))]
+def _script(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
+    return [StartedCommand(index, script=_known_text(words, index))]
 
 
-def _command(words: Sequence[Word]) -> list[Inner]:
+def _command(words: Sequence[ShellWord]) -> list[StartedCommand]:
     index = _after_options(words, _SHAPES["command"])
     is_look_up = any(word.text.startswith("-") and "v" in word.text.lower() for word in words[1:index])
     return [] if is_look_up else _inner_words(words, index)
 
 
-def _eval(words: Sequence[Word]) -> list[Inner]:
+def _eval(words: Sequence[ShellWord]) -> list[StartedCommand]:
     texts = [_known_text(words, i) for i in range(1, len(words))]
-    return [Inner(1, script=" ".join(texts))] if texts else []
+    return [StartedCommand(1, script=" ".join(texts))] if texts else []
 
 
-def _file(words: Sequence[Word], index: int) -> list[Inner]:
+def _file(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
     """A file with commands in it, which are not read; but it must be a file."""
     text = _known_text(words, index)
     if _INPUTS.fullmatch(posixpath.normpath(text)):
-        raise Unclear(f"`{words[0].text}` runs what it is given as input", index)
+        raise UnclearEffects(f"`{words[0].text}` runs what it is given as input", index)
     if "/" not in text and "." not in text:
-        raise Unclear(f"`{text}` may be a program and no file here; write `./{text}`", index)
+        raise UnclearEffects(f"`{text}` may be a program and no file here; write `./{text}`", index)
     return []
 
 
-def _source(words: Sequence[Word]) -> list[Inner]:
+def _source(words: Sequence[ShellWord]) -> list[StartedCommand]:
     return _file(words, 1)
 
 
-def _trap(words: Sequence[Word]) -> list[Inner]:
+def _trap(words: Sequence[ShellWord]) -> list[StartedCommand]:
     index = 2 if len(words) > 1 and words[1].text == "--" else 1
     if len(words) <= index or _known_text(words, index) in ("-", "-l", "-p"):
         return []
     return _script(words, index)
 
 
-def _flock(words: Sequence[Word]) -> list[Inner]:
+def _flock(words: Sequence[ShellWord]) -> list[StartedCommand]:
     index = _after_options(words, _SHAPES["flock"])
     if index < len(words) and words[index].text in ("-c", "--command"):
         return _script(words, index + 1)
@@ -350,11 +268,11 @@ _WATCH = _Shape(
 )
 
 
-def _watch(words: Sequence[Word]) -> list[Inner]:
+def _watch(words: Sequence[ShellWord]) -> list[StartedCommand]:
     index = _after_options(words, _WATCH)
     if index >= len(words):
         return []
-    return [Inner(index, script=" ".join(_known_text(words, i) for i in range(index, len(words))))]
+    return [StartedCommand(index, script=" ".join(_known_text(words, i) for i in range(index, len(words))))]
 
 
 _XARGS = _Shape(
@@ -365,25 +283,25 @@ _XARGS = _Shape(
 )
 
 
-def _xargs(words: Sequence[Word]) -> list[Inner]:
+def _xargs(words: Sequence[ShellWord]) -> list[StartedCommand]:
     index = _after_options(words, _XARGS)
     if index >= len(words):
-        return [Inner(len(words), (Word("echo"), ANYTHING))]
+        return [StartedCommand(len(words), (ShellWord("echo"), ANY_WORDS))]
     replaced = {"{}"}
     for i in range(1, index):
         if option := re.fullmatch(r"-[^-IJ]*[IJ](.*)", words[i].text, re.DOTALL):
             replaced.add(option[1] or _known_text(words, i + 1))
-    inner = tuple(ANYTHING if any(part in word.text for part in replaced) else word for word in words[index:])
+    inner = tuple(ANY_WORDS if any(part in word.text for part in replaced) else word for word in words[index:])
     if not inner[0].is_known:
         _unclear(words)
-    return [Inner(index, (*inner, ANYTHING))]
+    return [StartedCommand(index, (*inner, ANY_WORDS))]
 
 
 _SHELL_FLAGS = SAFE_LETTERS | frozenset("bhlmnprtBEPTc")
 _SHELL_LONG = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noediting", "--verbose", "--restricted"})
 
 
-def _shell(words: Sequence[Word]) -> list[Inner]:
+def _shell(words: Sequence[ShellWord]) -> list[StartedCommand]:
     """A shell: the text after `-c`, or a file. One that reads its input could be told anything."""
     i, has_text = 1, False
     while i < len(words):
@@ -407,11 +325,11 @@ def _shell(words: Sequence[Word]) -> list[Inner]:
             has_text |= "c" in letters and text.startswith("-")
         i += 1
     if i >= len(words):
-        raise Unclear(f"`{words[0].text}` runs what it is given as input", len(words))
+        raise UnclearEffects(f"`{words[0].text}` runs what it is given as input", len(words))
     return _script(words, i) if has_text else _file(words, i)
 
 
-_READERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
+_READERS: dict[str, Callable[[Sequence[ShellWord]], list[StartedCommand]]] = {
     ".": _source,
     "command": _command,
     "eval": _eval,
@@ -421,9 +339,55 @@ _READERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     "watch": _watch,
     "xargs": _xargs,
 }
-_WHOLE_READERS: dict[str, Callable[[Sequence[Word]], Started]] = {
-    "fd": read_fd,
-    "fdfind": read_fd,
-    "find": read_find,
-    "git": read_git,
-}
+
+
+def find_effects(words: Sequence[ShellWord]) -> Effects:
+    """What `find` starts for the files that it finds."""
+    started: list[StartedCommand] = []
+    risks: list[Risk] = []
+    files: list[WrittenFile] = []
+    i = 1
+    while i < len(words):
+        word = words[i]
+        i += 1
+        if not word.is_known:
+            if may_be(word, _EXECUTING | _WRITING):
+                risks.append(_unclear_option(words, i - 1))
+        elif word.text in _EXECUTING:
+            start = i
+            while i < len(words) and words[i].text != ";" and not (words[i].text == "+" and words[i - 1].text == "{}"):
+                i += 1
+            if any(each.text in _EXECUTING for each in words[start:i]):
+                # The first may be the value of a test (`-name -exec`), and then the second is what starts something.
+                raise UnclearEffects("what `find` starts cannot be read with certainty", len(words) - 1)
+            started.append(_started_for_files(words, start, i)._replace(moves=word.text.endswith("dir")))
+        elif word.text in _WRITING and i < len(words):
+            files.append(WrittenFile.named(i, words[i]))
+    return Effects(tuple(started), tuple(risks), tuple(files))
+
+
+def fd_effects(words: Sequence[ShellWord]) -> Effects:
+    """What `fd` starts for the files that it finds."""
+    risks: list[Risk] = []
+    for i, word in enumerate(words[1:], 1):
+        if word.is_known and word.text in ("-x", "-X", "--exec", "--exec-batch"):
+            end = next((at for at in range(i + 1, len(words)) if words[at].text == ";"), len(words))
+            if end + 1 < len(words):
+                risks.append(_unclear_option(words, len(words) - 1))
+            return Effects((_started_for_files(words, i + 1, end),), tuple(risks))
+        if any(is_option(each, word, "xX", ("--exec", "--exec-batch")) for each in beginnings(word)):
+            risks.append(_unclear_option(words, len(words) - 1))
+    return Effects(risks=tuple(risks))
+
+
+def _unclear_option(words: Sequence[ShellWord], index: int) -> Risk:
+    return Risk(f"the options of `{words[0].text}` cannot be read with certainty", index)
+
+
+def _started_for_files(words: Sequence[ShellWord], start: int, end: int) -> StartedCommand:
+    """What is started for each file, whose name stands for the braces."""
+    inner = tuple(word if "{" not in word.text else ANY_WORDS for word in words[start:end])
+    # A word that may be anything may also be the semicolon after which other arguments follow.
+    if not inner or not inner[0].is_known or any(word.free or word.splits for word in words[start:end]):
+        raise UnclearEffects(f"what `{words[0].text}` starts cannot be read with certainty", len(words) - 1)
+    return StartedCommand(start, inner)

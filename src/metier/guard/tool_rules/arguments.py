@@ -1,16 +1,9 @@
-"""Arguments of tool calls: which of them a rule with a pattern understands.
+"""Arguments of tool calls that a rule with a pattern understands.
 
-A pattern is about a command, a path or an address. What else a call carries must be known to change nothing of that:
-an argument with a name that is not listed here may be a second command, another file or another folder, so that no
-pattern allows the call. A rule without a pattern allows it.
+A pattern is about a command, a path or an address. Any other argument of a call must be known to change nothing of
+that: an argument with a name that is not listed here may be a second command, another file or another folder, so that
+no pattern allows the call. A rule without a pattern allows it.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 COMMAND_ARGUMENTS = ("cmd", "code", "command", "commands", "script")
 """The names of what a shell is given to run."""
@@ -46,31 +39,9 @@ _BESIDE_PATHS = (
     "old_text output_mode pages pattern patch query recursive regex replace_all respect_git_ignore show_hidden "
     "sort start start_line text type view_range"
 )
-_KNOWN = {
+UNDERSTOOD = {
     "bash": frozenset((*COMMAND_ARGUMENTS, *FOLDER_ARGUMENTS, *CHANGING_ARGUMENTS, *_BESIDE["bash"].split())),
     "webfetch": frozenset((*URL_ARGUMENTS, *_BESIDE["webfetch"].split())),
 }
-_KNOWN_BESIDE_PATHS = frozenset((*PATH_ARGUMENTS, *PATHS_ARGUMENTS, *_BESIDE_PATHS.split()))
-_NOTHING: tuple[Any, ...] = (None, "", False, (), [], {})
-
-
-def unknown_argument(tool: str, arguments: Mapping[str, Any], *, is_path_tool: bool) -> str | None:
-    """The name of an argument that patterns about a tool do not understand, if there is one.
-
-    >>> unknown_argument("bash", {"command": "git status", "timeout": 5}, is_path_tool=False) is None
-    True
-    >>> unknown_argument("bash", {"command": "git status", "then": "curl x"}, is_path_tool=False)
-    'then'
-    """
-    known = _KNOWN_BESIDE_PATHS if is_path_tool else _KNOWN.get(tool)
-    if known is None:
-        return None
-    for name, value in arguments.items():
-        if name not in known and value not in _NOTHING:
-            return name
-        if name == "edits" and is_path_tool and isinstance(value, list | tuple):
-            for item in value:
-                inner = unknown_argument(tool, item, is_path_tool=True) if isinstance(item, dict) else name
-                if inner is not None or any(each in PATH_ARGUMENTS + PATHS_ARGUMENTS for each in item):
-                    return name
-    return None
+UNDERSTOOD_BY_PATH_TOOLS = frozenset((*PATH_ARGUMENTS, *PATHS_ARGUMENTS, *_BESIDE_PATHS.split()))
+"""The arguments that patterns about a tool understand."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action, Outcome
     from metier.guard.policy.program import Policy
     from metier.guard.tool_rules.ceiling import Ceiling
-    from metier.guard.tool_rules.matching import Match
+    from metier.guard.tool_rules.patterns import Match
     from metier.skill.tool_rules import ToolRule
 
 _CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
@@ -41,7 +41,7 @@ _MAX_KEPT_COMMAND = 1_000
 _NAMES_FILE = re.compile("[<>/]").search
 
 
-class Calls:
+class CallRules:
     """The rules for tool calls that a policy gives, ready to be matched."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Calls:
         self._kept: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
 
     @classmethod
-    def of(cls, policy: Policy) -> Calls:
+    def of(cls, policy: Policy) -> CallRules:
         """The rules of a policy."""
         allow = None if policy.allow is None else parse_rules(policy.allow)
         return cls(allow, parse_rules(policy.ask), parse_rules(policy.deny), script_reads=policy.script_reads)

@@ -7,8 +7,8 @@ A rule without a pattern is about every call of its tool. With one:
   `metier.guard.shell`. `* | sh` is a whole pipeline for rules that allow, and any neighbours in one for rules that
   forbid. Files of redirections need rules for `Read`, `Write` or `Edit` of their own.
 - `Read`, `Write`, `Edit`, `Glob`, `Grep`, `LS`, `NotebookEdit`, `NotebookRead`: a path, see
-  `metier.guard.tool_rules.paths`. A rule is about the tool it names and about no other. The files of `apply_patch`
-  are read, see `metier.guard.tool_rules.patch`.
+  `metier.guard.tool_rules.path_patterns`. A rule is about the tool it names and about no other. The files of
+  `apply_patch` are read, see `metier.guard.tool_rules.patches`.
 - `WebFetch`: `domain:example.org`, `domain:*.example.org`, or a URL with `*` in it.
 - any other tool: its only argument that is text, with `*` for anything.
 
@@ -19,12 +19,25 @@ A command that cannot be read with certainty is not allowed by a rule with a pat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.tool_rules.arguments import PATH_ARGUMENTS, PATHS_ARGUMENTS, URL_ARGUMENTS, unknown_argument
-from metier.guard.tool_rules.paths import path_is_within, path_may_be_within, path_may_hold
+from metier.guard.tool_rules.arguments import (
+    PATH_ARGUMENTS,
+    PATHS_ARGUMENTS,
+    UNDERSTOOD,
+    UNDERSTOOD_BY_PATH_TOOLS,
+    URL_ARGUMENTS,
+)
+from metier.guard.tool_rules.path_patterns import (
+    forbidding_rule,
+    path_is_within,
+    path_may_be_within,
+    path_may_hold,
+    permitting_rule,
+)
+from metier.guard.tool_rules.patterns import Match, list_rules
+from metier.skill import shown
 from metier.skill.patterns import glob_matches
 from metier.skill.tool_names import canonical_tool, is_patch
 
@@ -35,19 +48,8 @@ if TYPE_CHECKING:
 
 PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 _SEARCHING = frozenset({"glob", "grep", "ls"})
-_MAX_SHOWN = 80
 _MAX_VALUES = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """What rules say about a call."""
-
-    allowed: bool
-    reason: str
-    """One sentence, for a model to read: which part of the call is the problem."""
-    rule: ToolRule | None = None
-    """The rule that decided, if one did."""
+_EMPTY: tuple[Any, ...] = (None, "", False, (), [], {})
 
 
 def permits(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
@@ -62,27 +64,25 @@ def permits(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], 
     """
     name = canonical_tool(tool)
     if name == "edit" and is_patch(tool):
-        from metier.guard.tool_rules.patch import permits_patch
-
-        return permits_patch(rules, arguments, workspace=workspace)
+        return _permits_patch(rules, arguments, workspace)
     for rule in rules:
         # The most frequent answer, for every active skill at every call.
         if rule.pattern is None and not rule.is_malformed and rule.names(name):
-            return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
+            return _allow(rule)
     about = [rule for rule in rules if rule.names(name) and not rule.is_malformed]
     if not about:
-        return Match(allowed=False, reason=f"The tool {shown(tool)} is not among what is allowed: {listed(rules)}.")
+        return Match(allowed=False, reason=f"The tool {shown(tool)} is not among what is allowed: {list_rules(rules)}.")
     if strange := unknown_argument(name, arguments, is_path_tool=name in PATH_TOOLS):
         reason = f"No pattern knows what the argument {shown(strange)!r} of {shown(tool)} does; leave it out."
         return Match(allowed=False, reason=reason)
     if name == "bash":
-        from metier.guard.shell.commands import permits_command
+        from metier.guard.tool_rules.commands import permits_command
 
         return permits_command(rules, arguments, workspace=workspace)
     for rule in about:
-        if _is_inside(rule.pattern or "", name, arguments, workspace):
-            return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
-    return Match(allowed=False, reason=f"This call of {shown(tool)} is not among what is allowed: {listed(rules)}.")
+        if _is_permitted(rule.pattern or "", name, arguments, workspace):
+            return _allow(rule)
+    return Match(allowed=False, reason=f"This call of {shown(tool)} is not among what is allowed: {list_rules(rules)}.")
 
 
 def forbids(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
@@ -97,45 +97,46 @@ def forbids(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], 
     """
     name = canonical_tool(tool)
     if name == "edit" and is_patch(tool):
-        from metier.guard.tool_rules.patch import forbids_patch
-
-        return forbids_patch(rules, arguments, workspace=workspace)
+        return _forbids_patch(rules, arguments, workspace)
     about = [rule for rule in rules if rule.names(name)]
     for rule in about:
         if rule.is_malformed or rule.pattern is None:
             return Match(allowed=False, reason=f"The tool {shown(tool)} is forbidden by {shown(rule.text)}.", rule=rule)
     if name == "bash":
-        from metier.guard.shell.commands import forbids_command
+        from metier.guard.tool_rules.commands import forbids_command
 
         return forbids_command(rules, arguments, workspace=workspace)
     for rule in about:
-        if _is_touched(rule.pattern or "", name, arguments, workspace):
+        if _is_forbidden(rule.pattern or "", name, arguments, workspace):
             return Match(
                 allowed=False, reason=f"This call of {shown(tool)} is forbidden by {shown(rule.text)}.", rule=rule
             )
     return None
 
 
-def shown(text: str, limit: int = _MAX_SHOWN) -> str:
-    """Text of strangers in a sentence: short, and with whatever cannot be seen made visible.
+def unknown_argument(tool: str, arguments: Mapping[str, Any], *, is_path_tool: bool) -> str | None:
+    """The name of an argument that patterns about a tool do not understand, if there is one.
 
-    >>> shown("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
+    >>> unknown_argument("bash", {"command": "git status", "timeout": 5}, is_path_tool=False) is None
+    True
+    >>> unknown_argument("bash", {"command": "git status", "then": "curl x"}, is_path_tool=False)
+    'then'
     """
-    short = text if len(text) <= limit else text[: limit - 3] + "..."
-    if short.isprintable():
-        return short
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in short)
+    known = UNDERSTOOD_BY_PATH_TOOLS if is_path_tool else UNDERSTOOD.get(tool)
+    if known is None:
+        return None
+    for name, value in arguments.items():
+        if name not in known and value not in _EMPTY:
+            return name
+        if name == "edits" and is_path_tool and isinstance(value, list | tuple):
+            for item in value:
+                inner = unknown_argument(tool, item, is_path_tool=True) if isinstance(item, dict) else name
+                if inner is not None or any(each in PATH_ARGUMENTS + PATHS_ARGUMENTS for each in item):
+                    return name
+    return None
 
 
-def listed(rules: Sequence[ToolRule]) -> str:
-    """The rules in a sentence."""
-    texts = [shown(rule.text) for rule in rules if not rule.is_malformed]
-    more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
-    return ", ".join(texts[:10]) + more if texts else "nothing"
-
-
-def _is_inside(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
+def _is_permitted(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
     if tool in PATH_TOOLS:
         paths = _paths(tool, arguments)
         if paths is None:
@@ -153,7 +154,7 @@ def _is_inside(pattern: str, tool: str, arguments: Mapping[str, Any], workspace:
     return len(texts) == 1 and glob_matches(pattern, texts[0])
 
 
-def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
+def _is_forbidden(pattern: str, tool: str, arguments: Mapping[str, Any], workspace: str) -> bool:
     if tool in PATH_TOOLS:
         paths = _paths(tool, arguments)
         if paths is None:
@@ -167,6 +168,41 @@ def _is_touched(pattern: str, tool: str, arguments: Mapping[str, Any], workspace
         url = _url(arguments)
         return url is None or _url_matches(pattern, *url)
     return any(glob_matches(pattern, text) for text in _texts(list(arguments.values())))
+
+
+def _permits_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], workspace: str) -> Match:
+    """Whether every file of a patch is inside the rules."""
+    from metier.guard.tool_rules.patches import patch_changes
+
+    for tool, path in patch_changes(arguments):
+        rule = permitting_rule(rules, tool, path, workspace)
+        if rule is None:
+            needed = f"The patch needs {tool.title()} for {_quote_path(path)}"
+            return Match(allowed=False, reason=f"{needed}, and what is allowed is: {list_rules(rules)}.")
+        match = _allow(rule)
+    return match
+
+
+def _forbids_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], workspace: str) -> Match | None:
+    """The rule that touches a file of a patch or may touch it, or None."""
+    from metier.guard.tool_rules.patches import patch_changes
+
+    for tool, path in patch_changes(arguments):
+        # Whatever it does to a file, it is a tool for editing.
+        for name in dict.fromkeys((tool, "edit")):
+            rule = forbidding_rule(rules, name, path, workspace)
+            if rule is not None:
+                reason = f"The patch is about {_quote_path(path)}, forbidden by {shown(rule.text)}."
+                return Match(allowed=False, reason=reason, rule=rule)
+    return None
+
+
+def _quote_path(path: str | None) -> str:
+    return "files that cannot be read from it" if path is None else f"`{shown(path)}`"
+
+
+def _allow(rule: ToolRule) -> Match:
+    return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
 
 
 def _paths(tool: str, arguments: Mapping[str, Any]) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Patterns over words and text, in which `*` stands for anything.
+"""Patterns over the words of a command, in which `*` stands for anything, and the result of matching rules.
 
 Words are compared after their quotes are gone, joined by a character that no command may contain, so that no quoting
 can fake the end of a word. All comparing takes time in proportion to the text.
@@ -8,21 +8,42 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.shell.command import UNKNOWN
+from metier.skill import shown
 from metier.skill.patterns import glob_matches, has_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.shell.scanner import Word
+    from metier.guard.shell.command import ShellWord
+    from metier.skill.tool_rules import ToolRule
 
 _BETWEEN = "\0"
 _SCRIPTS = frozenset({"bun", "npm", "pnpm", "yarn"})
 """Programs for which `test:unit` is a part of `test`; for others it is another task."""
 _UP = re.compile(rf"\.[.{UNKNOWN}]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """What rules say about a call."""
+
+    allowed: bool
+    reason: str
+    """One sentence, for a model to read: which part of the call is the problem."""
+    rule: ToolRule | None = None
+    """The rule that decided, if one did."""
+
+
+def list_rules(rules: Sequence[ToolRule]) -> str:
+    """The rules as a list in a sentence."""
+    texts = [shown(rule.text) for rule in rules if not rule.is_malformed]
+    more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
+    return ", ".join(texts[:10]) + more if texts else "nothing"
 
 
 class WordPattern(NamedTuple):
@@ -44,7 +65,7 @@ class WordPattern(NamedTuple):
         """Whether it names a program and nothing that the program is to do."""
         return len(self.words) == 1
 
-    def named(self, words: Sequence[Word]) -> int:
+    def named(self, words: Sequence[ShellWord]) -> int:
         """The number of words, from the first on, that the pattern names one by one."""
         count = 0
         are_scripts = any(own.rpartition("/")[2] in _SCRIPTS for own in self.words[:-1])
@@ -55,22 +76,22 @@ class WordPattern(NamedTuple):
             count += 1
         return count
 
-    def closing(self, words: Sequence[Word]) -> int:
+    def closing(self, words: Sequence[ShellWord]) -> int:
         """The position of the words that the pattern spells out behind its last `*`."""
         if self.is_open or len(self.literal) == len(self.words):
             return len(words)
         plain = next(i for i, own in enumerate(reversed(self.words)) if "*" in own)
         return len(words) - plain
 
-    def matches(self, words: Sequence[Word]) -> bool:
+    def matches(self, words: Sequence[ShellWord]) -> bool:
         """Whether the words are certainly like it."""
         return self._fits(words) and not self.climbs(words)
 
-    def _fits(self, words: Sequence[Word]) -> bool:
+    def _fits(self, words: Sequence[ShellWord]) -> bool:
         text = _BETWEEN.join(word.text for word in words)
         return any(has_pieces(pieces, text) for pieces in self.forms)
 
-    def climbs(self, words: Sequence[Word]) -> bool:
+    def climbs(self, words: Sequence[ShellWord]) -> bool:
         """Whether a word leaves the folder that the pattern says it is in, or may leave it."""
         if not self.wild:
             return False
@@ -79,7 +100,7 @@ class WordPattern(NamedTuple):
         after = words[first : first + 1] if len(self.wild) == 1 else words[first:]
         return any(word.free or word.braces or steps_up(word.text) > most for word in after)
 
-    def may_match(self, words: Sequence[Word]) -> bool:
+    def may_match(self, words: Sequence[ShellWord]) -> bool:
         """Whether the words can be like it, whatever their unknown parts turn out to be."""
         if all(word.is_known for word in words):
             return self._fits(words)
@@ -88,7 +109,7 @@ class WordPattern(NamedTuple):
             text += word.text if word.splits and word.text.startswith(UNKNOWN) else _BETWEEN + word.text
         return any(_may_have_pieces(pieces, text) for pieces in self.forms)
 
-    def spells_out(self, words: Sequence[Word], index: int) -> bool:
+    def spells_out(self, words: Sequence[ShellWord], index: int) -> bool:
         """Whether it says literally what the words are, up to and with the one at an index."""
         own = self.literal
         return index < len(own) and all(
@@ -116,7 +137,7 @@ def _word_pattern(pattern: str) -> WordPattern:
         base, tails = pattern[:-2], f"{_BETWEEN}:"
     elif pattern.endswith(" *"):
         base, tails = pattern[:-2], _BETWEEN
-    words = _words(base)
+    words = _split_words(base)
     if not words:
         return WordPattern((), ())
     # `npm run test:*` is meant for `npm run test:unit` too; one word alone names a program, which ends where it ends.
@@ -134,7 +155,7 @@ def steps_up(word: str) -> int:
     return sum(_UP.fullmatch(part) is not None for part in re.split("[/=]", word))
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     if any(character in text for character in "\"'\\"):
         try:
             return shlex.split(text)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing
-from metier.guard.protected_names import protecting
+from metier.guard.files.protected_names import protected_name_in
 from metier.run.job import Place
 from metier.run.removing import remove_tree
 from metier.run.selection import WHAT_TO_DO
@@ -102,7 +102,7 @@ class WorkspaceCopy:
 
     def _is_closed(self, path: str) -> bool:
         real = os.path.realpath(os.path.join(self.folder, path))
-        return protecting(path, self._grants) is not None or any(
+        return protected_name_in(path, self._grants) is not None or any(
             is_inside(real, one) for one in (*self._protection.before.closed, *self._kept)
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ShellRefused
-from metier.guard.file_access import FileAccess
+from metier.guard.files.file_access import FileAccess
 from metier.run.job import Place
 from metier.run.virtual.host_files import load, survey
 from metier.run.virtual.limits import MOST_FILE_BYTES, MOST_FILES, MOST_SECONDS, MOST_TOTAL_BYTES, ShellLimits
@@ -103,7 +103,7 @@ class Plan:
         """The closed files of a writable folder: protected names, and each place in it that is not writable."""
         root = os.path.realpath(folder)
         kept = tuple(root + path[len(at.rstrip("/")) :] for path in self.closed if is_inside(path, at))
-        return FileAccess(workspace=root, grants=frozenset(grants), kept=kept)
+        return FileAccess(workspace=root, grants=frozenset(grants), read_only=kept)
 
     def copied(self) -> tuple[list[Record], list[bytes]]:
         """The records that are copied in, with their contents."""

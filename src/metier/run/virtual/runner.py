@@ -267,7 +267,7 @@ def _copied_out(
             [record for record, _ in mine],
             [blob for _, blob in mine],
             lost,
-            closed=plan.access(at, folder, grants).protecting_below,
+            closed=plan.access(at, folder, grants).closing_places_below,
             until=until,
         )
     return _with_failures(outcome, failed) if failed else outcome

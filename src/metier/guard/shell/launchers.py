@@ -1,25 +1,23 @@
-"""Programs that prepare a place and start what follows there: `poetry run x`, `docker exec web x`, `coverage run -m x`.
+"""Programs that prepare an environment and launch a command in it: `poetry run x`, `docker exec web x`, `python -m x`.
 
 To start things is what they are for, so a rule that names one allows what it starts, and only rules that forbid look
-behind it. How many words an option takes is not known here: every word is a candidate that may be what is started,
-with the options before it taking a value or none.
+behind it. The number of words that an option takes is not known here: every word is a candidate that may be what is
+started, with the options before it taking a value or none.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.starting import Inner
+from metier.guard.shell.command import ShellWord, StartedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.shell.scanner import Word
-
 # Program -> the words after which it follows, with how many operands come first; none where it follows at once, and
 # `*` where it may follow at once or after a word.
-_TABLE: dict[str, str] = {
+_LAUNCHERS: dict[str, str] = {
     **dict.fromkeys(("asdf", "bundle", "devcontainer", "fnm", "gem", "lerna", "nx", "opam", "pyenv", "rbenv"), "exec"),
     **dict.fromkeys(("rvm", "skaffold", "tox", "turbo"), "exec"),
     **dict.fromkeys(("conda", "coverage", "coverage3", "dagger", "devbox", "doppler", "dotenvx", "foreman"), "run"),
@@ -63,18 +61,19 @@ _SCRIPTS = frozenset({"-C", "-c", "-s", "-x", "--call", "--cmd", "--command", "-
 """Options whose value may be a command line."""
 _VARIABLE = re.compile(r"\w+=(?!=)")
 _VERSION = re.compile(r"[@=<>~!\[]")
+_PYTHON = re.compile(r"(graalpy|jython|micropython|python|pypy|py)[0-9.]*[tw]?")
 
 
-def starts_the_rest(name: str) -> bool:
+def is_launcher(name: str) -> bool:
     """Whether a program starts what its words say, in a place that it prepares.
 
-    >>> starts_the_rest("poetry"), starts_the_rest("ls")
+    >>> is_launcher("poetry"), is_launcher("ls")
     (True, False)
     """
-    return name in _TABLE
+    return name in _LAUNCHERS
 
 
-def read_starter(words: Sequence[Word]) -> Iterator[Inner]:
+def launched_commands(words: Sequence[ShellWord]) -> Iterator[StartedCommand]:
     """The programs that the words of such a program may start."""
     waiting = [(at, operands, True, False) for at, operands in _beginnings(words)]
     if waiting and (behind := next((i for i, word in enumerate(words) if word.text == "--"), 0)):
@@ -93,23 +92,23 @@ def read_starter(words: Sequence[Word]) -> Iterator[Inner]:
             waiting += [(i + 1 + each, operands, False, has_variables) for each in range(1 if equals else 2)]
             if option in _SCRIPTS and (equals or i + 1 < len(words)):
                 line = words[i]._replace(text=value) if equals else words[i + 1]
-                yield _line(i + (not equals), line, is_guess=not is_certain)
+                yield _command_line(i + (not equals), line, is_guess=not is_certain)
         elif _VARIABLE.match(text):
             waiting.append((i + 1, operands, is_certain, True))
         elif operands:
             waiting.append((i + 1, operands - 1, is_certain, has_variables))
         elif " " in text or "\n" in text:
-            yield _line(i, words[i], is_guess=not is_certain)
+            yield _command_line(i, words[i], is_guess=not is_certain)
         elif text:
-            inner = Inner(i, tuple(words[i:]), is_own_matter=True, sets_variables=has_variables)
+            inner = StartedCommand(i, tuple(words[i:]), is_own_matter=True, sets_variables=has_variables)
             yield inner._replace(is_guess=not is_certain)
             if (plain := _program(words[0].text, text)) != text:
                 yield inner._replace(words=(words[i]._replace(text=plain), *words[i + 1 :]), is_guess=True)
 
 
-def _beginnings(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
+def _beginnings(words: Sequence[ShellWord]) -> Iterator[tuple[int, int]]:
     """The positions at which a started program may begin, each with the number of operands before it."""
-    verbs = dict(verb.partition(":")[::2] for verb in _TABLE[words[0].text].split() or [""])
+    verbs = dict(verb.partition(":")[::2] for verb in _LAUNCHERS[words[0].text].split() or [""])
     if "" in verbs or "*" in verbs:
         yield 1, int(verbs.get("") or 0)
     previous = "-"
@@ -122,17 +121,73 @@ def _beginnings(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
         previous = word.text
 
 
-def _line(at: int, word: Word, *, is_guess: bool) -> Inner:
+def _command_line(at: int, word: ShellWord, *, is_guess: bool) -> StartedCommand:
     """A command line, or a word that is not known before it runs."""
-    inner = Inner(at, is_own_matter=True, is_guess=is_guess)
+    inner = StartedCommand(at, is_own_matter=True, is_guess=is_guess)
     return inner._replace(script=word.text) if word.is_known else inner._replace(words=(word,))
 
 
-def _program(starter: str, text: str) -> str:
+def _program(launcher: str, text: str) -> str:
     """The program that a word names: without the version, the package, and the environment of hatch."""
     text = text.rpartition("#")[2]
-    if starter == "hatch":
+    if launcher == "hatch":
         text = text.rpartition(":")[2]
     scope, slash, name = text.rpartition("/")
     name = next(filter(None, _VERSION.split(name)), name)
     return f"{scope}{slash}{name}"
+
+
+class PythonTarget(NamedTuple):
+    """The module or file that Python runs."""
+
+    name: str
+    at: int
+    """The word that names it."""
+    is_module: bool
+
+
+def is_python(name: str) -> bool:
+    """Whether a program is Python.
+
+    >>> is_python("python3.12"), is_python("pythonic")
+    (True, False)
+    """
+    return _PYTHON.fullmatch(name) is not None
+
+
+def python_target(words: Sequence[ShellWord]) -> PythonTarget | None:
+    """The module or file that Python runs; None for code in the command itself, and what is not known."""
+    i = 1
+    while i < len(words) and words[i].is_known:
+        text = words[i].text
+        if text == "--" or not text.startswith("-") or text == "-":
+            i += text == "--"
+            return PythonTarget(words[i].text, i, is_module=False) if i < len(words) else None
+        letters = "" if text.startswith("--") else text[1:]
+        valued = re.search("[cmWX]", letters)
+        value = letters[valued.end() :] if valued else ""
+        if valued and valued[0] == "c":
+            return None
+        if valued and valued[0] == "m":
+            at = i if value else i + 1
+            return PythonTarget(value or words[at].text, at, is_module=True) if at < len(words) else None
+        i += 2 if (valued and not value) or text == "--check-hash-based-pycs" else 1
+    return None
+
+
+def python_commands(words: Sequence[ShellWord]) -> Iterator[StartedCommand]:
+    """The programs that Python is made to be."""
+    target = python_target(words)
+    if target is None:
+        return
+    rest = tuple(words[target.at + 1 :])
+    yield _python_command(target.at, target.name, rest)
+    name, dot, _ = target.name.partition(".")
+    if target.is_module and dot:
+        yield _python_command(target.at, name, rest)
+
+
+def _python_command(at: int, name: str, rest: tuple[ShellWord, ...]) -> StartedCommand:
+    # A folder with this file in it goes by its own name.
+    program = name.removesuffix("/__main__.py") or name
+    return StartedCommand(at, (ShellWord(program), *rest), is_own_matter=True, is_guess=True)

@@ -9,7 +9,7 @@ import pytest
 
 from metier import Guard, Policy
 from metier.guard import Action, MemoryLog, forbids, parse_rules, permits
-from metier.guard.tool_rules.patch import MAX_FILES
+from metier.guard.tool_rules.patches import MAX_FILES
 
 
 def patch(*lines: str) -> str:

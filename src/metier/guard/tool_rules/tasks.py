@@ -10,17 +10,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.python import is_python, python_target
-from metier.guard.shell.scanner import UNKNOWN
-from metier.guard.shell.starting import beginnings
-from metier.guard.shell.task_options import LISTS, MERE_NAMES, ROWS, Row, list_of, options_of, program_of, row_of
-from metier.guard.shell.wrappers import program_name
+from metier.guard.shell.command import UNKNOWN
+from metier.guard.shell.effects import program_name
+from metier.guard.shell.launchers import is_python, python_target
+from metier.guard.shell.options import beginnings
 from metier.guard.tool_rules.patterns import WordPattern, steps_up
+from metier.guard.tool_rules.task_table import (
+    LISTS,
+    MERE_NAMES,
+    ROWS,
+    TaskRow,
+    list_of,
+    options_of,
+    program_of,
+    row_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metier.guard.shell.scanner import Word
+    from metier.guard.shell.command import ShellWord
 
 _NUMBER = re.compile(r"[0-9][\w.%]*")
 _PLAIN = re.compile(r"[\w,+-]*")
@@ -38,15 +47,15 @@ _SCOPED = ("-w", "--workspace")
 """Options of which a value begins with `@`, and names no file of arguments."""
 _GUESSED = ("bun", "pnpm", "yarn")
 """Programs of which the rows have options of what their scripts start: before the script they may take no value."""
-_PASSED = Row()
+_PASSED = TaskRow()
 
 
 def task_problem(
-    words: Sequence[Word],
+    words: Sequence[ShellWord],
     pattern: WordPattern,
     *,
     is_inside: Callable[[str], bool],
-    found: Callable[[Word], list[str] | None],
+    found: Callable[[ShellWord], list[str] | None],
     is_workspace: bool,
 ) -> str:
     """Why a command that fits a pattern is not the task that the pattern names; nothing when it is.
@@ -63,7 +72,7 @@ def task_problem(
     return reason
 
 
-def without_options(words: Sequence[Word], *, is_inside: Callable[[str], bool]) -> tuple[Word, ...] | None:
+def without_options(words: Sequence[ShellWord], *, is_inside: Callable[[str], bool]) -> tuple[ShellWord, ...] | None:
     """A command without the options that stand before the last word of its task, if all of them stay inside of it.
 
     None where there are none, or where one of them may lead out: `make -j4 test` is a `make test`, and `make -C x test`
@@ -74,7 +83,7 @@ def without_options(words: Sequence[Word], *, is_inside: Callable[[str], bool]) 
     return _Reading(words, WordPattern((), ()), is_inside, lambda _: None).bare_words()
 
 
-def task_spellings(words: tuple[Word, ...], count: int) -> Iterator[tuple[Word, ...]]:
+def task_spellings(words: tuple[ShellWord, ...], count: int) -> Iterator[tuple[ShellWord, ...]]:
     """A command without the options among its first words, as a rule of so many words would name it.
 
     Whether an option takes a value is not known here: it may, and it may not. Of programs that do several tasks at once
@@ -118,10 +127,10 @@ class _Reading:
 
     def __init__(
         self,
-        words: Sequence[Word],
+        words: Sequence[ShellWord],
         pattern: WordPattern,
         is_inside: Callable[[str], bool],
-        found: Callable[[Word], list[str] | None],
+        found: Callable[[ShellWord], list[str] | None],
     ) -> None:
         self.is_local = False
         self.key = ""
@@ -186,7 +195,7 @@ class _Reading:
             i += 1
         return ""
 
-    def bare_words(self) -> tuple[Word, ...] | None:
+    def bare_words(self) -> tuple[ShellWord, ...] | None:
         """The words without the options before the last word of the task; see `without_options`."""
         words, key = self._words, program_of(program_name(self._words[0].text))
         if key not in ROWS:
@@ -219,7 +228,7 @@ class _Reading:
         """Go on with the options of the program that the task starts."""
         self._row, self._options = _PASSED, list_of(name)
 
-    def _may_be_option(self, word: Word) -> bool:
+    def _may_be_option(self, word: ShellWord) -> bool:
         """Whether a word that is not known may become an option, or any other word where one is looked at."""
         if word.is_known or self.key in MERE_NAMES:
             return False
@@ -294,7 +303,7 @@ class _Reading:
         form = {"#": _NUMBER, "%": _OUTPUT, "~": _PLAIN}.get(kind[-1:])
         return form is None or form.fullmatch(text) is not None
 
-    def _word_problem(self, word: Word) -> str:
+    def _word_problem(self, word: ShellWord) -> str:
         """Why a word that is no option leads out of the task."""
         policy = self._row.words
         if policy == "any":
@@ -317,7 +326,7 @@ class _Reading:
             return f"`{_shown(word)}` may be fetched from elsewhere"
         return "" if self._stays(word) else f"`{_shown(word)}` leads out of the workspace"
 
-    def _stays(self, word: Word) -> bool:
+    def _stays(self, word: ShellWord) -> bool:
         """Whether a path stays in the workspace, whatever a pattern in it finds, and so does a path behind `=`."""
         path, equals, value = word.text.partition("=")
         if word.is_known and not all(map(self._is_inside, {word.text, path, *([value] if equals else [])})):
@@ -330,5 +339,5 @@ class _Reading:
         return found is not None and all(map(self._is_inside, found))
 
 
-def _shown(word: Word) -> str:
+def _shown(word: ShellWord) -> str:
     return word.text.replace(UNKNOWN, "*")

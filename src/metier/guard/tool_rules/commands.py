@@ -9,35 +9,26 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from metier.guard.shell.parts import MAX_WRAPPING, Parts
-from metier.guard.shell.places import (
-    changes_folder,
-    found_paths,
-    is_own,
-    is_relative,
-    possible_paths,
-    reachable,
-    ways_of,
-)
-from metier.guard.shell.reading import MAX_COMMAND, odd_character, read_shell
-from metier.guard.shell.scanner import Unreadable, Word
-from metier.guard.shell.script import Command
-from metier.guard.shell.starting import Unclear
-from metier.guard.shell.tasks import task_problem, task_spellings, without_options
-from metier.guard.shell.wrappers import what_starts
+from metier.guard.shell.command import ShellWord, SimpleCommand, UnclearEffects, UnreadableCommand
+from metier.guard.shell.effects import changes_folder, effects_of, entered_folders
+from metier.guard.shell.expansion import MAX_WRAPPING, ExpandedCommands
+from metier.guard.shell.parser import MAX_COMMAND, parse_script, unsafe_character
+from metier.guard.shell.paths import found_paths, is_relative, is_repository_file, possible_paths, reachable_folders
 from metier.guard.tool_rules.arguments import (
     CHANGING_ARGUMENTS,
     COMMAND_ARGUMENTS,
     FOLDER_ARGUMENTS,
     VARIABLES_ARGUMENTS,
 )
-from metier.guard.tool_rules.matching import Match, forbids, listed, permits, shown
-from metier.guard.tool_rules.patterns import word_patterns
+from metier.guard.tool_rules.path_patterns import forbidding_rule, permitting_rule
+from metier.guard.tool_rules.patterns import Match, list_rules, word_patterns
+from metier.guard.tool_rules.tasks import task_problem, task_spellings, without_options
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.shell.script import Redirection, Script
+    from metier.guard.shell.command import Redirection, Script
     from metier.guard.tool_rules.patterns import WordPattern
     from metier.skill.tool_rules import ToolRule
 
@@ -66,7 +57,7 @@ def permits_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, 
         return ceiling.permit(_given(arguments), _folder(arguments, workspace))
     except _Refused as error:
         return Match(allowed=False, reason=str(error))
-    except Unreadable as error:
+    except UnreadableCommand as error:
         return Match(allowed=False, reason=f"The command cannot be held against the rules: {_said(error)}.")
 
 
@@ -76,23 +67,23 @@ def forbids_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, 
     paths = [rule for rule in rules if rule.tool in ("edit", "read", "write")]
     if not about and not paths:
         return None
-    parts = Parts(workspace or os.getcwd())
+    parts = ExpandedCommands(workspace or os.getcwd())
     problem = ""
     try:
-        parts = Parts(_folder(arguments, workspace))
+        parts = ExpandedCommands(_folder(arguments, workspace))
         given = _given(arguments)
         if isinstance(given, str):
             for rule in about:
                 if rule.pattern == given.strip(_BLANKS):
                     return _forbidden(rule, given)
-            parts.add_script(read_shell(given))
+            parts.add_script(parse_script(given))
         else:
-            parts.add(Command(text=" ".join(given), words=tuple(map(Word, given))))
+            parts.add(SimpleCommand(text=" ".join(given), words=tuple(map(ShellWord, given))))
         if more := _assignments(arguments):
-            parts.add_script(read_shell(more))
-    except (Unreadable, _Refused) as error:
+            parts.add_script(parse_script(more))
+    except (UnreadableCommand, _Refused) as error:
         problem = f"The command cannot be read with certainty ({_said(error)})"
-    except Unclear as error:
+    except UnclearEffects as error:
         problem = f"What the command starts cannot be read ({_said(error)})"
     if problem and about:
         return _unsure(about[0], problem)
@@ -146,7 +137,7 @@ def _given(arguments: Mapping[str, Any]) -> str | list[str]:
         raise _Refused("The command is no text.")
     if sum(map(len, given)) > MAX_COMMAND:
         raise _Refused(f"The command is longer than {MAX_COMMAND} characters.")
-    if odd := next(filter(None, map(odd_character, given)), ""):
+    if odd := next(filter(None, map(unsafe_character, given)), ""):
         raise _Refused(f"The command cannot be held against the rules: {odd}.")
     return list(given)
 
@@ -157,7 +148,7 @@ def _folder(arguments: Mapping[str, Any], workspace: str) -> str:
     if len(found) > 1 or not all(isinstance(folder, str) and "\0" not in folder for folder in found):
         raise _Refused("The call names no single working folder.")
     folder = os.path.join(workspace or os.getcwd(), *found)
-    if any(map(is_own, found)) or (found and _leads_into_own(folder, workspace or os.getcwd())):
+    if any(map(is_repository_file, found)) or (found and _leads_into_own(folder, workspace or os.getcwd())):
         raise _Refused("The working folder is among a repository's own files.")
     return folder
 
@@ -172,7 +163,7 @@ def _real(path: str) -> str:
 
 def _leads_into_own(path: str, home: str) -> bool:
     """Whether a link on the way makes a path one of a repository's own files."""
-    return is_own(_real(path)) and not is_own(_real(home))
+    return is_repository_file(_real(path)) and not is_repository_file(_real(home))
 
 
 class _Place(NamedTuple):
@@ -208,23 +199,25 @@ class _Ceiling:
         is_home = folder == self._home or _real(folder) == self._real_home != ""
         place = _Place(folder, is_workspace=is_home, folders=(folder,))
         if isinstance(given, str):
-            if odd := odd_character(given):
-                raise Unreadable(odd)
+            if odd := unsafe_character(given):
+                raise UnreadableCommand(odd)
             for rule, _ in self._about:
                 if rule.pattern == given.strip(_BLANKS) and "*" not in given and place.is_workspace:
                     return Match(allowed=True, reason=f"{shown(rule.text)} allows exactly this.", rule=rule)
             rule = self._permit_script(given, place, 0)
         else:
-            rule = self._permit_command(Command(text=" ".join(given), words=tuple(map(Word, given))), place, 0)
+            rule = self._permit_command(
+                SimpleCommand(text=" ".join(given), words=tuple(map(ShellWord, given))), place, 0
+            )
         return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
 
     def _permit_script(self, text: str, place: _Place, depth: int) -> ToolRule:
-        script = read_shell(text, depth=depth)
+        script = parse_script(text, depth=depth)
         if script.refusal:
             raise _Refused(f"Rules with patterns do not allow {script.refusal}: `{shown(text)}`.")
         if any(self._moves(command.words) for command in script.commands):
-            ways = [word for command in script.commands for word in ways_of(command.words)]
-            place = _ELSEWHERE._replace(folders=tuple(reachable(ways, place.folders or (self._home,))))
+            ways = [word for command in script.commands for word in entered_folders(command.words)]
+            place = _ELSEWHERE._replace(folders=tuple(reachable_folders(ways, place.folders or (self._home,))))
         piped = self._piped(script)
         decided: ToolRule | None = None
         for command in script.commands:
@@ -236,7 +229,7 @@ class _Ceiling:
             raise _Refused("There is no command.")
         return decided
 
-    def _moves(self, words: Sequence[Word]) -> bool:
+    def _moves(self, words: Sequence[ShellWord]) -> bool:
         """Whether a command leaves the folder that it is in, as far as can be seen."""
         if changes_folder(words[:1]) and len(words) == 2 and words[1].is_known and os.path.isabs(words[1].text):
             return _real(words[1].text) != self._real_home
@@ -253,7 +246,7 @@ class _Ceiling:
                         found |= {id(part): (rule, pattern) for part, pattern in pairs}
         return found
 
-    def _permit_command(self, command: Command, place: _Place, depth: int, piped: _Fit | None = None) -> ToolRule:
+    def _permit_command(self, command: SimpleCommand, place: _Place, depth: int, piped: _Fit | None = None) -> ToolRule:
         given = [piped] if piped else []
         is_looped = bool(command.variants)
         rule = self._permit_words(command.words, command.text, place, depth, given, is_looped=is_looped)
@@ -263,7 +256,7 @@ class _Ceiling:
 
     def _permit_words(
         self,
-        words: tuple[Word, ...],
+        words: tuple[ShellWord, ...],
         text: str,
         place: _Place,
         depth: int,
@@ -291,7 +284,7 @@ class _Ceiling:
         if not fitting and (
             listed_by is None or any(parts[0].climbs(words) for rule, parts in self._about if rule is listed_by)
         ):
-            raise _Refused(f"`{shown(text)}` is not among what is allowed: {listed(self._rules)}.")
+            raise _Refused(f"`{shown(text)}` is not among what is allowed: {list_rules(self._rules)}.")
 
         def spelling(index: int) -> list[_Fit]:
             return [(rule, pattern.after(index)) for rule, pattern in fitting if pattern.spells_out(words, index)]
@@ -300,18 +293,18 @@ class _Ceiling:
             self._permit_task(
                 task, fitting or [(rule, parts[0]) for rule, parts in self._about if rule is listed_by], place
             )
-        started = what_starts(words)
-        for problem in started.problems:
-            if not spelling(problem.at):
-                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(problem.reason)}.")
-        for at in started.places:
+        effects = effects_of(words)
+        for risk in effects.risks:
+            if not spelling(risk.at):
+                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(risk.reason)}.")
+        for at in effects.folders:
             paths = possible_paths(words[at], place.folders or (self._home,))
             if any(_leads_into_own(path, self._home) for path in paths) and not spelling(at):
                 raise _Refused(f"`{shown(words[at].text)}` leads into a repository's own files.")
-        for used in started.files:
+        for used in effects.files:
             if not spelling(used.at):
                 self._permit_file(used.file, _ELSEWHERE if used.moves else place, is_option=True)
-        for inner in started.inner:
+        for inner in effects.started:
             if inner.is_own_matter:
                 continue
             spelled = spelling(inner.at)
@@ -325,11 +318,11 @@ class _Ceiling:
                 self._permit_script(inner.script, around, depth + 1)
         return fitting[0][0] if fitting or listed_by is None else listed_by
 
-    def _fitting(self, words: tuple[Word, ...]) -> list[_Fit]:
+    def _fitting(self, words: tuple[ShellWord, ...]) -> list[_Fit]:
         """The rules that a command fits, each with its pattern."""
         return [(rule, parts[0]) for rule, parts in self._about if len(parts) == 1 and parts[0].matches(words)]
 
-    def _permit_task(self, words: tuple[Word, ...], fitting: Sequence[_Fit], place: _Place) -> None:
+    def _permit_task(self, words: tuple[ShellWord, ...], fitting: Sequence[_Fit], place: _Place) -> None:
         """Refuse what leads out of the tasks that all fitting rules name."""
         found = ("", "")
         for rule, pattern in fitting:
@@ -369,14 +362,13 @@ class _Ceiling:
         if place.folder is None and not os.path.isabs(path):
             raise _Refused(f"The folder of the redirection to `{shown(path)}` is not known; give the whole path.")
         full = os.path.join(place.folder or "/", path)
-        if is_option and (is_own(full) or is_own(_real(full))):
+        if is_option and (is_repository_file(full) or is_repository_file(_real(full))):
             raise _Refused(f"An option must not write into a repository's own files: `{shown(path)}`.")
-        asked = {"file_path": full}
         for tool in ["read"] * redirection.reads + ["write"] * redirection.writes:
-            if not permits(self._rules, tool, asked, workspace=self._workspace).allowed:
+            if permitting_rule(self._rules, tool, full, self._workspace) is None:
                 raise _Refused(
                     f"The redirection to `{shown(path)}` needs {tool.title()}, and what is allowed is: "
-                    f"{listed(self._rules)}."
+                    f"{list_rules(self._rules)}."
                 )
 
 
@@ -388,7 +380,7 @@ def _forms(pattern: str) -> list[str]:
     return [whole] if name in (program, "") else [whole, f"{name}{blank}{rest}"]
 
 
-def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command] | None]) -> str:
+def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[SimpleCommand] | None]) -> str:
     """The text of what a pattern may be about, if it may."""
     texts: list[str] = []
     for pattern, commands in zip(patterns, candidates, strict=True):
@@ -399,7 +391,7 @@ def _touches(patterns: Sequence[WordPattern], candidates: Sequence[list[Command]
     return " | ".join(texts)
 
 
-def _may_name(pattern: WordPattern, words: tuple[Word, ...]) -> bool:
+def _may_name(pattern: WordPattern, words: tuple[ShellWord, ...]) -> bool:
     """Whether a command can be what a pattern names, also with options before its task."""
     if pattern.may_match(words):
         return True
@@ -407,7 +399,7 @@ def _may_name(pattern: WordPattern, words: tuple[Word, ...]) -> bool:
     return len(own) > 1 and own[0] == words[0].text and any(map(pattern.may_match, task_spellings(words, len(own))))
 
 
-def _forbidden_file(rules: Sequence[ToolRule], parts: Parts, workspace: str) -> Match | None:
+def _forbidden_file(rules: Sequence[ToolRule], parts: ExpandedCommands, workspace: str) -> Match | None:
     for redirection in parts.redirections:
         target = redirection.target
         if target.is_known and target.text in _NO_FILES:
@@ -420,8 +412,7 @@ def _forbidden_file(rules: Sequence[ToolRule], parts: Parts, workspace: str) -> 
                 return _unsure(rule, "A file of a redirection is not known before it runs")
         for tool in tools:
             for start in folders or [workspace]:
-                asked = {"file_path": os.path.join(start, target.text)}
-                found = forbids(rules, tool, asked, workspace=workspace)
-                if found is not None and found.rule is not None:
-                    return _forbidden(found.rule, target.text)
+                forbidding = forbidding_rule(rules, tool, os.path.join(start, target.text), workspace)
+                if forbidding is not None:
+                    return _forbidden(forbidding, target.text)
     return None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, protecting
-from metier.guard.protected_places import closings, survey
+from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, protected_name_in
+from metier.guard.files.protected_places import closing_places, find_protected_places
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 
@@ -38,14 +38,14 @@ def write(path: Path, text: str = "mine") -> Path:
 
 
 def closed(folder: Path, *grants: str) -> set[str]:
-    return {os.path.relpath(path, folder.resolve()) for path in survey(str(folder), grants).closed}
+    return {os.path.relpath(path, folder.resolve()) for path in find_protected_places(str(folder), grants).closed}
 
 
 @pytest.mark.covers("SEC-10")
 @pytest.mark.each("name", NAMES_OF_FINDINGS)
 def test_each_name_is_protected_at_any_depth_and_in_any_case(name: str) -> None:
     for path in (name, f"sub/deep/{name}", f"{name}/inside", name.upper(), f"{name}.", f"./{name}"):
-        assert protecting(path) is not None, path
+        assert protected_name_in(path) is not None, path
 
 
 @pytest.mark.covers("SEC-10")
@@ -55,7 +55,7 @@ def test_each_name_is_found_on_disk_and_nothing_beside_it(tmp_path_factory: pyte
     write(folder / name / "inside")
     write(folder / "sub" / name / "inside")
     write(folder / "ordinary.txt")
-    found = survey(str(folder))
+    found = find_protected_places(str(folder))
     paths = {str(folder.resolve() / name), str(folder.resolve() / "sub" / name)}
     assert set(found.closed) == set(found.names) == paths
 
@@ -68,7 +68,7 @@ ORDINARY = [
 
 @pytest.mark.each("path", ORDINARY)
 def test_ordinary_work_is_not_protected(path: str) -> None:
-    assert protecting(path) is None
+    assert protected_name_in(path) is None
 
 
 @pytest.mark.covers("SEC-10")
@@ -78,7 +78,7 @@ def test_ordinary_work_is_not_protected(path: str) -> None:
      ".git::$INDEX_ALLOCATION/config", "a/../.git/config", ".git//config"],
 )  # fmt: skip
 def test_a_name_is_compared_as_any_file_system_would_find_it(path: str) -> None:
-    assert protecting(path) == ".git"
+    assert protected_name_in(path) == ".git"
 
 
 @pytest.mark.covers("SEC-15")
@@ -88,9 +88,9 @@ def test_a_granted_repository_is_open_but_for_what_git_starts_something_from(tmp
     write(tmp_path / ".git/info/exclude")
     assert closed(tmp_path) == {".git"}
     assert closed(tmp_path, ".git") == {".git/hooks", ".git/config", ".git/info"}
-    assert protecting(".git/index", [".git"]) is None
+    assert protected_name_in(".git/index", [".git"]) is None
     for name in CLOSED_IN_REPOSITORY:
-        assert protecting(f".git/{name}/x", [".git"]) == f".git/{name}"
+        assert protected_name_in(f".git/{name}/x", [".git"]) == f".git/{name}"
 
 
 @pytest.mark.covers("SEC-3")
@@ -108,7 +108,7 @@ def test_what_a_protected_link_leads_to_is_closed(tmp_path: Path) -> None:
     assert closed(tmp_path, ".git") >= {"githooks", "env/envrc", "vs", "gh"}
     root = str(tmp_path.resolve())
     paths = [(f"{root}/env/envrc", False), (f"{root}/env/other", False)]
-    assert list(closings(root, paths)) == ["env/envrc", None]
+    assert list(closing_places(root, paths)) == ["env/envrc", None]
 
 
 @pytest.mark.each("target", [".", "..", "/", "gone", "/etc/passwd", ".envrc"])
@@ -117,7 +117,7 @@ def test_a_link_that_leads_anywhere_else_closes_nothing_more(
 ) -> None:
     folder = tmp_path_factory.mktemp("w")
     (folder / ".envrc").symlink_to(target)
-    found = survey(str(folder))
+    found = find_protected_places(str(folder))
     assert (found.closed, dict(found.links)) == ((), {str(folder.resolve() / ".envrc"): target})
 
 
@@ -126,7 +126,7 @@ def test_a_repository_is_one_whatever_its_name(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "vendor/lib"], check=True)
     assert closed(tmp_path) == {"vendor/lib"}
     config = str(tmp_path.resolve() / "vendor/lib/config")
-    assert list(closings(str(tmp_path.resolve()), [(config, False)])) == ["vendor/lib"]
+    assert list(closing_places(str(tmp_path.resolve()), [(config, False)])) == ["vendor/lib"]
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "top"], check=True)
     assert closed(tmp_path / "top") >= {"config", "hooks"}
 
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_opened_has_nothing(tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("w")
     (folder / "file").write_text("")
     if "\0" not in name:
-        assert survey(f"{folder}/{name}").closed == ()
+        assert find_protected_places(f"{folder}/{name}").closed == ()
 
 
 def test_pipes_and_sockets_are_found_and_never_opened(tmp_path: Path) -> None:

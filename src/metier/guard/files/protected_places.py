@@ -17,22 +17,25 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from metier.guard.folder_listings import MOST_FOLDERS, NOTHING, OF_REPOSITORIES, listings
-from metier.guard.git_settings import HOOKS, commonly_started_paths, repository_folders, started_paths
-from metier.guard.protected_names import (
+from metier.guard.files.git_settings import HOOKS, commonly_started_paths, repository_folders, started_paths
+from metier.guard.files.protected_names import (
     CLOSED_IN_REPOSITORY,
+    MOST_FOLDERS,
+    NO_LISTING,
+    OF_REPOSITORIES,
     REPOSITORY,
-    names_beginning,
+    folder_listings,
+    names_by_first_part,
     normal_name,
-    protecting,
-    protecting_above,
+    protected_name_above,
+    protected_name_in,
 )
 from metier.skill.folder import is_inside, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from metier.guard.folder_listings import Entry, Listing
+    from metier.guard.files.protected_names import FolderListing, ProtectedEntry
 
 _OF_PACKAGES = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
@@ -43,7 +46,7 @@ _MOST_SHARED = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ProtectedPlaces:
     """The protected places in a folder, by absolute paths."""
 
     names: frozenset[str] = frozenset()
@@ -65,14 +68,14 @@ class Survey:
     """Whether the folder has more folders than are searched."""
 
 
-def survey(
+def find_protected_places(
     folder: str,
     grants: Collection[str] = (),
     *,
     with_packages: bool = False,
     with_other_names: bool = False,
     looks_around: bool = True,
-) -> Survey:
+) -> ProtectedPlaces:
     """The protected places in a folder without those that are granted; nothing in one that cannot be opened.
 
     `with_packages`, repositories in folders of installed packages are among them; `with_other_names`, files that are
@@ -81,16 +84,18 @@ def survey(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     os.makedirs(os.path.join(folder, "sub", ".git", "hooks"))
-    ...     [os.path.relpath(path, os.path.realpath(folder)) for path in survey(folder).closed]
+    ...     [os.path.relpath(path, os.path.realpath(folder)) for path in find_protected_places(folder).closed]
     ['sub/.git']
     """
     root = os.path.realpath(folder)
-    found = _survey_of(root, grants, with_packages=with_packages, looks_around=looks_around)
+    found = _find_places(root, grants, with_packages=with_packages, looks_around=looks_around)
     return replace(found, closed=(*found.closed, *_other_names(root, found))) if with_other_names else found
 
 
-def _survey_of(root: str, grants: Collection[str], *, with_packages: bool = False, looks_around: bool = True) -> Survey:
-    found = _Finding(root, grants)
+def _find_places(
+    root: str, grants: Collection[str], *, with_packages: bool = False, looks_around: bool = True
+) -> ProtectedPlaces:
+    found = _Search(root, grants)
     if looks_around:
         found.take_around()
     waiting = deque([(root, normal_name(os.path.basename(root)))])
@@ -99,7 +104,7 @@ def _survey_of(root: str, grants: Collection[str], *, with_packages: bool = Fals
     while waiting and searched < MOST_FOLDERS:
         path, parent = waiting.popleft()
         searched += 1
-        listing = listings.of(path)
+        listing = folder_listings.get(path)
         if listing is None:
             if path != root:
                 found.take_unreadable(path)
@@ -114,45 +119,45 @@ def _survey_of(root: str, grants: Collection[str], *, with_packages: bool = Fals
     while with_packages and packages and searched < MOST_FOLDERS:
         path = packages.popleft()
         searched += 1
-        listing = listings.of(path)
+        listing = folder_listings.get(path)
         if listing is None:
             found.take_unreadable(path)
         elif not found.take_repository(path, listing):
             packages.extend(below for below, _, _ in listing.folders)
-    return found.survey(is_cut=bool(waiting) or bool(with_packages and packages))
+    return found.places(is_cut=bool(waiting) or bool(with_packages and packages))
 
 
 def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
     """The protected place that a folder is or lies in, by its path or by what leads there from around it."""
-    found = _Finding(os.path.realpath(folder), grants)
+    found = _Search(os.path.realpath(folder), grants)
     found.take_around()
     return found.inside_of
 
 
-def closings(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
+def closing_places(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
     """The place that closes each path to writing in a workspace, all absolute and free of links; None for an open path.
 
     With a path comes whether a link is to be put there, by which what lies below would lead elsewhere.
 
     >>> import tempfile
     >>> folder = os.path.realpath(tempfile.mkdtemp())
-    >>> list(closings(folder, [(f"{folder}/.envrc", False), (f"{folder}/notes.md", False)]))
+    >>> list(closing_places(folder, [(f"{folder}/.envrc", False), (f"{folder}/notes.md", False)]))
     ['.envrc', None]
     """
-    found: Survey | None = None
+    found: ProtectedPlaces | None = None
     for path, is_link in paths:
         if path == root or not is_inside(path, root):
             yield None
             continue
         relative = path[len(root) :].lstrip(os.sep)
-        name = protecting(f"{os.path.basename(root)}/{relative}", grants)
+        name = protected_name_in(f"{os.path.basename(root)}/{relative}", grants)
         if name is None:
-            found = found or _survey_of(root, grants)
-            name = found.inside_of or _in_survey(root, path, found, is_link=is_link)
+            found = found or _find_places(root, grants)
+            name = found.inside_of or _closing_place(root, path, found, is_link=is_link)
         yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
 
 
-def _in_survey(root: str, path: str, found: Survey, *, is_link: bool) -> str | None:
+def _closing_place(root: str, path: str, found: ProtectedPlaces, *, is_link: bool) -> str | None:
     above = path
     while above != root:
         if above in found.targets or above in found.closed:
@@ -166,7 +171,7 @@ def _repository_above(root: str, relative: str, grants: Collection[str]) -> str 
     """The repository of any name that a path lies in or would complete, also where no survey looks."""
     folder = root
     for part in relative.split(os.sep):
-        listing = listings.of(folder)
+        listing = folder_listings.get(folder)
         if listing is None:
             return None
         if listing.is_repository and folder != root:
@@ -179,7 +184,7 @@ def _repository_above(root: str, relative: str, grants: Collection[str]) -> str 
     return None
 
 
-def _shared_file(root: str, path: str, found: Survey | None) -> str | None:
+def _shared_file(root: str, path: str, found: ProtectedPlaces | None) -> str | None:
     """The protected file that a path is another name of, by a hard link."""
     try:
         status = os.lstat(path)
@@ -191,7 +196,7 @@ def _shared_file(root: str, path: str, found: Survey | None) -> str | None:
     return file and (os.path.relpath(file, root) if is_inside(file, root) else file)
 
 
-def _other_names(root: str, found: Survey) -> Iterator[str]:
+def _other_names(root: str, found: ProtectedPlaces) -> Iterator[str]:
     """The files in a folder that are protected files under a second name."""
     shared = _shared_files(found)
     inodes = {inode for _, inode in shared}
@@ -205,7 +210,7 @@ def _other_names(root: str, found: Survey) -> Iterator[str]:
                     yield entry.path
 
 
-def _shared_files(found: Survey) -> dict[tuple[int, int], str]:
+def _shared_files(found: ProtectedPlaces) -> dict[tuple[int, int], str]:
     """The protected files that have a second name somewhere."""
     shared = {}
     for path in islice((*_files_in(found.closed), *found.outside), _MOST_SHARED):
@@ -240,7 +245,7 @@ def _files_below(folder: str, without: Collection[str] = ()) -> Iterator[list[os
         yield files
 
 
-class _Finding:
+class _Search:
     """The survey of one folder while it is made."""
 
     def __init__(self, root: str, grants: Collection[str]) -> None:
@@ -251,7 +256,7 @@ class _Finding:
         self._targets: set[str] = set()
         self._unreadable: set[str] = set()
         self._outside: list[str] = []
-        self.inside_of = protecting_above(root, self._grants)
+        self.inside_of = protected_name_above(root, self._grants)
 
     def take_around(self) -> None:
         """Add what protected names in the home folder, and up to the outermost repository above, lead to here."""
@@ -263,14 +268,17 @@ class _Finding:
         waiting += [home] if home not in (self._root, *waiting) else []
         self._take_settings_around()
         for folder in above:
-            if os.path.lexists(os.path.join(folder, "HEAD")) and (listings.of(folder) or NOTHING).is_repository:
+            if (
+                os.path.lexists(os.path.join(folder, "HEAD"))
+                and (folder_listings.get(folder) or NO_LISTING).is_repository
+            ):
                 self._take_repository_around(folder)
         for folder in waiting:
             parent = normal_name(os.path.basename(folder))
-            for entry in (listings.of(folder) or NOTHING).entries:
+            for entry in (folder_listings.get(folder) or NO_LISTING).entries:
                 path = entry.path
                 if path == self._root or (entry.kind == "folder" and is_inside(self._root, path)):
-                    continue  # the way to the folder itself, which `protecting_above` judges
+                    continue  # the way to the folder itself, which `protected_name_above` judges
                 name = _matching(parent, entry, self._grants)
                 if name is None:
                     if entry.kind == "folder":
@@ -292,7 +300,7 @@ class _Finding:
                 self._close_hooks(os.path.join(self._root, "hooks"))
         configuration = os.path.realpath(os.environ.get("XDG_CONFIG_HOME") or os.sep)
         if is_inside(configuration, self._root) or (configuration != os.sep and is_inside(self._root, configuration)):
-            for parts, name in names_beginning(".config"):
+            for parts, name in names_by_first_part()[".config"]:
                 if name not in self._grants:
                     for step in _way_of(os.path.join(configuration, parts[1])):
                         self._close(step, around=name)
@@ -311,16 +319,16 @@ class _Finding:
             if "/" in name and target != self._root and is_inside(self._root, target):
                 # A link in the place of the first part: whether the folder is protected hangs on the second.
                 logical = os.path.join(path, os.path.relpath(self._root, target))
-                self.inside_of = self.inside_of or protecting_above(logical, self._grants)
+                self.inside_of = self.inside_of or protected_name_above(logical, self._grants)
             else:
                 self._close_way(path, around=name)
         elif kind == "file":
             self._outside.append(path)
         else:
-            for link in (listings.of(path) or NOTHING).links:
+            for link in (folder_listings.get(path) or NO_LISTING).links:
                 self._close_way(link, around=name)
 
-    def take(self, folder: str, parent: str, listing: Listing) -> set[str]:
+    def take(self, folder: str, parent: str, listing: FolderListing) -> set[str]:
         """Add what a folder holds; the names of its entries that need no more search."""
         hits = set()
         if listing.is_repository:
@@ -343,7 +351,7 @@ class _Finding:
             hits.add(entry.name)
         return hits
 
-    def take_repository(self, folder: str, listing: Listing) -> bool:
+    def take_repository(self, folder: str, listing: FolderListing) -> bool:
         """Add a repository in a folder of packages; whether the folder itself is one, which needs no more search."""
         if listing.is_repository:
             self._repository(folder, is_top=False)
@@ -360,12 +368,12 @@ class _Finding:
             self._unreadable.add(folder)
             self._closed[folder] = None
 
-    def survey(self, *, is_cut: bool) -> Survey:
+    def places(self, *, is_cut: bool) -> ProtectedPlaces:
         outermost: list[str] = []
         for path in sorted(self._closed, key=lambda path: path.split(os.sep)):
             if not outermost or not is_inside(path, outermost[-1]):
                 outermost.append(path)
-        return Survey(
+        return ProtectedPlaces(
             names=frozenset(self._names),
             closed=tuple(outermost),
             links=MappingProxyType(self._links),
@@ -425,7 +433,7 @@ class _Finding:
             self._closed[folder] = None
             for link in _links_below(folder):
                 self._close_way(link)
-            return {name for _, name, _ in (listings.of(folder) or NOTHING).folders}
+            return {name for _, name, _ in (folder_listings.get(folder) or NO_LISTING).folders}
         self._granted_repository(folder)
         return set(CLOSED_IN_REPOSITORY)
 
@@ -471,7 +479,7 @@ STAND_INS_IN_REPOSITORY: Mapping[str, bytes | None] = MappingProxyType(
     {"hooks": None, "info": None, "modules": None, "worktrees": None, "commondir": b"."}
 )
 """The same in a repository that is granted. A file `commondir` with a dot is what git does without one."""
-_STAND_IN_FOLDERS = frozenset(map(normal_name, (*STAND_INS, *STAND_INS_IN_REPOSITORY)))
+_STAND_IN_FOLDERS = frozenset((*STAND_INS, *STAND_INS_IN_REPOSITORY))
 
 
 @functools.lru_cache(maxsize=8)
@@ -486,10 +494,11 @@ def _folders_above(folder: str) -> Iterator[str]:
         folder, above = above, os.path.dirname(above)
 
 
-def _matching(parent: str, entry: Entry, grants: Collection[str]) -> str | None:
+def _matching(parent: str, entry: ProtectedEntry, grants: Collection[str]) -> str | None:
     """The protected name that an entry of a folder is or, as a link, leads into; of several one that is not granted."""
-    found = [name for parts, name in names_beginning(entry.normal) if len(parts) == 1 or entry.kind == "link"]
-    found += [name for parts, name in names_beginning(parent) if len(parts) == 2 and parts[1] == entry.normal]
+    names = names_by_first_part()
+    found = [name for parts, name in names.get(entry.normal, ()) if len(parts) == 1 or entry.kind == "link"]
+    found += [name for parts, name in names.get(parent, ()) if len(parts) == 2 and parts[1] == entry.normal]
     return next((name for name in found if name not in grants), found[0] if found else None)
 
 
@@ -506,7 +515,7 @@ def _links_below(folder: str, without: Collection[str] = _OF_PACKAGES | _NOTHING
     while waiting and searched < MOST_FOLDERS:
         path = waiting.pop()
         searched += 1
-        listing = listings.of(path) or NOTHING
+        listing = folder_listings.get(path) or NO_LISTING
         yield from listing.links
         waiting.extend(below for below, name, _ in listing.folders if name not in without)
 

@@ -9,13 +9,18 @@ before they run.
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import sys
+import threading
+import time
 import unicodedata
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection
 
 _VERSION_CONTROL = (
     ".git", ".githooks", ".gitmodules", ".gitconfig", ".config/git", ".husky", ".pre-commit-config.yaml",
@@ -72,6 +77,14 @@ CLOSED_IN_REPOSITORY = (
 REPOSITORY_MARKS = ("HEAD", "objects", "refs")
 """What makes git take a folder for a repository, whatever its name."""
 
+MOST_FOLDERS = 20_000
+"""How many folders of a workspace are searched."""
+OF_REPOSITORIES = frozenset((*REPOSITORY_MARKS, *CLOSED_IN_REPOSITORY))
+
+_MOST_CACHED = 2 * MOST_FOLDERS
+_FRESH_NS = 50_000_000
+"""Nanoseconds in which something may change again without the kernel's clock showing it."""
+
 FOLDS_CASE = sys.platform in ("darwin", "win32")
 _IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 """Characters that the file systems of macOS take out of a name."""
@@ -88,30 +101,29 @@ def normal_name(part: str) -> str:
     return ".git" if text == "git~1" else text
 
 
-_BY_FIRST: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-for _name in PROTECTED:
-    _parts = tuple(normal_name(_part) for _part in _name.split("/"))
-    _BY_FIRST.setdefault(_parts[0], []).append((_parts, _name))
-_CLOSED = frozenset(CLOSED_IN_REPOSITORY)
+@functools.cache
+def names_by_first_part() -> dict[str, list[tuple[tuple[str, ...], str]]]:
+    """The protected names by their first part, as it is compared: all parts of each, and the name."""
+    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for name in PROTECTED:
+        parts = tuple(normal_name(part) for part in name.split("/"))
+        found.setdefault(parts[0], []).append((parts, name))
+    return found
 
 
-def names_beginning(part: str) -> Sequence[tuple[tuple[str, ...], str]]:
-    """The protected names whose first part this is, as it is compared: all parts of each, and the name."""
-    return _BY_FIRST.get(part, ())
-
-
-def protecting(path: str, grants: Collection[str] = ()) -> str | None:
+def protected_name_in(path: str, grants: Collection[str] = ()) -> str | None:
     """The protected name that a relative path leads to or through; None if there is none, or it is granted.
 
-    >>> protecting("docs/notes.md"), protecting("sub/.git/hooks/pre-commit"), protecting(".github/workflows/ci.yml")
-    (None, '.git', '.github/workflows')
-    >>> [protecting(path, grants=[".git"]) for path in (".git/index", ".git/config", ".git")]
+    >>> [protected_name_in(path) for path in ("docs/notes.md", "sub/.git/hooks/x", ".github/workflows/ci.yml")]
+    [None, '.git', '.github/workflows']
+    >>> [protected_name_in(path, grants=[".git"]) for path in (".git/index", ".git/config", ".git")]
     [None, '.git/config', '.git']
     """
     # A backslash separates too: a folder may be shared with a system where it does.
     parts = tuple(normal_name(part) for part in re.split(r"[/\\]", path))
+    names = names_by_first_part()
     for at, part in enumerate(parts):
-        for name_parts, name in _BY_FIRST.get(part, ()):
+        for name_parts, name in names.get(part, ()):
             if parts[at : at + len(name_parts)] != name_parts:
                 continue
             if name not in grants:
@@ -122,25 +134,113 @@ def protecting(path: str, grants: Collection[str] = ()) -> str | None:
                 if inner is None:
                     return name
                 # A submodule's repository lies in that of the whole, under a name of its own.
-                return f"{name}/{inner}" if inner in _CLOSED else None
+                return f"{name}/{inner}" if inner in CLOSED_IN_REPOSITORY else None
     return _repository_mark(path)
 
 
-def protecting_above(folder: str, grants: Collection[str] = ()) -> str | None:
+def protected_name_above(folder: str, grants: Collection[str] = ()) -> str | None:
     """The same for a folder by its absolute path; work trees that agents keep in their own folders are open.
 
-    >>> protecting_above("/home/me/.ssh/keys"), protecting_above("/home/me/.claude/worktrees/fix/src")
+    >>> protected_name_above("/home/me/.ssh/keys"), protected_name_above("/home/me/.claude/worktrees/fix/src")
     ('.ssh', None)
     """
     parts = re.split(r"[/\\]", folder)
     for at in range(len(parts) - 3, -1, -1):
         if parts[at] in _AGENTS and parts[at + 1] == "worktrees":
             above, below = "/".join(parts[:at]), "/".join(parts[at + 3 :])
-            return protecting_above(above, grants) or protecting(below, grants)
-    return protecting(folder, grants)
+            return protected_name_above(above, grants) or protected_name_in(below, grants)
+    return protected_name_in(folder, grants)
 
 
 def _repository_mark(path: str) -> str | None:
     """The file whose presence makes a folder of any name a repository."""
     last = re.split(r"[/\\]", path)[-1]
     return "HEAD" if last == "HEAD" or (FOLDS_CASE and last.upper() == "HEAD") else None
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class FileCache(Generic[_T]):
+    """A cache of values read from files and folders until they change: most of a workspace stays the same."""
+
+    read: Callable[[str], _T]
+    absent: _T
+    """The value of a path that cannot be read."""
+    follows_links: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _values: dict[str, tuple[tuple[int, int, int], _T]] = field(default_factory=dict, init=False, repr=False)
+
+    def get(self, path: str) -> _T:
+        """The value read from a path."""
+        try:
+            status = os.stat(path, follow_symlinks=self.follows_links)
+            # Not the time of its last change, which anybody can set.
+            key = (status.st_dev, status.st_ino, status.st_ctime_ns)
+            cached = self._values.get(path)
+            if cached is not None and cached[0] == key:
+                return cached[1]
+            found = self.read(path)
+        except (OSError, ValueError):
+            return self.absent
+        if time.time_ns() - status.st_ctime_ns > _FRESH_NS:
+            with self._lock:
+                self._values[path] = (key, found)
+                while len(self._values) > _MOST_CACHED:
+                    del self._values[next(iter(self._values))]
+        return found
+
+
+class ProtectedEntry(NamedTuple):
+    """An entry of a folder whose name is a protected name, or a part of one."""
+
+    path: str
+    name: str
+    normal: str
+    kind: str
+    """`folder`, `link`, or `file` for all else."""
+
+
+class FolderListing(NamedTuple):
+    """The entries of a folder that protection needs."""
+
+    folders: tuple[tuple[str, str, str], ...] = ()
+    """The folders in it: path, name, and the name as it is compared."""
+    entries: tuple[ProtectedEntry, ...] = ()
+    links: tuple[str, ...] = ()
+    """The paths of all links."""
+    is_repository: bool = False
+    has_head: bool = False
+
+
+NO_LISTING = FolderListing()
+
+
+def _read_listing(path: str) -> FolderListing:
+    folders: list[tuple[str, str, str]] = []
+    entries: list[ProtectedEntry] = []
+    links: list[str] = []
+    parent = normal_name(os.path.basename(path))
+    names = names_by_first_part()
+    seconds = {parts[1] for parts, _ in names.get(parent, ()) if len(parts) == 2}
+    marks = set()
+    with os.scandir(path) as listing:
+        for entry in listing:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            normal = normal_name(entry.name)
+            if entry.is_symlink():
+                links.append(entry.path)
+            if is_folder:
+                folders.append((entry.path, entry.name, normal))
+            if entry.name in OF_REPOSITORIES:
+                marks.add(entry.name)
+            if normal in names or normal in seconds:
+                kind = "link" if entry.is_symlink() else "folder" if is_folder else "file"
+                entries.append(ProtectedEntry(entry.path, entry.name, normal, kind))
+    # The rest of a repository may be where `commondir` says.
+    is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
+    return FolderListing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)
+
+
+folder_listings: FileCache[FolderListing | None] = FileCache(_read_listing, None)

@@ -8,7 +8,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from metier.guard.folder_listings import Cached
+from metier.guard.files.protected_names import FileCache
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _named_in(files: list[str], work_tree: str) -> Iterator[str]:
         if file in seen:
             continue
         seen.add(file)
-        for key, words in _settings.of(file):
+        for key, words in _settings.get(file):
             for path in _paths_of(key, words, (work_tree, os.path.dirname(file))):
                 yield path
                 if key == "path":
@@ -203,7 +203,7 @@ def _words(key: str, value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in (value, *words) if word and "\0" not in word))
 
 
-_settings: Cached[tuple[tuple[str, tuple[str, ...]], ...]] = Cached(_read_settings, (), follows=True)
+_settings: FileCache[tuple[tuple[str, tuple[str, ...]], ...]] = FileCache(_read_settings, (), follows_links=True)
 
 
 def _text_of(file: str) -> str:

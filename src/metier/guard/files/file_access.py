@@ -13,14 +13,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier.errors import ProtectedPlace
-from metier.guard.protected_names import FOLDS_CASE, PROTECTED, normal_name, protecting
-from metier.guard.protected_places import closings
+from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in
+from metier.guard.files.protected_places import closing_places
 from metier.hints import Hint
 from metier.skill import shown
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from metier.guard.governance import Governance
+    from metier.guard.policy.effective import EffectivePolicy
+    from metier.guard.policy.program import Policy
 
 SECRET_NAMES = frozenset(
     {
@@ -36,6 +40,7 @@ _SECRET_IN_HOME = (
     ".cargo/credentials.toml", ".gem/credentials", ".terraform.d", ".my.cnf", ".claude/.credentials.json",
     ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
 )  # fmt: skip
+_MOST_CACHED = 64
 _SECRET_WORD = re.compile("|".join(map(re.escape, SECRET_NAMES))).search
 
 
@@ -46,7 +51,7 @@ class FileAccess:
     >>> import tempfile
     >>> folder = os.path.realpath(tempfile.mkdtemp())
     >>> access = FileAccess(workspace=folder)
-    >>> access.protects(f"{folder}/.vscode/tasks.json"), access.protects(f"{folder}/notes.md")
+    >>> access.closing_place(f"{folder}/.vscode/tasks.json"), access.closing_place(f"{folder}/notes.md")
     ('.vscode', None)
     >>> access.hides(f"{folder}/.ssh/id_ed25519"), access.hides(f"{folder}/.git/config")
     (True, False)
@@ -56,17 +61,17 @@ class FileAccess:
     """The folder, with every link followed."""
     grants: frozenset[str] = frozenset()
     """The protected names that policy grants."""
-    kept: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
     """Paths that decide about skills, with links followed: they can be read, and are not written."""
     hidden: tuple[str, ...] = ()
     """Keys, tokens and the store, by real paths: for tools they are not there."""
     is_open: bool = False
     """Nothing is closed: a person has named the file, and no model."""
     _hidden: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
-    _kept: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+    _read_only: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name, places in (("_hidden", self.hidden), ("_kept", self.kept)):
+        for name, places in (("_hidden", self.hidden), ("_read_only", self.read_only)):
             object.__setattr__(self, name, frozenset(map(_folded, places)))
 
     @classmethod
@@ -75,46 +80,46 @@ class FileAccess:
         workspace: str | os.PathLike[str],
         *,
         grants: Collection[str] = (),
-        kept: Iterable[str] = (),
+        read_only: Iterable[str] = (),
         hidden: Iterable[str] = (),
     ) -> FileAccess:
         """The same for paths as they are written; what is secret in the home folder is hidden besides."""
         return cls(
             workspace=os.path.realpath(workspace),
             grants=frozenset(grants),
-            kept=_real_paths(kept),
+            read_only=_real_paths(read_only),
             hidden=(*_real_paths(hidden), *_home_secrets(os.path.expanduser("~"))),
         )
 
-    def protects(self, path: str) -> str | None:
+    def closing_place(self, path: str) -> str | None:
         """The name or place by which a path, absolute and free of links, is closed to writing; None if it is open."""
-        return next(self.protecting([(path, False)]))
+        return next(self.closing_places([(path, False)]))
 
-    def protecting(self, paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
+    def closing_places(self, paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
         """The same for many paths, each with whether a link is to be put there."""
-        inside = closings(self.workspace, paths, self.grants)
+        inside = closing_places(self.workspace, paths, self.grants)
         for (path, _), closed_by in zip(paths, inside, strict=True):
             if self.is_open:
                 yield None
                 continue
-            place = self._hiding(path) or self._keeping(path) or closed_by
+            place = self._hidden_place(path) or self._read_only_place(path) or closed_by
             if place is None and not is_inside(path, self.workspace):
-                place = protecting(path.lstrip(os.sep), self.grants)
+                place = protected_name_in(path.lstrip(os.sep), self.grants)
             yield place
 
-    def protecting_below(self, paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
+    def closing_places_below(self, paths: Sequence[tuple[str, bool]]) -> Iterator[str | None]:
         """The same for paths from the workspace, each with a separator in front."""
-        return self.protecting([(self.workspace + path, is_link) for path, is_link in paths])
+        return self.closing_places([(self.workspace + path, is_link) for path, is_link in paths])
 
-    def protects_name(self, path: str, root: str) -> str | None:
+    def protected_name(self, path: str, root: str) -> str | None:
         """The protected name in a path as it is written, below a folder as that is written."""
-        return protecting(path[len(root) :], self.grants) if is_inside(path, root) else None
+        return protected_name_in(path[len(root) :], self.grants) if is_inside(path, root) else None
 
     def hides(self, path: str) -> bool:
         """Whether a path, absolute and free of links, is one that tools must not see."""
         if self.is_open:
             return False
-        return self._hiding(path) is not None
+        return self._hidden_place(path) is not None
 
     def hidden_in(self, folder: str) -> tuple[str, ...]:
         """The hidden paths below a folder, but for those that a name alone hides."""
@@ -122,12 +127,12 @@ class FileAccess:
 
     def require_open(self, path: str) -> None:
         """Raise `ProtectedPlace` where a path, absolute and free of links, is closed to writing."""
-        place = self.protects(path)
+        place = self.closing_place(path)
         if place is not None:
             said = os.path.relpath(path, self.workspace) if is_inside(path, self.workspace) else path
             raise ProtectedPlace(protection_reason(said, place), hint=protection_hint(place), path=path, place=place)
 
-    def _hiding(self, path: str) -> str | None:
+    def _hidden_place(self, path: str) -> str | None:
         """The hidden place or secret name that a path leads to or through; a workspace in one is hidden as well."""
         above = _folded(path)
         while above not in self._hidden:
@@ -136,10 +141,10 @@ class FileAccess:
                 return self._secret_name(path)
         return above
 
-    def _keeping(self, path: str) -> str | None:
+    def _read_only_place(self, path: str) -> str | None:
         above, workspace = _folded(path), _folded(self.workspace)
         is_in_workspace = is_inside(above, workspace)
-        while above not in self._kept:
+        while above not in self._read_only:
             above, before = os.path.dirname(above), above
             if above == before:
                 return None
@@ -153,6 +158,40 @@ class FileAccess:
             return None
         names = (normal_name(part) for part in path.split(os.sep) if part)
         return next((name for name in names if name in SECRET_NAMES and name not in self.grants), None)
+
+
+class WorkspaceFiles:
+    """The access of tools to files in each workspace under one guard."""
+
+    def __init__(
+        self,
+        governance: Governance,
+        policy: Callable[[], Policy | None],
+        read_only: Callable[[], Iterable[str]],
+    ) -> None:
+        """`policy` gives the program's own, which policy files narrow; `read_only` the paths that no tool writes."""
+        self._governance, self._policy, self._read_only = governance, policy, read_only
+        self._cached: dict[object, tuple[Policy | None, EffectivePolicy, FileAccess]] = {}
+
+    def access(self, workspace: str, skill_folders: Iterable[str] = ()) -> FileAccess:
+        """The access in a workspace; nothing in the folders that skills come from is written."""
+        policy, effective = self._policy(), self._governance.effective
+        folders = tuple(skill_folders)
+        cached = self._cached.get((workspace, folders))
+        if cached is not None and cached[0] is policy and cached[1] is effective:
+            return cached[2]
+        from metier.guard.policy.program import granted_names
+
+        access = FileAccess.of(
+            workspace or os.getcwd(),
+            grants=granted_names(self._governance.narrowed(policy).paths or ()),
+            read_only=(*folders, *self._read_only()),
+            hidden=self._governance.secret_paths(workspace or os.getcwd()),
+        )
+        if len(self._cached) >= _MOST_CACHED:
+            self._cached = {}
+        self._cached[workspace, folders] = (policy, effective, access)
+        return access
 
 
 def is_secret_name(name: str) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.guard import parse_rules, permits
-from metier.guard.shell.task_options import LISTS, ROWS, Style, Words, list_of, options_of, row_of
+from metier.guard.tool_rules.task_table import LISTS, ROWS, Style, Words, list_of, options_of, row_of
 
 
 class Program(NamedTuple):

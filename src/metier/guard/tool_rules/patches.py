@@ -1,4 +1,4 @@
-"""What `apply_patch` does to files, held against rules about those.
+"""Files that a patch changes, with the tool that each change needs.
 
 A file that is changed needs `Edit`; one that is added, deleted or moved to needs `Write`. A patch that cannot be read
 with certainty needs both for every file, and is forbidden by any rule about one of them.
@@ -10,12 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.tool_rules.matching import Match, forbids, listed, permits, shown
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from metier.skill.tool_rules import ToolRule
+    from collections.abc import Iterator
 
 MAX_FILES = 1_000
 """Files of one patch; with more it counts as one that cannot be read."""
@@ -31,36 +27,8 @@ _TYPES = {"create_file": "write", "delete_file": "write", "update_file": "edit"}
 _FIELDS = frozenset({"diff", "move_to", "path", "type"})
 
 
-class _Unreadable(Exception):
-    """Nobody can say what the patch does."""
-
-
-def permits_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
-    """Whether every file of a patch is inside the rules.
-
-    >>> from metier.skill.tool_rules import parse_rules
-    >>> patch = "*** Begin Patch\\n*** Delete File: docs/a.md\\n*** End Patch"
-    >>> print(permits_patch(parse_rules("Edit(docs/**)"), {"input": patch}).reason)
-    The patch needs Write for `docs/a.md`, and what is allowed is: Edit(docs/**).
-    """
-    for tool, path in _changes(arguments):
-        match = permits(rules, tool, {"file_path": path}, workspace=workspace)
-        if not match.allowed:
-            needed = f"The patch needs {tool.title()} for {_said(path)}"
-            return Match(allowed=False, reason=f"{needed}, and what is allowed is: {listed(rules)}.")
-    return match
-
-
-def forbids_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
-    """The rule that touches a file of a patch or may touch it, or None."""
-    for tool, path in _changes(arguments):
-        # Whatever it does to a file, it is a tool for editing.
-        for name in dict.fromkeys((tool, "edit")):
-            found = forbids(rules, name, {"file_path": path}, workspace=workspace)
-            if found is not None and found.rule is not None:
-                reason = f"The patch is about {_said(path)}, forbidden by {shown(found.rule.text)}."
-                return Match(allowed=False, reason=reason, rule=found.rule)
-    return None
+class _UnreadablePatch(Exception):
+    """The patch cannot be read with certainty."""
 
 
 def changed_files(arguments: Mapping[str, Any]) -> list[str] | None:
@@ -69,22 +37,18 @@ def changed_files(arguments: Mapping[str, Any]) -> list[str] | None:
     >>> changed_files({"input": "*** Begin Patch\\n*** Delete File: docs/a.md\\n*** End Patch"})
     ['docs/a.md']
     """
-    paths = [path for _, path in _changes(arguments)]
+    paths = [path for _, path in patch_changes(arguments)]
     return [path for path in paths if path is not None] if None not in paths else None
 
 
-def _said(path: str | None) -> str:
-    return "files that cannot be read from it" if path is None else f"`{shown(path)}`"
-
-
-def _changes(arguments: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+def patch_changes(arguments: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """The tool that each file of a patch needs, and the file; None is any file."""
     given: Any = arguments
     try:
         if len(arguments) == 1 and isinstance(text := next(iter(arguments.values())), str):
             given = json.loads(text) if text.lstrip().startswith(("{", "[")) else text
         found = list(dict.fromkeys(_in_text(given) if isinstance(given, str) else _in_operations(given)))
-    except (_Unreadable, ValueError, RecursionError):
+    except (_UnreadablePatch, ValueError, RecursionError):
         found = []
     return [*found] if 0 < len(found) <= MAX_FILES else [("edit", None), ("write", None)]
 
@@ -94,11 +58,11 @@ def _in_operations(given: Any) -> Iterator[tuple[str, str]]:
         given = given.get("operations", given.get("operation"))
     for operation in given if isinstance(given, list | tuple) else [given]:
         if not isinstance(operation, Mapping) or not operation.keys() <= _FIELDS:
-            raise _Unreadable
+            raise _UnreadablePatch
         path, move_to = operation.get("path"), operation.get("move_to")
         tool = _TYPES.get(str(operation.get("type")))
         if tool is None or not isinstance(path, str) or not path or not isinstance(move_to, str | None):
-            raise _Unreadable
+            raise _UnreadablePatch
         yield tool, path
         if move_to is not None:
             yield "write", move_to
@@ -111,18 +75,18 @@ def _in_text(text: str) -> Iterator[tuple[str, str]]:
     """
     lines = text.strip().split("\n")
     if lines[0].rstrip() != "*** Begin Patch" or lines[-1].strip() != "*** End Patch":
-        raise _Unreadable
+        raise _UnreadablePatch
     before = ""
     for line in lines:
         said = line.strip()
         if before.startswith("--- ") and said.startswith("+++ "):
             # A file of a patch of the other kind, for programs that take both.
-            raise _Unreadable
+            raise _UnreadablePatch
         before = said
         is_header = any(part.lstrip().startswith("***") for part in line.splitlines())
         if not is_header:
             if said and not line.startswith(("+", "-", " ", "@@")):
-                raise _Unreadable
+                raise _UnreadablePatch
         elif said not in _MARKS:
             yield _named(line.removesuffix("\r").lstrip(" "))
 
@@ -131,5 +95,5 @@ def _named(header: str) -> tuple[str, str]:
     mark = next((mark for mark in _HEADERS if header.startswith(mark)), "")
     path = header.removeprefix(mark)
     if not mark or not path or not header.isprintable() or path != path.strip():
-        raise _Unreadable
+        raise _UnreadablePatch
     return _HEADERS[mark], path

@@ -1,8 +1,12 @@
-"""The files that a call of a tool would write or read, by the name of the tool and its arguments.
+"""Check of a tool call against the files that are closed to tools, whichever tool makes it.
 
-Somebody else's tools have many names. One whose name has a verb of reading, and none of writing, reads from the paths
-that it is given. Any other is taken to write, to every path and to each other text that could be one, whatever its
-argument is called. The files of patches are read from the patch, of every form that some program takes.
+The files are read from the name of the tool and its arguments. Tools of other programs have many names. One whose name
+has a verb of reading, and none of writing, reads from the paths that it is given. Any other is taken to write, to every
+path and to each other text that could be one, whatever its argument is called. The files of patches are read from the
+patch, of every form that some program takes.
+
+A path is judged as it is written and by where it leads, with `..` taken away before or after links are followed: to be
+open all of these must be.
 """
 
 from __future__ import annotations
@@ -10,18 +14,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from metier.guard.protected_names import protecting
-from metier.guard.tool_rules.patch import changed_files
+from metier.guard.decision import Decision
+from metier.guard.files.protected_names import protected_name_in
+from metier.guard.tool_rules.patches import changed_files
+from metier.hints import list_files
+from metier.skill import shown
+from metier.skill.folder import real_path
 from metier.skill.tool_names import canonical_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from metier.guard.decision import Action
+    from metier.guard.files.file_access import FileAccess, WorkspaceFiles
 
 _VERBS = (
     "append apply chmod chown copy cp create delete download dump edit export extract generate insert install link "
@@ -63,9 +75,46 @@ _HEADER = re.compile(
 ).match
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
+_LONGEST = 32_768
+_FEW = 64
+_TOO_MANY = Decision(
+    outcome="deny",
+    reason="The call has more texts that could be paths than are looked at.",
+    rule="built in: protected places",
+    code="protected-place",
+    hint="Make several calls of less each.",
+)
 
 
-class Targets(NamedTuple):
+def check_files(action: Action, files: WorkspaceFiles) -> Decision | None:
+    """The decision against a call that writes to a closed file, or reads a hidden one; None without a reason."""
+    if action.is_control:
+        return None
+    targets = file_targets(action.tool, action.arguments)
+    if targets.is_cut:
+        return _TOO_MANY
+    if not targets.written and not targets.read:
+        return None
+    access = files.access(action.workspace, action.skill_folders() if action.skill_folders is not None else ())
+    base = action.workspace if os.path.isabs(action.workspace) else os.path.abspath(action.workspace)
+    for path in targets.read:
+        if any(map(access.hides, _real_paths(path, base))):
+            return _refuse_hidden(path)
+    for path in targets.written:
+        place = _protected_name(path, base, access)
+        if place is not None:
+            return _refuse_protected(path, place)
+    real = {one: path for path in targets.written for one in _real_paths(path, base)}
+    if not real:
+        return None
+    # One look at the workspace for all of them.
+    places = access.closing_places([(one, False) for one in real])
+    return next(
+        (_refuse_protected(path, place) for path, place in zip(real.values(), places, strict=True) if place), None
+    )
+
+
+class FileTargets(NamedTuple):
     """Paths as a call names them."""
 
     written: tuple[str, ...] = ()
@@ -74,10 +123,10 @@ class Targets(NamedTuple):
     """There are more than anybody looks at."""
 
 
-_NOTHING = Targets()
+_NO_TARGETS = FileTargets()
 
 
-def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
+def file_targets(tool: str, arguments: Mapping[str, Any]) -> FileTargets:
     """The paths that a call writes to, and those that it reads.
 
     >>> file_targets("move_file", {"source": "a.md", "destination": ".envrc"}).written
@@ -88,25 +137,25 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> Targets:
     ('a/x', 'x', 'b/.git/config', '.git/config', 'config')
     """
     if not arguments:
-        return _NOTHING
-    writes, takes_patch = _kind(tool)
+        return _NO_TARGETS
+    writes, takes_patch = _tool_kind(tool)
     if writes and arguments.get("command") == "view" and tool.lower() in _EDITORS:
         writes = False
     if not writes and not any(
         _last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()
     ):
-        return _NOTHING
-    walk = _Walk(arguments, with_others=writes)
+        return _NO_TARGETS
+    walk = _Texts(arguments, with_others=writes)
     found = walk.paths
     if writes:
-        found = [*found, *(_patched(arguments, names_files=bool(found)) if takes_patch else ()), *walk.others]
+        found = [*found, *(_patched_files(arguments, names_files=bool(found)) if takes_patch else ()), *walk.others]
     paths = _with_folders(found, arguments)
     is_cut = walk.is_cut or len(paths) > _MAX_VALUES
-    return Targets(written=paths, is_cut=is_cut) if writes else Targets(read=paths, is_cut=is_cut)
+    return FileTargets(written=paths, is_cut=is_cut) if writes else FileTargets(read=paths, is_cut=is_cut)
 
 
 @functools.lru_cache(maxsize=1024)
-def _kind(tool: str) -> tuple[bool, bool]:
+def _tool_kind(tool: str) -> tuple[bool, bool]:
     """Two answers about a tool: whether it may write, and whether it takes patches."""
     last = tool.rpartition("__")[2]
     name = canonical_tool(last)
@@ -114,7 +163,7 @@ def _kind(tool: str) -> tuple[bool, bool]:
     return bool(words & _WRITING) or not words & _READING, name == "edit" or bool(words & {"patch", "diff"})
 
 
-class _Walk:
+class _Texts:
     """The texts in the arguments of a call, the last ones first."""
 
     def __init__(self, arguments: Any, *, with_others: bool = False) -> None:
@@ -131,7 +180,7 @@ class _Walk:
                 for key, inner in item.items():
                     if isinstance(key, str) and is_path:
                         self.paths.append(key)  # `files: {"a.md": "text"}`
-                    elif isinstance(key, str) and not is_content and protecting(key) is not None:
+                    elif isinstance(key, str) and not is_content and protected_name_in(key) is not None:
                         self.others.append(key)
                     if isinstance(inner, _LOOKED_INTO):
                         word = _last_word(key)
@@ -170,7 +219,7 @@ def _last_word(key: object) -> str:
     return "filename" if words[-2:] == ["file", "name"] else words[-1] if words else ""
 
 
-def _patched(arguments: Mapping[str, Any], *, names_files: bool) -> Iterator[str]:
+def _patched_files(arguments: Mapping[str, Any], *, names_files: bool) -> Iterator[str]:
     """The files of every patch in the arguments, which may have named files besides."""
     sure = changed_files(arguments)
     if sure is not None:
@@ -182,14 +231,14 @@ def _patched(arguments: Mapping[str, Any], *, names_files: bool) -> Iterator[str
     for text in texts:
         if text.lstrip().startswith(("{", "[")):
             try:
-                yield from _Walk(json.loads(text)).paths
+                yield from _Texts(json.loads(text)).paths
                 continue
             except (ValueError, RecursionError):
                 pass
-        yield from _in_headers(text, is_all=not names_files)
+        yield from _header_paths(text, is_all=not names_files)
 
 
-def _in_headers(text: str, *, is_all: bool) -> Iterator[str]:
+def _header_paths(text: str, *, is_all: bool) -> Iterator[str]:
     """The paths in all that some program takes for a header; without any, each word that names a protected place.
 
     Without `is_all`, the text is about files that were named beside it.
@@ -200,19 +249,75 @@ def _in_headers(text: str, *, is_all: bool) -> Iterator[str]:
     starts = (at for at, line in enumerate(lines) if line.startswith("<<<<<<<"))
     found += [line.strip(" \t`*:#") for at in starts for line in lines[max(at - 2, 0) : at]]
     for rest in found:
-        words = [_unquoted(quoted) for quoted in _QUOTED.findall(rest)]
+        words = [_unquote(quoted) for quoted in _QUOTED.findall(rest)]
         words += [rest.partition("\t")[0].strip('"'), *(rest.split() if " " in rest else ())]
         for word in words:
             # Programs take as many folders off the front as they are told to.
             parts = word.split("/")
             yield from ("/".join(parts[at:]) for at in range(min(len(parts), 4)))
     if not found and is_all:
-        yield from (word for word in _TOKEN.findall(text) if protecting(word) is not None)
+        yield from (word for word in _TOKEN.findall(text) if protected_name_in(word) is not None)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """A name as git writes one with unusual characters: each byte of them by its number."""
     try:
         return text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("latin-1").decode("utf-8")
     except (UnicodeError, ValueError):
         return text
+
+
+def has_many_texts(arguments: Mapping[str, Any]) -> bool:
+    """Whether a call may have so many texts that a decision about it takes a while."""
+    return len(arguments) > _FEW or any(
+        isinstance(value, Mapping | list | tuple)
+        or (isinstance(value, str) and (len(value) > _LONGEST or value.lstrip()[:1] in ("{", "[")))
+        for value in arguments.values()
+    )
+
+
+def _protected_name(path: str, base: str, access: FileAccess) -> str | None:
+    if len(path) > _LONGEST:
+        return "a path that long"
+    if "\0" in path:
+        return None  # which no system takes
+    written = os.path.normpath(os.path.join(base, _expanded(path)))
+    return access.protected_name(written, base) or access.protected_name(written, access.workspace)
+
+
+def _real_paths(path: str, base: str) -> Iterator[str]:
+    """The paths that a path leads to: some programs take `..` away before they follow links, and others after."""
+    if len(path) > _LONGEST or "\0" in path:
+        return
+    full = os.path.join(base, _expanded(path))
+    yield real_path(full)
+    if ".." in path:
+        yield real_path(os.path.normpath(full))
+
+
+def _expanded(path: str) -> str:
+    path = path.removeprefix("file://")
+    return os.path.expanduser(path) if path.startswith("~") else path
+
+
+def _refuse_protected(path: str, place: str) -> Decision:
+    from metier.guard.files.file_access import protection_hint, protection_reason
+
+    return Decision(
+        outcome="deny",
+        reason=protection_reason(path, place),
+        rule=f"built in: protected place {shown(place, 200)}",
+        code="protected-place",
+        hint=protection_hint(place),
+    )
+
+
+def _refuse_hidden(path: str) -> Decision:
+    """As if it were not there: only the record says why."""
+    return Decision(
+        outcome="deny",
+        reason=f"File {shown(path, 200)!r} was not found.",
+        rule="built in: hidden files",
+        code="file-missing",
+        hint=list_files(),
+    )

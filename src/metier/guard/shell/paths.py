@@ -1,4 +1,4 @@
-"""Folders: what changes the one that commands run in, and which programs depend on it."""
+"""Paths that the words of a command may name, and the files of a repository itself among them."""
 
 from __future__ import annotations
 
@@ -9,41 +9,20 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from metier.guard.shell.scanner import UNKNOWN
+from metier.guard.shell.command import UNKNOWN
 from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.shell.scanner import Word
+    from metier.guard.shell.command import ShellWord
 
-FOLDER_BUILTINS = frozenset({"cd", "popd", "pushd"})
-"""Builtins that change the folder of what follows."""
-_SAME_SHELL = frozenset({"builtin", "command", "eval", "time", "trap"})
-_MENTION = re.compile(r"\b(cd|popd|pushd)\b")
-
-MAX_WAYS = 6
-"""How many times a command may change its folder until nobody follows it any more."""
+MAX_MOVES = 6
+"""Changes of folder in one command that are followed."""
 _MAX_FOUND = 64
 _MAX_NAMED = 2000
 _MAX_LINKS = 40
 _FLAT_BRACES = re.compile(r"([\w./@%+-]*)\{([\w./@%+-]*(?:,[\w./@%+-]*)+)\}([\w./@%+-]*)")
-
-
-def changes_folder(words: Sequence[Word]) -> bool:
-    """Whether a simple command changes the folder of those after it, be it through another builtin.
-
-    >>> from metier.guard.shell.scanner import Word
-    >>> changes_folder([Word("command"), Word("cd"), Word("x")]), changes_folder([Word("ls"), Word("cd")])
-    (True, False)
-    """
-    name = words[0].text
-    return name in FOLDER_BUILTINS or (name in _SAME_SHELL and any(_MENTION.search(word.text) for word in words[1:]))
-
-
-def ways_of(words: Sequence[Word]) -> Sequence[Word]:
-    """The words of a simple command that may name the folder it goes to; nothing if it goes nowhere."""
-    return words[1:] if words[0].text in FOLDER_BUILTINS else ()
 
 
 def is_relative(path: str) -> bool:
@@ -55,19 +34,19 @@ def is_relative(path: str) -> bool:
     return "/" in path and not path.startswith(("/", "-")) and "://" not in path
 
 
-def may_be_own(word: Word) -> bool:
+def may_be_repository_file(word: ShellWord) -> bool:
     """Whether a path may lead into the files of a repository itself."""
     if word.braces:
         flat = _FLAT_BRACES.fullmatch(word.braces)
-        return not flat or any(is_own(f"{flat[1]}{each}{flat[3]}") for each in flat[2].split(","))
+        return not flat or any(is_repository_file(f"{flat[1]}{each}{flat[3]}") for each in flat[2].split(","))
     is_given = not word.variables or any(word.variables) or word.breaks
     if word.free and is_given and not word.is_known:
         return not word.text.partition(UNKNOWN)[0].startswith("-") or "=" in word.text
     # A variable may be unset or fall apart.
-    return any(is_own(word.text.replace(UNKNOWN, instead)) for instead in ("*", "", "/"))
+    return any(is_repository_file(word.text.replace(UNKNOWN, instead)) for instead in ("*", "", "/"))
 
 
-def possible_paths(word: Word, folders: Sequence[str]) -> list[str]:
+def possible_paths(word: ShellWord, folders: Sequence[str]) -> list[str]:
     """The paths that a word may name, from any of some folders: files that are there, where a pattern finds them."""
     texts = [word.text]
     if flat := _FLAT_BRACES.fullmatch(word.braces) if word.braces else None:
@@ -86,7 +65,7 @@ def possible_paths(word: Word, folders: Sequence[str]) -> list[str]:
     return found
 
 
-def found_paths(word: Word, folder: str) -> list[str] | None:
+def found_paths(word: ShellWord, folder: str) -> list[str] | None:
     """The paths that a word with a pattern may name, with every folder on their way; None if they cannot be told.
 
     Programs have patterns too, so that one in quotes is followed as well.
@@ -114,12 +93,12 @@ def found_paths(word: Word, folder: str) -> list[str] | None:
     return found
 
 
-def reachable(ways: Sequence[Word], start: Sequence[str]) -> list[str]:
-    """Every folder that one may be in after some of the ways, each the folder that a command goes to."""
+def reachable_folders(entered: Sequence[ShellWord], start: Sequence[str]) -> list[str]:
+    """Every folder that a command may run in after some of the commands that enter the folders of these words."""
     found = list(start)
-    for way in ways[:MAX_WAYS]:
+    for word in entered[:MAX_MOVES]:
         if len(found) <= _MAX_FOUND:
-            found += possible_paths(way, found)
+            found += possible_paths(word, found)
     return list(dict.fromkeys(found))
 
 
@@ -136,11 +115,11 @@ def link_names(path: str) -> Iterator[str]:
             yield os.path.basename(path)
 
 
-def is_own(path: str) -> bool:
+def is_repository_file(path: str) -> bool:
     """Whether a path leads into the files of a repository itself; a `*` may stand for anything.
 
-    >>> is_own("a/.git/hooks"), is_own(".gi*"), is_own("a.git"), is_own(".gitignore")
-    (True, True, False, False)
+    >>> [is_repository_file(path) for path in ("a/.git/hooks", ".gi*", "a.git", ".gitignore")]
+    [True, True, False, False]
     """
     path = path.casefold()
     value = path.partition("=")[2] if path.startswith("-") else path

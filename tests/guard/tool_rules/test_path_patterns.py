@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard.tool_rules.paths import path_is_within, path_may_be_within, path_may_hold
+from metier.guard.tool_rules.path_patterns import path_is_within, path_may_be_within, path_may_hold
 
 
 @pytest.mark.each(

@@ -1,8 +1,8 @@
-"""The words of a shell command, by the quoting rules that POSIX shells and bash share.
+"""Lexer of shell commands: characters become words and operators, by the quoting rules that POSIX and bash share.
 
-What one of them reads differently from another is not guessed at: it is `Unreadable`. What is read but has no place in
-a command that rules are to be held against (a substitution, an arithmetic) is noted as a refusal, so that rules which
-forbid can still look inside.
+A construct that shells read differently is not guessed at: it raises `UnreadableCommand`. A construct that can be read,
+but has no place in a command that rules with patterns allow (a substitution, an arithmetic), is noted as a refusal, so
+that rules which forbid can still look inside.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from metier.guard.shell.command import UNKNOWN, ShellWord, UnreadableCommand
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-UNKNOWN = "\x01"
-"""Stands in the text of a word for what is only known when the command runs. No command may contain it."""
 
 Kind: TypeAlias = Literal["word", "operator", "newline", "end"]
 
@@ -43,46 +42,14 @@ _DELIMITER = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)|'([A-Za-z_][A-Za-z0-9_]*)'|
 _FILE_NUMBER = re.compile(r"[0-9]+(?=[<>])")
 
 
-class Unreadable(Exception):
-    """The command cannot be read with certainty."""
-
-
-class Word(NamedTuple):
-    """One word, with its quotes removed."""
-
-    text: str
-    start: int = 0
-    end: int = 0
-    splits: bool = False
-    """Whether it may become several words, or none."""
-    breaks: bool = False
-    """Whether it may fall apart at an unknown part, so that what follows begins a word."""
-    free: bool = False
-    """Whether the command itself chooses what the unknown part is, by a loop, by braces or by its input."""
-    variables: tuple[str, ...] = ()
-    """The variable that each unknown part is the value of, or a sign for what is made of values; nothing where files or
-    choices decide."""
-    firm: bool = False
-    """Whether it begins with no hyphen although its beginning is unknown: it is a folder."""
-    braces: str = ""
-    """The word as written, if it has braces that give several words."""
-    bare: bool = True
-    """Whether no part of it is quoted; only then can it be a keyword."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the text is all there is to it."""
-        return UNKNOWN not in self.text and not self.splits
-
-
-class Token(NamedTuple):
+class ShellToken(NamedTuple):
     """A word, an operator or a line end."""
 
     kind: Kind
     text: str
     start: int
     end: int
-    word: Word | None = None
+    word: ShellWord | None = None
 
 
 @dataclass(slots=True)
@@ -109,7 +76,7 @@ class _Building:
         self.variables.append(variable)
 
 
-class Scanner:
+class Lexer:
     """Takes a command apart, token by token."""
 
     __slots__ = ("_heredocs", "_nested", "joins", "marks", "position", "refusals", "text")
@@ -130,7 +97,7 @@ class Scanner:
         """Whether a here-document has been announced that has not been read."""
         return bool(self._heredocs)
 
-    def next(self) -> Token:
+    def next(self) -> ShellToken:
         """The next token after blanks, comments and continued lines."""
         text, size = self.text, len(self.text)
         while self.position < size:
@@ -139,7 +106,7 @@ class Scanner:
                 self.position += 1
             elif text.startswith("\\\n", self.position):
                 if self._heredocs:
-                    raise Unreadable("a here-document starts on a line that goes on")
+                    raise UnreadableCommand("a here-document starts on a line that goes on")
                 self.joins.append(self.position)
                 self.position += 2
             elif character == "#":
@@ -152,25 +119,25 @@ class Scanner:
         start = self.position
         if start >= size:
             if self._heredocs:
-                raise Unreadable("a here-document has no end")
-            return Token("end", "", start, start)
+                raise UnreadableCommand("a here-document has no end")
+            return ShellToken("end", "", start, start)
         if text[start] == "\n":
             self.position += 1
             self._read_heredocs()
-            return Token("newline", "\n", start, start + 1)
+            return ShellToken("newline", "\n", start, start + 1)
         return self._operator(start) or self._word(start)
 
-    def _operator(self, start: int) -> Token | None:
+    def _operator(self, start: int) -> ShellToken | None:
         text = self.text
         number = _FILE_NUMBER.match(text, start)
         if number and len(number[0]) > 1:
-            raise Unreadable("to some shells a descriptor of two digits is a word")
+            raise UnreadableCommand("to some shells a descriptor of two digits is a word")
         at = number.end() if number else start
         if text[at] not in ";&|<>()":
             return None
         if text.startswith(("<(", ">("), at):
             if number:
-                raise Unreadable("a process substitution follows a number")
+                raise UnreadableCommand("a process substitution follows a number")
             return None
         operator = next(operator for operator in _OPERATORS if text.startswith(operator, at))
         if number:
@@ -178,17 +145,17 @@ class Scanner:
         self.marks.add((operator, at, at + len(operator)))
         self.position = at + len(operator)
         if operator in ("<&-", ">&-") and text[self.position : self.position + 1] not in ("", *_ENDS_WORD):
-            raise Unreadable("it reads or writes a descriptor that is no number")
+            raise UnreadableCommand("it reads or writes a descriptor that is no number")
         if operator in ("<<", "<<-"):
             self._start_heredoc(strips=operator == "<<-")
-        return Token("operator", operator, start, self.position)
+        return ShellToken("operator", operator, start, self.position)
 
     def _start_heredoc(self, *, strips: bool) -> None:
         while self.text.startswith((" ", "\t"), self.position):
             self.position += 1
         found = _DELIMITER.match(self.text, self.position)
         if not found or not (found.end() == len(self.text) or self.text[found.end()] in _ENDS_WORD):
-            raise Unreadable("a here-document has an unusual delimiter")
+            raise UnreadableCommand("a here-document has an unusual delimiter")
         self.marks.add(("delimiter", found.start(), found.end()))
         self._heredocs.append((found[1] or found[2] or found[3], found[1] is None, strips))
         self.position = found.end()
@@ -199,7 +166,7 @@ class Scanner:
             start = self.position
             while True:
                 if self.position >= len(self.text):
-                    raise Unreadable("a here-document has no end")
+                    raise UnreadableCommand("a here-document has no end")
                 end = self.text.find("\n", self.position)
                 end = len(self.text) if end < 0 else end
                 line = self.text[self.position : end]
@@ -209,14 +176,14 @@ class Scanner:
             body = self.text[start : self.position]
             if not is_quoted and any(character in body for character in "$`\\"):
                 if not _PLAIN_VARIABLES.fullmatch(body):
-                    raise Unreadable("a here-document is not plain text; quote its delimiter")
+                    raise UnreadableCommand("a here-document is not plain text; quote its delimiter")
                 self.refusals.append("a variable in a here-document")
             # The line end after the delimiter is left to be read: it ends the command.
             self.marks.add(("body", start, self.position))
             self.position = end
         self._heredocs.clear()
 
-    def _word(self, start: int) -> Token:
+    def _word(self, start: int) -> ShellToken:
         text, size = self.text, len(self.text)
         building = _Building([], [])
         while self.position < size and (character := text[self.position]) not in _ENDS_WORD:
@@ -229,9 +196,9 @@ class Scanner:
         if self.position == start:
             self._process_substitution(building)
         if self._heredocs and "\n" in text[start : self.position]:
-            raise Unreadable("a here-document starts on a line that goes on")
+            raise UnreadableCommand("a here-document starts on a line that goes on")
         if building.brace_at >= 0 and text[start : self.position + 1].endswith(("}<", "}>")):
-            raise Unreadable("a redirection names its file by a variable")
+            raise UnreadableCommand("a redirection names its file by a variable")
         if building.bracket_at >= 0 and not building.has_choice:
             # Where the brackets end is a matter of their own: what follows them is not known either.
             del building.parts[building.bracket_at :]
@@ -244,7 +211,7 @@ class Scanner:
             building.splits = building.free = True
         end = self.position
         self.marks.add(("word", start, end))
-        word = Word(
+        word = ShellWord(
             text="".join(building.parts),
             start=start,
             end=end,
@@ -256,7 +223,7 @@ class Scanner:
             braces=text[start:end] if building.has_choice else "",
             bare=building.bare,
         )
-        return Token("word", text[start:end], start, end, word)
+        return ShellToken("word", text[start:end], start, end, word)
 
     def _special(self, character: str, building: _Building, start: int) -> None:
         """One character with a meaning, or the quoted text it opens."""
@@ -265,7 +232,7 @@ class Scanner:
         if character == "\\":
             building.bare = False
             if at + 1 >= len(text):
-                raise Unreadable("it ends in a backslash")
+                raise UnreadableCommand("it ends in a backslash")
             if text[at + 1] != "\n":
                 building.parts.append(text[at + 1])
             else:
@@ -275,7 +242,7 @@ class Scanner:
             building.bare = False
             end = text.find("'", at + 1)
             if end < 0:
-                raise Unreadable("a quote is not closed")
+                raise UnreadableCommand("a quote is not closed")
             building.parts.append(text[at + 1 : end])
             self.position = end + 1
         elif character == '"':
@@ -326,7 +293,7 @@ class Scanner:
                 self._backquoted(building, is_quoted=True)
             else:
                 building.parts.append(character)
-        raise Unreadable("a quote is not closed")
+        raise UnreadableCommand("a quote is not closed")
 
     def _dollar(self, building: _Building, *, is_quoted: bool) -> None:
         """What follows a dollar sign, the sign itself being behind."""
@@ -344,29 +311,29 @@ class Scanner:
                 building.free = True
                 self._variable(building, "{", braced.end(), is_quoted=is_quoted)
             else:
-                raise Unreadable("it has a parameter expansion that may run commands")
+                raise UnreadableCommand("it has a parameter expansion that may run commands")
         elif following == "(":
             if text.startswith("((", at):
                 if not (numbers := _NUMBERS.match(text, at)):
-                    raise Unreadable("it has an arithmetic expansion")
+                    raise UnreadableCommand("it has an arithmetic expansion")
                 self.refusals.append("an arithmetic expansion")
                 building.free = True
                 self._variable(building, "{", numbers.end(), is_quoted=is_quoted)
                 return
             self._substitution(building, at + 1, "a command substitution", splits=not is_quoted)
         elif following == "[":
-            raise Unreadable("it has an arithmetic expansion")
+            raise UnreadableCommand("it has an arithmetic expansion")
         elif following == '"' and not is_quoted:
-            raise Unreadable("it has a translated string")
+            raise UnreadableCommand("it has a translated string")
         elif following == "'" and not is_quoted:
             end = text.find("'", at + 1)
             if end < 0 or text[end - 1] == "\\":
-                raise Unreadable("it has a quoted string that shells read differently")
+                raise UnreadableCommand("it has a quoted string that shells read differently")
             building.add_unknown("'")
             building.free, building.bare = True, False
             self.position = end + 1
         elif following == "\\" and text.startswith("\\\n", at):
-            raise Unreadable("a line goes on between a dollar sign and what it stands for")
+            raise UnreadableCommand("a line goes on between a dollar sign and what it stands for")
         else:
             building.parts.append("$")
 
@@ -388,7 +355,7 @@ class Scanner:
     def _process_substitution(self, building: _Building) -> None:
         self._substitution(building, self.position + 2, "a process substitution", splits=False)
         if self.position < len(self.text) and self.text[self.position] not in _ENDS_WORD:
-            raise Unreadable("a word goes on after a process substitution")
+            raise UnreadableCommand("a word goes on after a process substitution")
 
     def _backquoted(self, building: _Building, *, is_quoted: bool) -> None:
         inner: list[str] = []
@@ -408,4 +375,4 @@ class Scanner:
                 character = self.text[self.position]
                 self.position += 1
             inner.append(character)
-        raise Unreadable("a quote is not closed")
+        raise UnreadableCommand("a quote is not closed")

@@ -14,7 +14,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from metier.skill.tool_rules import ToolRule
 
 MAX_PATH = 4096
 
@@ -80,6 +82,26 @@ def path_may_hold(pattern: str, path: str, workspace: str = "") -> bool:
     (True, False)
     """
     return _is_odd(path) or any(view.is_on_the_way() for view in _views(pattern, path, workspace, floats=True))
+
+
+def permitting_rule(rules: Sequence[ToolRule], tool: str, path: str | None, workspace: str = "") -> ToolRule | None:
+    """The rule that allows a tool to use a file; None without one. A path of None is any file."""
+    about = [rule for rule in rules if rule.names(tool) and not rule.is_malformed]
+    for rule in about:
+        if rule.pattern is None:
+            return rule
+    if path is None:
+        return None
+    return next((rule for rule in about if path_is_within(rule.pattern or "", path, workspace)), None)
+
+
+def forbidding_rule(rules: Sequence[ToolRule], tool: str, path: str | None, workspace: str = "") -> ToolRule | None:
+    """The rule that forbids a tool to use a file, or may forbid it; None without one. A path of None is any file."""
+    about = [rule for rule in rules if rule.names(tool)]
+    for rule in about:
+        if rule.is_malformed or rule.pattern is None or path is None:
+            return rule
+    return next((rule for rule in about if path_may_be_within(rule.pattern or "", path or "", workspace)), None)
 
 
 def _is_odd(path: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard.protected_places import closings, survey
+from metier.guard.files.protected_places import closing_places, find_protected_places
 
 
 def repository(folder: Path, config: str = "") -> Path:
@@ -29,7 +29,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def closes(root: Path, path: str, *grants: str, is_link: bool = False) -> str | None:
-    return next(closings(str(root), [(str(root / path), is_link)], grants))
+    return next(closing_places(str(root), [(str(root / path), is_link)], grants))
 
 
 @pytest.mark.covers("SEC-1", "SEC-3")
@@ -129,7 +129,7 @@ def test_a_granted_repository_cannot_be_moved_elsewhere(root: Path) -> None:
     (root / "sub").mkdir()
     (root / "sub" / ".git").write_text("gitdir: ../elsewhere\n")
     assert closes(root, "sub/.git", ".git") == ".git"
-    assert str(root / "sub" / ".git") in survey(str(root), [".git"]).closed
+    assert str(root / "sub" / ".git") in find_protected_places(str(root), [".git"]).closed
 
 
 @pytest.mark.covers("SEC-1")
@@ -168,7 +168,7 @@ def inside(root: Path, below: str) -> Path:
 def test_a_workspace_in_a_protected_place_is_closed_unless_that_is_granted(root: Path, below: str, name: str) -> None:
     folder = inside(root, below)
     assert closes(folder, "notes.md") == name
-    assert survey(str(folder)).inside_of == name
+    assert find_protected_places(str(folder)).inside_of == name
     if name != ".git":
         assert closes(folder, "notes.md", name) is None
 
@@ -178,7 +178,7 @@ def test_a_name_of_two_parts_is_known_in_a_workspace_that_is_the_first(root: Pat
     (root / ".config" / "fish").mkdir(parents=True)
     assert closes(root / ".config", "nvim/init.lua") == ".config/nvim"
     assert closes(root / ".config", "other/settings.toml") is None
-    assert survey(str(root / ".config")).closed == (str(root / ".config" / "fish"),)
+    assert find_protected_places(str(root / ".config")).closed == (str(root / ".config" / "fish"),)
 
 
 @pytest.mark.parametrize("below", [".claude/worktrees/fix", ".codex/worktrees/1/project", "a/.cursor/worktrees/x/y"])
@@ -265,8 +265,8 @@ def test_other_names_of_protected_files_are_closed_to_jobs(root: Path) -> None:
     os.link(root.parent / "home" / ".bashrc", root / "shell.sh")
     (root / "other.md").write_text("")
     os.link(root / "other.md", root / "more.md")
-    assert survey(str(root), with_other_names=True).closed == (
-        *survey(str(root)).closed,
+    assert find_protected_places(str(root), with_other_names=True).closed == (
+        *find_protected_places(str(root)).closed,
         *(str(root / name) for name in ("shell.sh", "docs/rules.md")),
     )
     assert [closes(root, name) for name in ("shell.sh", "docs/rules.md", "more.md")] == [
@@ -341,7 +341,7 @@ def test_a_granted_repository_is_open_although_a_work_tree_of_it_is_beside_it(ro
     (root / "w" / ".git").write_text(f"gitdir: {root}/.git/worktrees/w\n")
     assert closes(root, ".git/index", ".git") is None
     assert closes(root, ".git/worktrees/w/index", ".git") == ".git/worktrees"
-    assert str(root / ".git") not in survey(str(root), [".git"]).closed
+    assert str(root / ".git") not in find_protected_places(str(root), [".git"]).closed
 
 
 @pytest.mark.covers("SEC-4", "SEC-15")
@@ -349,8 +349,8 @@ def test_a_granted_repository_is_open_although_a_work_tree_of_it_is_beside_it(ro
 def test_repositories_among_packages_are_closed_to_jobs(root: Path, folder: str) -> None:
     repository(root / folder)
     (root / "node_modules" / ".github" / "workflows").mkdir(parents=True)
-    assert survey(str(root), with_packages=True).closed == (str(root / folder),)
-    assert survey(str(root)).closed == ()
+    assert find_protected_places(str(root), with_packages=True).closed == (str(root / folder),)
+    assert find_protected_places(str(root)).closed == ()
 
 
 @pytest.mark.covers("SEC-4")

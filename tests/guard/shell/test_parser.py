@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.guard import forbids, parse_rules, permits
-from metier.guard.shell.reading import MAX_COMMAND, read_shell, shell_parts
-from metier.guard.shell.scanner import Unreadable
+from metier.guard.shell.command import UnreadableCommand
+from metier.guard.shell.parser import MAX_COMMAND, parse_script, shell_parts
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
@@ -52,7 +52,7 @@ def test_a_command_has_parts(command: str, parts: tuple[str, ...]) -> None:
     ],
 )
 def test_a_word_loses_its_quotes(text: str, word: str) -> None:
-    found = read_shell(f"x {text}").commands[0].words[1]
+    found = parse_script(f"x {text}").commands[0].words[1]
     assert found.text == word and found.is_known
 
 
@@ -80,7 +80,7 @@ def test_a_word_loses_its_quotes(text: str, word: str) -> None:
     ],
 )
 def test_a_line_that_goes_on_is_one_line(command: str, words: list[list[str]]) -> None:
-    script = read_shell(command)
+    script = parse_script(command)
     assert not script.refusal
     assert [[word.text for word in part.words] for part in script.commands] == words
 
@@ -88,13 +88,13 @@ def test_a_line_that_goes_on_is_one_line(command: str, words: list[list[str]]) -
 @pytest.mark.covers("ENV-4")
 @pytest.mark.each("command", ["git log \\\r\n -1", "git log \\", "git log &\\\n& git status", "git log $\\\n(curl x)"])
 def test_a_line_that_shells_join_differently_is_refused(command: str) -> None:
-    with pytest.raises(Unreadable):
-        read_shell(command)
+    with pytest.raises(UnreadableCommand):
+        parse_script(command)
 
 
 @pytest.mark.each("text", ["$x", '"$x"', "*", "a?", "[a]", "{a,b}", "{1..3}", "~", "a=~/b", "$'x'", "$1", '"$@"'])
 def test_a_word_may_be_unknown_before_it_runs(text: str) -> None:
-    assert not read_shell(f"x {text}").commands[0].words[1].is_known
+    assert not parse_script(f"x {text}").commands[0].words[1].is_known
 
 
 @pytest.mark.each(
@@ -111,7 +111,7 @@ def test_a_word_may_be_unknown_before_it_runs(text: str) -> None:
     ],
 )
 def test_the_values_of_a_loop_are_put_in(command: str, variants: list[list[str]]) -> None:
-    found = read_shell(command).commands[0].variants
+    found = parse_script(command).commands[0].variants
     assert [[word.text for word in words] for words in found] == variants
     assert all(word.is_known for words in found for word in words)
 
@@ -135,7 +135,7 @@ def test_the_values_of_a_loop_are_put_in(command: str, variants: list[list[str]]
     ],
 )
 def test_a_word_says_whether_the_command_chooses_it(command: str, is_chosen: bool) -> None:
-    words = [word for part in read_shell(command).commands if part.words[0].text == "git" for word in part.words]
+    words = [word for part in parse_script(command).commands if part.words[0].text == "git" for word in part.words]
     assert any(word.free for word in words) is is_chosen
 
 
@@ -149,9 +149,9 @@ def test_nesting_ends_in_a_refusal_and_never_in_a_crash(text: str, depth: int) -
 
 
 def test_a_command_may_be_long_but_not_too_long() -> None:
-    assert len(read_shell("git " + "a " * 8000).commands[0].words) == 8001
-    with pytest.raises(Unreadable, match="longer than"):
-        read_shell("x" * (MAX_COMMAND + 1))
+    assert len(parse_script("git " + "a " * 8000).commands[0].words) == 8001
+    with pytest.raises(UnreadableCommand, match="longer than"):
+        parse_script("x" * (MAX_COMMAND + 1))
 
 
 @given(st.text(alphabet="git curl;|&<>()$`'\"\\\n{}[]*?!#=~-\t/EOF2\r\0é\u202e", max_size=30))
@@ -159,8 +159,8 @@ def test_a_command_may_be_long_but_not_too_long() -> None:
 def test_any_text_is_read_or_refused(command: str) -> None:
     rules = parse_rules("Bash(git:*)")
     try:
-        read_shell(command)
-    except Unreadable as error:
+        parse_script(command)
+    except UnreadableCommand as error:
         assert str(error)
         assert not permits(rules, "Bash", {"command": command}).allowed
         assert forbids(parse_rules("Bash(x:*)"), "Bash", {"command": command}) is not None
@@ -173,7 +173,7 @@ def test_threads_may_read_at_the_same_time() -> None:
     def read(number: int) -> None:
         for i in range(100):
             command = f"git log -{number} | git show {i} && git add '{i} {number}'"
-            if len(read_shell(command).commands) != 3:
+            if len(parse_script(command).commands) != 3:
                 wrong.append(command)
 
     threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
