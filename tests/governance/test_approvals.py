@@ -208,7 +208,7 @@ def test_an_approval_that_ran_out_is_asked_for_again(
     import time
 
     now = time.time()
-    monkeypatch.setattr("metier.guard.case.time.time", lambda: now + 3601)
+    monkeypatch.setattr("metier.guard.decision_context.time.time", lambda: now + 3601)
     assert refused(session, "peek").code == "approval-needed"
 
 

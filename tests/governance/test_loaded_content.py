@@ -38,10 +38,10 @@ def swapped_once_decided(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], No
         enter = Guard.enter
 
         def entered(self: Guard, action: Any, *more: Any, **options: Any) -> Any:
-            passage = enter(self, action, *more, **options)
+            audited = enter(self, action, *more, **options)
             if action.point == "load":
                 swap(folder)
-            return passage
+            return audited
 
         monkeypatch.setattr(Guard, "enter", entered)
 
@@ -120,9 +120,9 @@ def test_what_is_bound_must_still_be_there_and_not_be_blocked(
     enter = Guard.enter
 
     def entered(self: Guard, *given: Any, **options: Any) -> Any:
-        passage = enter(self, *given, **options)
+        audited = enter(self, *given, **options)
         scope.blocks.add("name", "peek", reason="It phones home.", by="grace")
-        return passage
+        return audited
 
     monkeypatch.setattr(Guard, "enter", entered)
     session = begin()

@@ -16,7 +16,7 @@ from tests.store.postgres import new_database
 from metier import Session
 from metier.cli import main
 from metier.errors import Refused
-from metier.guard import stores
+from metier.guard import open_stores
 from metier.store import Store
 
 Begin = Callable[..., Session]
@@ -32,7 +32,7 @@ def blocked(put: Put, begin: Begin) -> Path:
         file = Path(store.url.removeprefix("sqlite:///"))
     with pytest.raises(Refused, match="in quarantine"):
         begin().load("deploy")
-    stores._stores.clear()  # as in another process
+    open_stores._stores.clear()  # as in another process
     return file
 
 
@@ -130,7 +130,7 @@ def test_a_quarantine_is_not_released_by_taking_tables_of_a_server_away(
     with pytest.raises(Refused, match="in quarantine"):
         begin().load("deploy")
     begin().load("other")
-    monkeypatch.setattr(stores, "_stores", OrderedDict())  # as in another process
+    monkeypatch.setattr(open_stores, "_stores", OrderedDict())  # as in another process
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in SERVER_HARM[harm]:
             connection.execute(statement.format(database=database))

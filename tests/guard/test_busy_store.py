@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard import Action, AuditRecord, Guard, Passage, Subject
+from metier.guard import Action, AuditedAction, AuditRecord, Guard, Subject
 from metier.guard.audit.chain import ChainLog
 
 LOAD = Action(point="load", skill=Subject(name="greet", layer="personal"))
@@ -98,18 +98,18 @@ def test_a_record_of_another_thread_comes_behind_those_that_wait(log: ChainLog, 
 def test_a_decision_waits_for_records_off_the_event_loop(log: ChainLog, other: sqlite3.Connection) -> None:
     guard = Guard(audit=log)
 
-    async def work() -> Passage:
-        (await guard.entered(LOAD)).close(success=True)
-        deciding = asyncio.ensure_future(guard.entered(LOAD))
+    async def work() -> AuditedAction:
+        (await guard.enter_async(LOAD)).close(success=True)
+        deciding = asyncio.ensure_future(guard.enter_async(LOAD))
         for _ in range(10):
             await asyncio.sleep(0)
         assert not deciding.done(), "what is to be recorded before it is not yet"
         other.execute("ROLLBACK")
         return await deciding
 
-    passage = asyncio.run(work())
-    assert passage.decision.is_allowed
-    passage.close(success=True)
+    audited = asyncio.run(work())
+    assert audited.decision.is_allowed
+    audited.close(success=True)
     assert len(reasons(log)) == 3
 
 
@@ -119,8 +119,8 @@ def test_nothing_happens_while_records_cannot_be_written(
     guard = Guard(audit=log)
 
     async def work() -> list[str]:
-        (await guard.entered(LOAD)).close(success=True)
-        return [(await guard.entered(LOAD)).decision.code, guard.enter(LOAD).decision.code]
+        (await guard.enter_async(LOAD)).close(success=True)
+        return [(await guard.enter_async(LOAD)).decision.code, guard.enter(LOAD).decision.code]
 
     assert asyncio.run(work()) == ["audit-unavailable", "audit-unavailable"]
     other.execute("ROLLBACK")
@@ -138,9 +138,9 @@ def test_a_log_that_nobody_insists_on_stops_nothing(tmp_path: Path, monkeypatch:
         async def work() -> list[bool]:
             found = []
             for _ in range(5):
-                passage = await guard.entered(LOAD)
-                passage.close(success=True)
-                found.append(passage.decision.is_allowed)
+                audited = await guard.enter_async(LOAD)
+                audited.close(success=True)
+                found.append(audited.decision.is_allowed)
             return found
 
         assert asyncio.run(work()) == [True] * 5
@@ -162,8 +162,8 @@ def test_the_policy_in_force_is_noted_off_the_event_loop(
     with contextlib.closing(sqlite3.connect(tmp_path / "own.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
 
-        async def work() -> Passage:
-            deciding = asyncio.ensure_future(Guard().entered(LOAD))
+        async def work() -> AuditedAction:
+            deciding = asyncio.ensure_future(Guard().enter_async(LOAD))
             for _ in range(10):
                 await asyncio.sleep(0)
             other.execute("ROLLBACK")

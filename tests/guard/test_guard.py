@@ -146,9 +146,9 @@ def asked(answer: Any) -> tuple[Guard, list[Any]]:
 )
 def test_only_a_clear_yes_is_agreement(answer: Any, outcome: str, code: str) -> None:
     one, questions = asked(answer)
-    passage = one.enter(Action(point="call", tool="Write"))
-    assert (passage.decision.outcome, passage.decision.code) == (outcome, code)
-    assert passage.decision.rule == "policy: ask Write"
+    audited = one.enter(Action(point="call", tool="Write"))
+    assert (audited.decision.outcome, audited.decision.code) == (outcome, code)
+    assert audited.decision.rule == "policy: ask Write"
     assert questions == [("Write", "ask")]
 
 
@@ -162,12 +162,12 @@ def test_nobody_is_asked_about_what_is_allowed_or_denied_or_merely_decided() -> 
 
 def test_without_anybody_to_ask_it_is_refused_and_recorded_as_asked() -> None:
     log = MemoryLog()
-    passage = guard(Policy(ask="Write"), audit=log).enter(Action(point="call", tool="Write"))
+    audited = guard(Policy(ask="Write"), audit=log).enter(Action(point="call", tool="Write"))
     with pytest.raises(Refused) as caught:
-        passage.require()
+        audited.require()
     assert caught.value.code == "approval-needed"
-    assert caught.value.context["decision"] is passage.decision
-    passage.close(success=True)
+    assert caught.value.context["decision"] is audited.decision
+    audited.close(success=True)
     assert [(one.decision, one.success) for one in log.records] == [("ask", False)]
 
 
@@ -185,9 +185,9 @@ def test_a_passage_leaves_one_record_however_often_it_is_closed() -> None:
     log = MemoryLog()
     actor = Actor(agent="ag", task="t", tenant="te", user="u", session="s", correlation_id="c")
     action = Action(point="run", skill=TRUSTED, path="scripts/x.py", command="scripts/x.py --token=hunter2", by="user")
-    with guard(audit=log).enter(action, actor) as passage:
-        passage.close(success=False, exit_code=3)
-    passage.close(success=True)
+    with guard(audit=log).enter(action, actor) as audited:
+        audited.close(success=False, exit_code=3)
+    audited.close(success=True)
     (record,) = log.records
     assert (record.event, record.skill, record.digest, record.layer) == ("run", "a", "sha256:1", "project")
     assert (record.agent, record.task, record.tenant, record.user) == ("ag", "t", "te", "u")
@@ -269,9 +269,9 @@ def test_nothing_more_happens_while_a_log_that_was_asked_for_cannot_be_written(
     action = Action(point="load", skill=TRUSTED)
     one.enter(action).close(success=True)
     for _ in range(3):
-        passage = one.enter(action)
-        assert passage.decision.code == "audit-unavailable"
-        passage.close()
+        audited = one.enter(action)
+        assert audited.decision.code == "audit-unavailable"
+        audited.close()
     assert sum("could not be kept" in record.getMessage() for record in caplog.records) == 1
     log.error = None
     assert one.enter(action).decision.is_allowed
@@ -298,9 +298,9 @@ def test_actions_at_the_same_time_are_all_refused_without_a_log() -> None:
     def work() -> None:
         start.wait()
         for _ in range(50):
-            passage = one.enter(Action(point="load", skill=TRUSTED))
-            outcomes.append(passage.decision.is_allowed)
-            passage.close()
+            audited = one.enter(Action(point="load", skill=TRUSTED))
+            outcomes.append(audited.decision.is_allowed)
+            audited.close()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:

@@ -15,8 +15,8 @@ from metier.guard import Action, Actor, MemoryLog, Subject
 from metier.guard.approvals.decisions import grant, request
 from metier.guard.audit.deeds import keep
 from metier.guard.governance import Governance
+from metier.guard.open_stores import keep_ledgers
 from metier.guard.policy.files import Policies
-from metier.guard.stores import keep_ledgers
 from metier.library import Place, SkillIndex
 from metier.session.active import subject_of
 from metier.source import FolderSource

@@ -11,7 +11,7 @@ import pytest
 
 from metier import Library, Policy, Session
 from metier.errors import FileRefused
-from metier.guard.stores import opened
+from metier.guard.open_stores import open_store
 from metier.run import NativeRunner
 from metier.session.places import hidden_paths
 from metier.tools import ToolResult
@@ -91,7 +91,7 @@ def test_what_a_store_believes_cannot_be_made_beside_it(
     (project / "data").mkdir()
     store = project / "data" / "x.db"
     monkeypatch.setenv("METIER_STORE", f"sqlite:///{store}")
-    opened(f"sqlite:///{store}").close()
+    open_store(f"sqlite:///{store}").close()
     files = " ".join(f"data/x.db-{end}" for end in ("journal", "wal", "shm"))
     result = bash(session_in(project, runner), f"for f in {files} data/x.db; do echo evil > $f; done; echo good > a")
     assert (project / "a").read_text() == "good\n", result

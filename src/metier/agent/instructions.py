@@ -58,8 +58,8 @@ class OwnInstructions:
             return ""
 
         def may_read(path: str) -> bool:
-            with session.guard.enter(Action(point="read", path=path, by="host"), session.actor) as passage:
-                return passage.decision.is_allowed
+            with session.guard.enter(Action(point="read", path=path, by="host"), session.actor) as audited:
+                return audited.decision.is_allowed
 
         found = await session.guard.in_thread(project_instructions, session.workspace, may_read)
         if found.untrusted and not session.was_told_of_trust:
@@ -75,7 +75,7 @@ class OwnInstructions:
         active = {one.name: one for one in session.active}
         for name in sorted(session.bound):
             if name not in active:
-                is_barred = session.guard.bars(Subject(name=name), session.actor)
+                is_barred = session.guard.is_barred(Subject(name=name), session.actor)
                 raise self._failed(name, "was blocked" if is_barred else "is gone or blocked")
             if session.is_stale(active[name]):
                 raise self._failed(name, "has changed")

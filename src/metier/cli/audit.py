@@ -17,8 +17,8 @@ from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
 from metier.guard.audit.exporting import object_of
+from metier.guard.open_stores import require_store
 from metier.guard.policy.durations import seconds_of
-from metier.guard.stores import require_store
 from metier.store import Store
 from metier.store.link import skill_ref
 

@@ -60,7 +60,7 @@ class Barred:
         actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
         self.governance = Governance.default()
         has_reserved = library.snapshot.view(caller).has_reserved
-        self._barring = self.governance.barring(actor, by="model", has_reserved=has_reserved)
+        self._barring = self.governance.visibility(actor, by="model", has_reserved=has_reserved)
         self._listings = self.governance.listings
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:

@@ -13,7 +13,7 @@ from metier.cli.output import Style, print_json
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
-from metier.guard.explaining import run_of_call
+from metier.guard.explanation import run_of_call
 from metier.guard.verdict import STRICTNESS
 from metier.hints import for_person
 

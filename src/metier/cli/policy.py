@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from metier import Library
-    from metier.guard.explaining import Explanation
+    from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyProblem
     from metier.skill.listing import ListingRule

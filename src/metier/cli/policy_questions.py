@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject
-from metier.guard.explaining import explain, run_of_call
+from metier.guard.explanation import explain, run_of_call
 from metier.guard.policy.rules import ALIASES, POINTS
 from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.session.active import subject_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.guard import Ceiling
     from metier.guard.decision import Point
-    from metier.guard.explaining import Explanation
+    from metier.guard.explanation import Explanation
     from metier.library import Entry
 
 _INSIDE = {point: alias for alias, point in ALIASES.items()}

@@ -36,7 +36,7 @@ class Keeper:
         self, place: Place, own: Report, others: Mapping[str, Report], imported: Sequence[Finding]
     ) -> tuple[ScanRow, ...]:
         """Put it into the store, and what was imported with it."""
-        from metier.guard.scans import keep_scans
+        from metier.guard.scan_records import record_scans
 
         reports = {"core": own, **others}
         more: dict[str, list[Finding]] = {}
@@ -47,7 +47,7 @@ class Keeper:
         empty = Report(name=own.name, digest=own.digest)
         for name, findings in more.items():
             reports[name] = reports.get(name, empty).with_findings(findings)
-        return keep_scans(self.scope, self.person, reports, path=place.location, policy=self.effective.digest)
+        return record_scans(self.scope, self.person, reports, path=place.location, policy=self.effective.digest)
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def keeper_of(options: argparse.Namespace) -> Iterator[Keeper | None]:
         return
     from metier.cli.identity import acting
     from metier.guard.policy.files import Policies
-    from metier.guard.scans import may_keep
+    from metier.guard.scan_records import may_keep
 
     with acting(options) as (scope, person):
         may_keep(scope, person)

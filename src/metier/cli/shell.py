@@ -145,8 +145,8 @@ class _Gate:
     def admitted(self, entry: Entry, most: int) -> dict[str, bytes]:
         """The files of a skill that somebody named; raises `Refused` where it may not be used."""
         wanted = self._wanted(entry)
-        with self._guard.enter(wanted, self._actor) as passage:
-            passage.require()
+        with self._guard.enter(wanted, self._actor) as audited:
+            audited.require()
             self._require_checked(entry)
             files = _files(entry, most)
             if self._wanted(entry).skill != wanted.skill:

@@ -14,7 +14,7 @@ from metier.errors import NotPermitted, StoreUnavailable
 from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
-from metier.guard.stores import was_there
+from metier.guard.open_stores import was_there
 from metier.hints import for_person
 from metier.skill import shown
 from metier.store import Person, Store

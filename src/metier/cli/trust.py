@@ -115,12 +115,12 @@ def _keep(reports: list[tuple[str, Report]]) -> None:
     if not reports:
         return
     from metier.cli.identity import open_store, who
-    from metier.guard.scans import keep_scans
+    from metier.guard.scan_records import record_scans
 
     with contextlib.suppress(MetierError), open_store() as store:
         scope = store.of("")
         for location, report in reports:
-            keep_scans(scope, who(scope), {"core": report}, path=location)
+            record_scans(scope, who(scope), {"core": report}, path=location)
 
 
 def _skills_of(project: Path) -> list[str]:

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from metier.guard.audit.records import MemoryLog as MemoryLog
     from metier.guard.audit.records import governance_record as governance_record
     from metier.guard.audit.redaction import redact as redact
+    from metier.guard.audited_action import AuditedAction as AuditedAction
+    from metier.guard.audited_action import failure_code as failure_code
+    from metier.guard.audited_action import refused as refused
     from metier.guard.decision import Action as Action
     from metier.guard.decision import Actor as Actor
     from metier.guard.decision import Decision as Decision
     from metier.guard.decision import Subject as Subject
-    from metier.guard.explaining import Explanation as Explanation
-    from metier.guard.explaining import explain as explain
+    from metier.guard.explanation import Explanation as Explanation
+    from metier.guard.explanation import explain as explain
     from metier.guard.files.file_access import FileAccess as FileAccess
     from metier.guard.governance import Governance as Governance
     from metier.guard.guard import Guard as Guard
     from metier.guard.guard import current_user as current_user
-    from metier.guard.passage import Passage as Passage
-    from metier.guard.passage import failure_code as failure_code
-    from metier.guard.passage import refused as refused
     from metier.guard.policy.effective import EffectivePolicy as EffectivePolicy
     from metier.guard.policy.file import Origin as Origin
     from metier.guard.policy.file import PolicyFile as PolicyFile

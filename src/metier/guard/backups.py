@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import AuditUnavailable, IntegrityFailed, StoreUnavailable
 from metier.guard.audit.checkpoints import Mark, marks_of
 from metier.guard.audit.signing import SigningKey, default_key_file, is_signed, keep_public, known_keys
-from metier.guard.stores import was_there
+from metier.guard.open_stores import was_there
 from metier.store import Store, backup, default_store, restoring
 
 if TYPE_CHECKING:

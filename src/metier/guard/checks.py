@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from metier.errors import MetierError
-from metier.guard.case import Unknown
+from metier.guard.decision_context import NotExamined
 from metier.guard.machine import other_environment
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.remedies import (
@@ -28,8 +28,8 @@ from metier.skill.patterns import may_name, names_skill
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.case import Case
     from metier.guard.decision import Action, Outcome, Subject
+    from metier.guard.decision_context import DecisionContext
     from metier.guard.policy.file import Origin
 
 USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "deploy")
@@ -41,12 +41,12 @@ _GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
 _NOT_AS_RECORDED = ": its content is not what was recorded when it was put there."
 
 
-def quarantine(case: Case) -> Iterator[Verdict]:
+def quarantine(context: DecisionContext) -> Iterator[Verdict]:
     """Whether somebody took the skill out of use, by its name, its content or its source."""
-    subject = case.subject
-    if subject is None or case.action.point == "unload":
+    subject = context.subject
+    if subject is None or context.action.point == "unload":
         return
-    for state in case.states:
+    for state in context.states:
         if not state.blocked:
             continue
         names = (("name", one) for one in readings(subject.name))
@@ -54,7 +54,7 @@ def quarantine(case: Case) -> Iterator[Verdict]:
             if not value or (kind, value) not in state.blocked:
                 continue
             is_changed = state.blocked_by.get((kind, value)) == INTEGRITY
-            if is_changed and _is_for_a_person(case.action):
+            if is_changed and _is_for_a_person(context.action):
                 continue
             yield Verdict(
                 check=f"quarantine of {kind} {shown(value)}",
@@ -71,9 +71,9 @@ def _is_for_a_person(action: Action) -> bool:
     return action.point == "propose" or (action.point in ("apply", "deploy") and action.by == "user")
 
 
-def unreadable_store(case: Case) -> Iterator[Verdict]:
+def unreadable_store(context: DecisionContext) -> Iterator[Verdict]:
     """Where the store cannot be used, nobody knows what is in quarantine: nothing begins."""
-    if case.action.point in STARTS and not all(state.is_readable for state in case.states):
+    if context.action.point in STARTS and not all(state.is_readable for state in context.states):
         yield Verdict(
             check="store",
             outcome="deny",
@@ -84,12 +84,12 @@ def unreadable_store(case: Case) -> Iterator[Verdict]:
         )
 
 
-def broken_policy(case: Case) -> Iterator[Verdict]:
+def broken_policy(context: DecisionContext) -> Iterator[Verdict]:
     """A policy file that cannot be read says nothing, and until it can be, nothing begins."""
-    outcome = case.effective.on_error
-    if case.action.point not in STARTS or outcome == "allow":
+    outcome = context.effective.on_error
+    if context.action.point not in STARTS or outcome == "allow":
         return
-    for problem in case.effective.errors:
+    for problem in context.effective.errors:
         yield Verdict(
             check=f"on-error: {outcome}",
             outcome=outcome,
@@ -100,22 +100,22 @@ def broken_policy(case: Case) -> Iterator[Verdict]:
         )
 
 
-def machine(case: Case) -> Iterator[Verdict]:
+def machine(context: DecisionContext) -> Iterator[Verdict]:
     """Deny callers in another environment than the one that administrators say this machine is in.
 
     It holds in every mode: the environment decides which skills there are, and is not for a caller to choose.
     """
-    actor, fixed = case.actor, case.effective.environment
-    if fixed is None or actor.environment == fixed or case.action.point == "unload":
+    actor, fixed = context.actor, context.effective.environment
+    if fixed is None or actor.environment == fixed or context.action.point == "unload":
         return
     # Whoever is no session and says nothing is in the machine's; what a session has found was found in its own.
     if actor.environment is not None or actor.session is not None:
-        yield other_environment(actor.environment, case.effective)
+        yield other_environment(actor.environment, context.effective)
 
 
-def skill_lists(case: Case) -> Iterator[Verdict]:
+def skill_lists(context: DecisionContext) -> Iterator[Verdict]:
     """Whether policy lets the skill be here at all: lists, reserved names, listing modes and pins."""
-    subject, effective, action = case.subject, case.effective, case.action
+    subject, effective, action = context.subject, context.effective, context.action
     if subject is None or action.point not in (*USES, "discover"):
         return
     name, source = subject.name, subject.source
@@ -146,19 +146,19 @@ def skill_lists(case: Case) -> Iterator[Verdict]:
             yield _against(subject, why, "skills.pins", "digest-mismatch", pinned_by)
 
 
-def enterprise_names(case: Case) -> Iterator[Verdict]:
+def enterprise_names(context: DecisionContext) -> Iterator[Verdict]:
     """Deny a skill that has, or imitates, the name of a skill of the enterprise layer.
 
     It holds in every mode and without any policy file: it is for administrators alone to say otherwise.
     """
-    subject = case.subject
+    subject = context.subject
     owner = subject.reserved_by if subject is not None else None
-    if subject is None or owner is None or case.action.point not in (*USES, "discover"):
+    if subject is None or owner is None or context.action.point not in (*USES, "discover"):
         return
-    if case.effective.enterprise_names == "reserve":
+    if context.effective.enterprise_names == "reserve":
         which = "Its name" if owner.name == subject.name else f"Its name is taken for {owner.name!r}, which"
         why = f"{which} is that of a skill that administrators deployed."
-        origin = case.effective.origin("skills.enterprise-names")
+        origin = context.effective.origin("skills.enterprise-names")
         verdict = _against(subject, why, "skills.enterprise-names: reserve", "name-reserved", origin)
         yield replace(verdict, is_switch=True)
 
@@ -174,17 +174,17 @@ def _against(subject: Subject, why: str, check: str, code: str, origin: Origin |
     )
 
 
-def integrity(case: Case) -> Iterator[Verdict]:
+def integrity(context: DecisionContext) -> Iterator[Verdict]:
     """Whether a skill that was deployed, restored or changed by a proposal is what was recorded."""
-    subject, install = case.subject, case.install
-    if subject is None or install is None or not subject.digest or case.action.point not in (*USES, "discover"):
+    subject, install = context.subject, context.install
+    if subject is None or install is None or not subject.digest or context.action.point not in (*USES, "discover"):
         return
-    if case.action.point in ("apply", "deploy", "install", "update"):
+    if context.action.point in ("apply", "deploy", "install", "update"):
         return  # which is how a record comes about
     if install.state == "disabled":
         why = "It is disabled in its place."
         yield _against(subject, why, "installs", "skill-disabled", None)
-    elif not case.is_as_recorded:
+    elif not context.is_as_recorded:
         yield Verdict(
             check="integrity",
             outcome="deny",
@@ -195,9 +195,9 @@ def integrity(case: Case) -> Iterator[Verdict]:
         )
 
 
-def sources(case: Case) -> Iterator[Verdict]:
+def sources(context: DecisionContext) -> Iterator[Verdict]:
     """Whether a skill may come from where it would come from."""
-    action, effective = case.action, case.effective
+    action, effective = context.action, context.effective
     if action.point not in ("install", "update") or not action.source:
         return
     for origin, pattern in effective.sources_deny:
@@ -209,12 +209,12 @@ def sources(case: Case) -> Iterator[Verdict]:
             yield _from(f"The source is not among those that policy allows: {listed}.", "sources.allow", origin)
 
 
-def required_of_sources(case: Case) -> Iterator[Verdict]:
+def required_of_sources(context: DecisionContext) -> Iterator[Verdict]:
     """Whether what would be installed names its content, is pinned and is signed, as far as policy wants that."""
-    action, subject, terms = case.action, case.subject, case.effective.sources_require
+    action, subject, terms = context.action, context.subject, context.effective.sources_require
     if action.point not in ("install", "update") or not action.source:
         return
-    origin = case.effective.origin
+    origin = context.effective.origin
     if terms.digest and (subject is None or not subject.digest):
         why = "Policy wants what is installed to name its content by a digest."
         yield _from(why, "sources.require.digest", origin("sources.require.digest"))
@@ -232,9 +232,9 @@ def _from(why: str, check: str, origin: Origin | None) -> Verdict:
     )
 
 
-def run_settings(case: Case) -> Iterator[Verdict]:
+def run_settings(context: DecisionContext) -> Iterator[Verdict]:
     """What the section `run` says to scripts, hooks, untrusted skills and the like."""
-    action, run, subject = case.action, case.effective.run, case.subject
+    action, run, subject = context.action, context.effective.run, context.subject
     settings: list[tuple[str, str]] = []
     if action.point in _GRANTED_FOR:
         setting = {"run": "scripts", "hook": "hooks", "inject": "injection"}[action.point]
@@ -250,7 +250,7 @@ def run_settings(case: Case) -> Iterator[Verdict]:
         outcome: Outcome | None = getattr(run, name)
         if outcome == "ask" or outcome == "deny":
             key = f"run.{name.replace('_', '-')}"
-            origin = case.effective.origin(key)
+            origin = context.effective.origin(key)
             yield Verdict(
                 check=f"{key}: {outcome}",
                 outcome=outcome,
@@ -266,23 +266,24 @@ _UNVOUCHED = ("model", "client")
 _RUNS = {"run": "A script", "hook": "A hook", "inject": "A command inside instructions"}
 
 
-def rules(case: Case) -> Iterator[Verdict]:
+def rules(context: DecisionContext) -> Iterator[Verdict]:
     """The rules of the policy files. One that asks about a skill is answered by an approval of its content."""
-    subject = case.subject
-    for rule in case.effective.strict_rules.about(case):
+    subject = context.subject
+    for rule in context.effective.strict_rules.about(context):
         try:
-            holds = rule.holds(case)
-            why = rule.because(case) if holds else ""
+            holds = rule.holds(context)
+            why = rule.because(context) if holds else ""
         except MetierError as error:
-            yield from cannot_tell(case, f"whether rule {shown(rule.id)} holds", error)
+            yield from cannot_tell(context, f"whether rule {shown(rule.id)} holds", error)
             continue
         if not holds:
-            if rule.scan and case.scanned.problem:
-                yield from _on_error(case, case.scanned.problem, SCAN)
+            if rule.scan and context.scanned.problem:
+                yield from _on_error(context, context.scanned.problem, SCAN)
             continue
         asks = rule.effect == "ask"
-        if asks and subject is not None and case.action.point in ("load", *_GRANTED_FOR) and case.standing.is_approved:
-            ids = ", ".join(case.standing.ids)
+        is_of_content = subject is not None and context.action.point in ("load", *_GRANTED_FOR)
+        if asks and is_of_content and context.standing.is_approved:
+            ids = ", ".join(context.standing.ids)
             reason = f"Rule {shown(rule.id)} asks{why}, and its content was approved."
             yield Verdict(check=f"approval {ids}", outcome="allow", reason=reason, origin=rule.origin)
             continue
@@ -294,71 +295,71 @@ def rules(case: Case) -> Iterator[Verdict]:
             code="approval-needed" if asks else "rule-denied",
             hint=approve_request() if asks else change_policy(rule.origin),
             origin=rule.origin,
-            needs_grant=asks and case.action.point == "load",
+            needs_grant=asks and context.action.point == "load",
         )
 
 
-def scanners(case: Case) -> Iterator[Verdict]:
+def scanners(context: DecisionContext) -> Iterator[Verdict]:
     """Where policy names scanners beside our own, a skill that they have not looked at is not clean."""
-    if case.subject is None or case.action.point != "load" or not case.effective.scan.commands:
+    if context.subject is None or context.action.point != "load" or not context.effective.scan.commands:
         return
     try:
-        problem = case.scanned.problem
+        problem = context.scanned.problem
     except MetierError as error:
-        yield from cannot_tell(case, "what scanners say to it", error)
+        yield from cannot_tell(context, "what scanners say to it", error)
         return
     if problem:
-        yield from _on_error(case, problem, SCAN)
+        yield from _on_error(context, problem, SCAN)
 
 
-def refusal(case: Case) -> Iterator[Verdict]:
+def refusal(context: DecisionContext) -> Iterator[Verdict]:
     """Whether somebody decided against exactly this content."""
-    subject = case.subject
-    if subject is None or case.action.point not in (*USES, "discover") or case.denied is None:
+    subject = context.subject
+    if subject is None or context.action.point not in (*USES, "discover") or context.denied is None:
         return
     yield Verdict(
-        check=f"approval {case.denied.id}",
+        check=f"approval {context.denied.id}",
         outcome="deny",
-        reason=f"{shown(case.denied.decided_by)} decided against skill {subject.name!r}.",
+        reason=f"{shown(context.denied.decided_by)} decided against skill {subject.name!r}.",
         code="approval-denied",
-        hint=take_back(case.denied.id),
+        hint=take_back(context.denied.id),
     )
 
 
-def approval(case: Case) -> Iterator[Verdict]:
+def approval(context: DecisionContext) -> Iterator[Verdict]:
     """Whether what the skill can do was approved for exactly this content."""
-    subject = case.subject
-    if subject is None or case.action.point not in USES:
+    subject = context.subject
+    if subject is None or context.action.point not in USES:
         return
-    found = case.standing
-    wanted = case.required
-    if not wanted or case.denied is not None or case.action.point not in ("load", "read", *_GRANTED_FOR):
+    found = context.standing
+    wanted = context.required
+    if not wanted or context.denied is not None or context.action.point not in ("load", "read", *_GRANTED_FOR):
         return
-    if case.action.point in _GRANTED_FOR:
-        needed = _GRANTED_FOR[case.action.point]
+    if context.action.point in _GRANTED_FOR:
+        needed = _GRANTED_FOR[context.action.point]
         if needed in wanted and needed not in found.grants:
-            yield _wanting(case, (needed,))
+            yield _wanting(context, (needed,))
         return
     try:
-        lacking = case.lacking
+        lacking = context.lacking
     except MetierError as error:
-        yield from cannot_tell(case, f"what skill {subject.name!r} can do", error)
+        yield from cannot_tell(context, f"what skill {subject.name!r} can do", error)
         return
     if lacking:
-        yield _wanting(case, lacking)
+        yield _wanting(context, lacking)
     elif found.grants:
         granted = ", ".join(sorted(found.grants))
         yield Verdict(check=f"approval {', '.join(found.ids)}", outcome="allow", reason=f"It was granted {granted}.")
 
 
-def _wanting(case: Case, lacking: tuple[str, ...]) -> Verdict:
-    subject = case.subject
+def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Verdict:
+    subject = context.subject
     assert subject is not None
-    wanted = case.required
+    wanted = context.required
     origin = next((wanted[one] for one in lacking if wanted.get(one) is not None), None)
-    if case.action.point == "load":
+    if context.action.point == "load":
         try:
-            rule = case.automatic
+            rule = context.automatic
         except MetierError:
             rule = None
         if rule is not None:
@@ -369,9 +370,9 @@ def _wanting(case: Case, lacking: tuple[str, ...]) -> Verdict:
                 is_automatic=True,
             )
     told = ""
-    if case.action.point == "load":
-        new = [one for one in lacking if one in case.new] if case.has_earlier else []
-        told = f" (new: {', '.join(new)})" if new else "" if case.has_earlier else ", all of it new here"
+    if context.action.point == "load":
+        new = [one for one in lacking if one in context.new] if context.has_earlier else []
+        told = f" (new: {', '.join(new)})" if new else "" if context.has_earlier else ", all of it new here"
     return Verdict(
         check="require-approval-for",
         outcome="ask",
@@ -383,18 +384,18 @@ def _wanting(case: Case, lacking: tuple[str, ...]) -> Verdict:
     )
 
 
-def cannot_tell(case: Case, what: str, error: MetierError) -> Iterator[Verdict]:
+def cannot_tell(context: DecisionContext, what: str, error: MetierError) -> Iterator[Verdict]:
     """What cannot be found out is never taken for harmless."""
     if error.code == "skill-changed":
         yield Verdict(check="integrity", outcome="deny", reason=error.message, code=error.code, hint=error.hint)
         return
-    if error.code == Unknown.code and not case.effective.files:
+    if error.code == NotExamined.code and not context.effective.files:
         return  # nobody wrote down that skills which are nowhere have to be looked into
-    yield from _on_error(case, f"It cannot be told {what}: {error.message}")
+    yield from _on_error(context, f"It cannot be told {what}: {error.message}")
 
 
-def _on_error(case: Case, why: str, hint: str = "") -> Iterator[Verdict]:
-    outcome, origin = case.effective.on_error, case.effective.origin("on-error")
+def _on_error(context: DecisionContext, why: str, hint: str = "") -> Iterator[Verdict]:
+    outcome, origin = context.effective.on_error, context.effective.origin("on-error")
     if outcome != "allow":
         yield Verdict(
             check=f"on-error: {outcome}",

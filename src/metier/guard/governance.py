@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from metier._log import logger
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard.decision import Action, Actor, Decision
+from metier.guard.inspection import SuppressionFile
 from metier.guard.notify import notifying
+from metier.guard.open_stores import open_store, peek_store, remember, require_store, trail_at, was_there
 from metier.guard.policy.files import Policies
-from metier.guard.stores import opened, peeked, remember, require_store, trail_at, was_there
-from metier.guard.suppressing import KeptSuppressions
 from metier.guard.verdict import STRICTNESS, asking, strictest, watched
 from metier.skill.folder import is_inside
 from metier.skill.listing import Listings
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier.guard.audit.records import AuditLog, AuditRecord
-    from metier.guard.barring import Barring
-    from metier.guard.case import Case
     from metier.guard.decision import Subject
-    from metier.guard.examining import Examiner
+    from metier.guard.decision_context import DecisionContext
+    from metier.guard.inspection import Inspector
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import Policy
     from metier.guard.policy.tool_layers import ToolLayers
     from metier.guard.verdict import Verdict
+    from metier.guard.visibility import Visibility
     from metier.store import Approval, Install, ScanRow, Scope, Store
 
 log = logger("metier.guard")
@@ -73,7 +73,7 @@ class Governance:
         self._noted: set[str] = set()
         self._narrowed: tuple[object, object, Policy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
-        self._suppressions = KeptSuppressions()
+        self._suppressions = SuppressionFile()
 
     @classmethod
     def default(cls, project: str | os.PathLike[str] | None = None) -> Governance:
@@ -197,7 +197,7 @@ class Governance:
         url = self.url
         if url is None:
             raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
-        return opened(url).of(actor.tenant or "")
+        return open_store(url).of(actor.tenant or "")
 
     def _store(self, effective: EffectivePolicy | None = None) -> Store | None:
         """The store, if there is one: to decide makes none."""
@@ -205,7 +205,7 @@ class Governance:
         if url is None:
             return None
         try:
-            found = peeked(url)
+            found = peek_store(url)
         except StoreUnavailable:
             is_left = was_there(url) or os.path.lexists(address_of(url).target)
             if self._is_named or self.insists_on_records or is_left:
@@ -281,7 +281,7 @@ class Governance:
         """Everything that has something to say, in the order it was looked at."""
         return self._verdicts(self.case(action, actor))
 
-    def _says_anything(self, case: Case) -> bool:
+    def _says_anything(self, case: DecisionContext) -> bool:
         """Whether anything beyond the defaults could have a say: mostly nothing has, which is told at once."""
         effective = case.effective
         if effective.files or any(
@@ -295,7 +295,7 @@ class Governance:
             return True
         return (subject.layer == "plugin" or not subject.trusted) and not case.is_bundled
 
-    def _verdicts(self, case: Case) -> list[Verdict]:
+    def _verdicts(self, case: DecisionContext) -> list[Verdict]:
         from metier.guard.checks import CHECKS
 
         found = [verdict for check in CHECKS for verdict in check(case)]
@@ -319,9 +319,9 @@ class Governance:
         actor: Actor,
         effective: EffectivePolicy | None = None,
         states: tuple[State, ...] = (),
-    ) -> Case:
+    ) -> DecisionContext:
         """An action with everything that may have to be known to decide about it."""
-        from metier.guard.case import Case
+        from metier.guard.decision_context import DecisionContext
 
         effective = effective or self.policies.current()
         states = states or self._states(actor, effective)
@@ -329,7 +329,7 @@ class Governance:
         decided = functools.partial(self._decided, actor)
         replaces = functools.partial(self._replaces, actor)
         suppressions = functools.partial(self._suppressions.current, effective.scan.suppressions)
-        return Case(action, actor, effective, states, _examiner(), scans, suppressions, decided, replaces)
+        return DecisionContext(action, actor, effective, states, _examiner(), scans, suppressions, decided, replaces)
 
     def _decided(self, actor: Actor, digest: str) -> Sequence[Approval]:
         """All that was decided about a content, and what was taken back of it."""
@@ -338,7 +338,7 @@ class Governance:
 
     def _replaces(self, actor: Actor, install: Install, digest: str) -> bool:
         """Whether a content was put in its place by somebody who was killed before that was on record."""
-        from metier.guard.replaced import announced
+        from metier.guard.content_records import announced
 
         store = self._store()
         tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
@@ -361,15 +361,15 @@ class Governance:
             return "none"
         if not rows:
             return "none"
-        from metier.guard.scans import kept_severity
+        from metier.guard.scan_records import recorded_severity
         from metier.scan.finding import rank
 
         suppressions = self._suppressions.current(self.effective.scan.suppressions)
-        return max((kept_severity(row, suppressions) for row in rows), key=rank)
+        return max((recorded_severity(row, suppressions) for row in rows), key=rank)
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
-    def barring(self, actor: Actor, *, by: Literal["model", "host"], has_reserved: bool) -> Barring | None:
+    def visibility(self, actor: Actor, *, by: Literal["model", "host"], has_reserved: bool) -> Visibility | None:
         """A predicate for skills that must not be used, or that models must not be told of; None where all may.
 
         Made once for a list of skills: it judges all of them by one state of policy and store. `has_reserved` says
@@ -381,9 +381,9 @@ class Governance:
             return None
         if effective is None:
             effective = self.policies.current()
-        from metier.guard.barring import Barring
+        from metier.guard.visibility import Visibility
 
-        return Barring(lambda action: self.case(action, actor, effective, states), effective, states, by=by)
+        return Visibility(lambda action: self.case(action, actor, effective, states), effective, states, by=by)
 
     @property
     def listings(self) -> Listings:
@@ -419,7 +419,7 @@ class Governance:
             return
         effective = self.policies.current()
         self._noted.add(effective.digest)
-        from metier.guard.consequences import note_policy
+        from metier.guard.side_effects import note_policy
 
         try:
             if self._store() is not None:
@@ -445,7 +445,7 @@ class Governance:
 
     def against_answer(self, action: Action, actor: Actor, decision: Decision, source: str) -> str | None:
         """The reason against taking an answer from a source, and for waiting; None where it may count."""
-        from metier.guard.consequences import against_answer
+        from metier.guard.side_effects import against_answer
 
         return against_answer(self, self.case(action, actor), decision, source)
 
@@ -458,7 +458,7 @@ class Governance:
         keep: Callable[[AuditRecord], None],
     ) -> Decision:
         """The decision once everything that follows from it is written down: a request, an approval, a quarantine."""
-        from metier.guard.consequences import settled
+        from metier.guard.side_effects import settled
 
         try:
             with notifying(self.effective):
@@ -493,8 +493,8 @@ _keeping = threading.Lock()
 
 
 @functools.cache
-def _examiner() -> Examiner:
+def _examiner() -> Inspector:
     """One for all: what it keeps is true of a content wherever that is."""
-    from metier.guard.examining import Examiner
+    from metier.guard.inspection import Inspector
 
-    return Examiner()
+    return Inspector()

@@ -12,17 +12,16 @@ from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard.audit.keeping import Keeping
 from metier.guard.audit.redaction import redact
+from metier.guard.audited_action import AuditedAction, failure_code
 from metier.guard.decision import Actor, Decision
 from metier.guard.files.file_access import WorkspaceFiles
 from metier.guard.files.file_check import check_files, has_many_texts
-from metier.guard.passage import Passage, failure_code
 from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.program import Policy
-from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, source_of
+from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, in_own_thread, source_of
 from metier.guard.remedies import BLOCKED, ISOLATE, TRUST, allow_setting, ask_somebody, change_policy
 from metier.guard.tool_rules.calls import CallRules
 from metier.guard.verdict import STRICTNESS
-from metier.guard.waiting import in_own_thread
 from metier.hints import invoke_skill, run_script
 from metier.skill import shown
 from metier.skill.lookalikes import readings
@@ -143,7 +142,7 @@ class Guard:
         """The names and digests that this program has blocked."""
         return self._blocked
 
-    def barring(
+    def visibility(
         self, actor: Actor = _NOBODY, *, by: Literal["model", "host"] = "model", has_reserved: bool = True
     ) -> tuple[Callable[[Subject], bool], bool] | None:
         """A predicate for skills that models must not know of, which says whether it needs their digests.
@@ -151,7 +150,7 @@ class Guard:
         None where every skill may be known of. For the `host`, what is only kept from models is not barred.
         Where no skill has a name of the enterprise layer's, `has_reserved` may say so, which saves a look at each.
         """
-        governing = self._governance.barring(actor, by=by, has_reserved=has_reserved)
+        governing = self._governance.visibility(actor, by=by, has_reserved=has_reserved)
         if not self._blocked:
             return None if governing is None else (governing, governing.looks_inside)
         takes_digest = any(one.startswith("sha256:") for one in self._blocked)
@@ -159,11 +158,11 @@ class Guard:
             return self._is_blocked, takes_digest
         return (lambda subject: self._is_blocked(subject) or governing(subject)), takes_digest or governing.looks_inside
 
-    def bars(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
+    def is_barred(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
         """Whether a skill must not be used here at all: blocked, in quarantine, or denied by a policy file."""
         if self._is_blocked(subject):
             return True
-        governing = self._governance.barring(actor, by="host", has_reserved=subject.reserved_by is not None)
+        governing = self._governance.visibility(actor, by="host", has_reserved=subject.reserved_by is not None)
         return governing is not None and governing(subject)
 
     def may_reach(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
@@ -284,21 +283,21 @@ class Guard:
 
     # --- passing --------------------------------------------------------------------------------------------------
 
-    def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> Passage:
-        """Decide, ask where policy says to, and begin the record; the caller closes the passage at the end."""
+    def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> AuditedAction:
+        """Decide, ask where policy says to, and begin the record; the caller closes the audited action at the end."""
         approve, first = self._who_to_ask(self._decided(action, actor), action, actor)
         decision = first
         if approve is not None:
             with self._asking(action, actor, active):
                 decision = asked_blocking(approve, action, first)
         if _has_consequences(first, decision):
-            decision = self._governance.settled(action, actor, first, decision, self.keep)
+            decision = self._governance.settled(action, actor, first, decision, self.record)
             _note_request(action, first, decision)
         return self._begun(action, actor, active, first, decision)
 
-    async def entered(
+    async def enter_async(
         self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
-    ) -> Passage:
+    ) -> AuditedAction:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
         if self._keeping.is_behind or has_many_texts(action.arguments):
             first = await self.in_thread(self._decided, action, actor)
@@ -310,10 +309,10 @@ class Guard:
             with self._asking(action, actor, active):
                 decision = await asked(approve, action, first)
         if _has_consequences(first, decision):
-            decision = await self.in_thread(self._governance.settled, action, actor, first, decision, self.keep)
+            decision = await self.in_thread(self._governance.settled, action, actor, first, decision, self.record)
             _note_request(action, first, decision)
         if not self._governance.has_noted_policy:
-            await self.in_thread(self._governance.note_policy, actor, self.keep)
+            await self.in_thread(self._governance.note_policy, actor, self.record)
         return self._begun(action, actor, active, first, decision)
 
     def settle(self, action: Action, actor: Actor = _NOBODY) -> Decision:
@@ -370,21 +369,21 @@ class Guard:
         except BaseException as error:
             # Whoever was being asked cannot answer any more; that it was wanted is recorded all the same.
             gone = Decision(outcome="deny", reason="It ended while somebody was asked.", rule="cancelled")
-            Passage(self.keep, action, actor, gone, active).close(code=failure_code(error))
+            AuditedAction(self.record, action, actor, gone, active).close(code=failure_code(error))
             raise
 
     def _begun(
         self, action: Action, actor: Actor, active: tuple[str, ...], first: Decision, decision: Decision
-    ) -> Passage:
+    ) -> AuditedAction:
         if not decision.is_allowed:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
             said = redact(f"{shown(what)}: {decision.reason}")
             log.warning("%s %s (%s)", action.point, said, decision.rule)
         agreed_to = first if first.outcome == "ask" and decision.is_allowed else None
         effective = self._governance.effective
-        self._governance.note_policy(actor, self.keep)
-        return Passage(
-            self.keep,
+        self._governance.note_policy(actor, self.record)
+        return AuditedAction(
+            self.record,
             action,
             actor,
             decision,
@@ -394,7 +393,7 @@ class Guard:
             max_output=effective.audit.max_output,
         )
 
-    def keep(self, record: AuditRecord) -> None:
+    def record(self, record: AuditRecord) -> None:
         """Add a record to the trail."""
         self._keeping.keep(record)
 

@@ -28,7 +28,7 @@ def machine_environment(wanted: str | None) -> str | None:
         return wanted
     if wanted is None:
         return effective.environment
-    from metier.guard.passage import refused
+    from metier.guard.audited_action import refused
 
     raise refused(other_environment(wanted, effective).as_decision())
 

@@ -14,11 +14,10 @@ import json
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from metier._log import logger
 from metier.guard.decision import Decision, sentence_of, written
-from metier.guard.waiting import in_own_thread
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action
 
 log = logger("metier.guard")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Approve: TypeAlias = Callable[["Action", "Decision"], "bool | Awaitable[bool]"]
 
@@ -295,4 +297,20 @@ def _no(decision: Decision, why: str, code: str) -> Decision:
         rule=decision.rule,
         code=code,
         hint="Do the task another way.",
+    )
+
+
+async def in_own_thread(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Call what may wait for a person in a thread of its own.
+
+    The threads that all share are few. A question may stand for hours: many of them must neither use those up, nor keep
+    one another from being put.
+    """
+    import functools
+
+    import anyio
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(
+        functools.partial(function, *args, **options), limiter=anyio.CapacityLimiter(1)
     )

@@ -11,7 +11,7 @@ from metier.guard.approvals.decisions import grant, may_decide
 from metier.guard.approvals.quarantine import release_changed
 from metier.guard.approvals.status import approval_status
 from metier.guard.audit.deeds import actor_of, keep
-from metier.guard.replaced import REPLACING, announced, since
+from metier.guard.content_records import REPLACING, announced, since
 from metier.hub.replacing import digest_at, replacing
 from metier.hub.revising import capabilities_of, keep_files
 from metier.skill import FolderPackage, shown

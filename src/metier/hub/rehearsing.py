@@ -9,7 +9,7 @@ from metier.errors import NotPermitted
 from metier.guard import Guard
 from metier.guard.approvals.status import current_status
 from metier.guard.audit.deeds import actor_of
-from metier.guard.explaining import explain, verdict_of
+from metier.guard.explanation import explain, verdict_of
 from metier.guard.verdict import Verdict
 from metier.hub.applying import approve_content, require_own
 from metier.hub.contents import package_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier.guard.approvals.status import ApprovalStatus
-    from metier.guard.explaining import Explanation
+    from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.deploying import Candidate
     from metier.hub.homes import Home

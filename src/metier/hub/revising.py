@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import SkillInvalid
-from metier.guard.revising import keep_revision
+from metier.guard.content_records import keep_revision
 from metier.hints import for_anybody, for_people
 from metier.hub.contents import package_of
 from metier.scan.capabilities import infer

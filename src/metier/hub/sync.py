@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
-from metier.guard import Action, Actor, Guard, Passage, Subject, current_user
+from metier.guard import Action, Actor, AuditedAction, Guard, Subject, current_user
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.hints import for_people
@@ -253,7 +253,7 @@ class _Run:
             decision = self._guard.decide(action, self._actor)
             if not self._dry_run:
                 # What has to be approved is asked for, as in a session.
-                decision = self._guard.governance.settled(action, self._actor, decision, decision, self._guard.keep)
+                decision = self._guard.governance.settled(action, self._actor, decision, decision, self._guard.record)
             if not decision.is_allowed:
                 break
         return decision
@@ -324,18 +324,18 @@ class _Run:
 
     def _record(self, subject: Subject, decision: Decision) -> None:
         if not self._dry_run:
-            passage = Passage(self._guard.keep, self._action("install", subject), self._actor, decision)
-            passage.close(success=False, code=decision.code)
+            audited = AuditedAction(self._guard.record, self._action("install", subject), self._actor, decision)
+            audited.close(success=False, code=decision.code)
 
     def _action(self, point: Literal["install", "unload"], subject: Subject) -> Action:
         return Action(point=point, skill=subject, by="user", path=os.path.join(self._target.path, subject.name))
 
     @contextlib.contextmanager
     def _passing(self, point: Literal["install", "unload"], subject: Subject, note: str = "") -> Iterator[None]:
-        with self._guard.enter(self._action(point, subject), self._actor) as passage:
+        with self._guard.enter(self._action(point, subject), self._actor) as audited:
             if note:
-                passage.runs_with(notes=[note])
-            passage.require()
+                audited.runs_with(notes=[note])
+            audited.require()
             yield
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.examining import Snapshot
+from metier.guard.inspection import PackageSnapshot
 from metier.run.job import CANNOT_START, Job, Limits
 from metier.run.plain import PlainRunner
 from metier.scan.external import Ended, scanner_of
@@ -51,14 +51,14 @@ def reports_of(commands: Mapping[str, str], package: Package, *, name: str, dige
         return {}
     empty = Report(name=name, digest=digest)
     try:
-        snapshot = Snapshot(package, digest)
+        snapshot = PackageSnapshot(package, digest)
     except (MetierError, OSError) as error:
         failed = empty.failed(f"The skill cannot be copied for a scanner: {error}")
         return {engine: _by(engine, failed) for engine in commands}
     return {engine: _by(engine, _report(command, snapshot, empty)) for engine, command in commands.items()}
 
 
-def _report(command: str, snapshot: Snapshot, empty: Report) -> Report:
+def _report(command: str, snapshot: PackageSnapshot, empty: Report) -> Report:
     try:
         scanner = scanner_of(command)
     except MetierError as error:

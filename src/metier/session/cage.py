@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing, MetierError
-from metier.guard import Action, Decision, Passage, redact, refused
+from metier.guard import Action, AuditedAction, Decision, redact, refused
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
@@ -234,7 +234,8 @@ class Cage:
         loaded_from = () if is_virtual else named.loaded_from(session)
         against += [(one, _unverified(one)) for one in loaded_from if not self._covers(one, isolated)]
         for one, decision in against[:1]:
-            Passage(session.guard.keep, _run_of(one, job, isolated=isolated, by=by), session.actor, decision).close()
+            action = _run_of(one, job, isolated=isolated, by=by)
+            AuditedAction(session.guard.record, action, session.actor, decision).close()
             raise refused(decision)
 
     def _covers(self, one: ActiveSkill, isolated: bool) -> bool:
@@ -279,11 +280,11 @@ class Cage:
         return CagedRunner(self._session, lambda job: self.for_skill(job, active, isolated=isolated))
 
 
-def close_with(passage: Passage, outcome: Outcome) -> None:
+def close_with(audited: AuditedAction, outcome: Outcome) -> None:
     """Write the record of something that ran."""
     written = hashlib.sha256(outcome.stdout.encode(errors="surrogatepass") + b"\0")
     written.update(outcome.stderr.encode(errors="surrogatepass"))
-    passage.close(
+    audited.close(
         success=outcome.is_success,
         exit_code=outcome.exit_code,
         runner=outcome.runner,
@@ -343,12 +344,12 @@ class CagedJob:
 
             self._masks = Masks(secrets.values())
 
-    def announce(self, passage: Passage) -> None:
+    def announce(self, audited: AuditedAction) -> None:
         """Say in the record what it runs with."""
-        passage.runs_with(network=self.job.network, secrets=self._names, notes=self._notes)
+        audited.runs_with(network=self.job.network, secrets=self._names, notes=self._notes)
         if self._masks is not None:
             hide = self._masks.hide
-            passage.hide = lambda text: redact(hide(text))
+            audited.hide = lambda text: redact(hide(text))
 
     async def run(self, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run it without holding up the event loop."""

@@ -10,7 +10,7 @@ from metier.session.events import Event
 from metier.session.hooks import tool_hooks
 
 if TYPE_CHECKING:
-    from metier.guard import Action, Passage
+    from metier.guard import Action, AuditedAction
     from metier.session.active import ActiveSkill
     from metier.session.use import Use
     from metier.tools.tool import ToolResult
@@ -22,17 +22,17 @@ class CallAdmission:
     def __init__(
         self,
         session: Use,
-        passage: Passage,
+        audited: AuditedAction,
         action: Action,
         active: tuple[ActiveSkill, ...],
         decided_under: tuple[int, int],
     ) -> None:
         self._session = session
-        self._passage = passage
+        self._audited = audited
         self._action = action
         self._active = () if action.is_control else active
         self._decided_under = decided_under
-        self.decision = passage.decision
+        self.decision = audited.decision
 
     async def before(self) -> Decision | None:
         """Run the hooks before the call; a decision against it when one of them fails."""
@@ -43,7 +43,7 @@ class CallAdmission:
         return against
 
     async def _second_look(self) -> Decision | None:
-        session, action, agreed_to = self._session, self._action, self._passage.agreed_to
+        session, action, agreed_to = self._session, self._action, self._audited.agreed_to
         session.require_open()
         active = await session.current()
         again = session.call_of(action.tool, action.arguments, active, is_control=action.is_control)
@@ -81,10 +81,10 @@ class CallAdmission:
     def record(self, result: ToolResult, against: Decision | None = None) -> None:
         """Write the one record of the call; `against` is what kept one from being made that had been admitted."""
         if against is not None:
-            agreed = "" if self._passage.agreed_to is None else f"{self._passage.decision.reason} "
-            self._passage.decision = replace(against, reason=f"{agreed}{against.reason}")
+            agreed = "" if self._audited.agreed_to is None else f"{self._audited.decision.reason} "
+            self._audited.decision = replace(against, reason=f"{agreed}{against.reason}")
         exit_code, runner, contacts = (result.data.get(name) for name in ("exit_code", "runner", "contacts"))
-        self._passage.close(
+        self._audited.close(
             success=result.success,
             code=result.code or "",
             exit_code=exit_code if isinstance(exit_code, int) else None,

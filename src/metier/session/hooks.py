@@ -27,7 +27,7 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metier.guard import Actor, Passage, Policy
+    from metier.guard import Actor, AuditedAction, Policy
     from metier.run import Outcome
     from metier.session.active import ActiveSkill
     from metier.session.state import State
@@ -168,19 +168,19 @@ class HookRunner:
             by="host",
             isolated=self._session.cage.isolates(active),
         )
-        passage = self._session.guard.enter(action, actor)
-        if not passage.decision.is_allowed:
-            passage.close()
-            raise refused(passage.decision)
+        audited = self._session.guard.enter(action, actor)
+        if not audited.decision.is_allowed:
+            audited.close()
+            raise refused(audited.decision)
         try:
-            outcome = self._carry_out(active, command, passage, action, told, hook)
+            outcome = self._carry_out(active, command, audited, action, told, hook)
         except MetierError as error:
-            passage.close(success=False, code=error.code)
+            audited.close(success=False, code=error.code)
             return for_anybody(error, error.hint)
         except BaseException:
-            passage.close(success=False, code="failed")
+            audited.close(success=False, code="failed")
             raise
-        close_with(passage, outcome)
+        close_with(audited, outcome)
         if outcome.is_success:
             return None
         said = shown((outcome.stderr or outcome.stdout).strip(), 400)
@@ -191,7 +191,7 @@ class HookRunner:
         self,
         active: ActiveSkill,
         command: str,
-        passage: Passage,
+        audited: AuditedAction,
         action: Action,
         told: Mapping[str, Any],
         hook: Hook | None,
@@ -218,7 +218,7 @@ class HookRunner:
                 env = job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id)
                 job = Job(argv=tuple(words), folder=session.workspace, env=env, limits=limits, stdin=stdin)
             caged = session.cage.for_skill(job, active, isolated=action.isolated)
-            caged.announce(passage)
+            caged.announce(audited)
             return caged.run_blocking()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
-from metier.guard import Action, Decision, Passage, Subject, failure_code, parse_rules, refused
+from metier.guard import Action, AuditedAction, Decision, Subject, failure_code, parse_rules, refused
 from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
@@ -45,7 +45,7 @@ class Loading:
         self._wanted: dict[str, Subject] = {}
         self._bare: set[str] = set()
         self._entered: set[str] = set()
-        self._passages: list[tuple[Passage, Subject]] = []
+        self._audited_actions: list[tuple[AuditedAction, Subject]] = []
         self._hooked: list[ActiveSkill] = []
         self._copied: list[ActiveSkill] = []
         self._noted: dict[str, list[str]] = {}
@@ -102,13 +102,13 @@ class Loading:
         except BaseException as error:
             self._abandon(error)
             raise
-        for passage, _ in self._passages:
-            passage.close(success=True)
+        for audited, _ in self._audited_actions:
+            audited.close(success=True)
 
     def note(self, text: str) -> None:
         """Say something more in the records of the load."""
-        for passage, subject in self._passages:
-            passage.runs_with(notes=(*self._noted.get(subject.name, ()), text))
+        for audited, subject in self._audited_actions:
+            audited.runs_with(notes=(*self._noted.get(subject.name, ()), text))
 
     def require_unchanged(self, loaded: Sequence[ActiveSkill]) -> None:
         """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
@@ -119,7 +119,7 @@ class Loading:
                 raise SkillChanged(
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
-            if session.guard.bars(subject_of(entry, one.digest), session.actor):
+            if session.guard.is_barred(subject_of(entry, one.digest), session.actor):
                 action = session.load_action(entry, one.digest, self._by)
                 raise refused(session.guard.decide(action, session.actor))
 
@@ -168,13 +168,13 @@ class Loading:
         # From here on the guard records what becomes of it.
         self._entered.add(entry.name)
         action = session.load_action(entry, digest, self._by)
-        passage = session.guard.enter(action, session.actor)
-        self._passages.append((passage, subject_of(entry, digest)))
+        audited = session.guard.enter(action, session.actor)
+        self._audited_actions.append((audited, subject_of(entry, digest)))
         notes = self._noted[entry.name] = self._notes(entry, digest)
         if notes:
-            passage.runs_with(notes=notes)
+            audited.runs_with(notes=notes)
             log.warning("loading %s: %s", entry.name, " ".join(notes))
-        passage.require()
+        audited.require()
         if entry.skill.insert == "user-message":
             raise ActivationFailed(
                 f"Skill {entry.name!r} is a message of the user's and cannot be active.",
@@ -348,8 +348,8 @@ class Loading:
         code = "" if command.is_success else f"command-{command.result}"
         if decision.is_allowed and command.result == "blocked":
             decision = Decision(outcome="deny", reason=command.text.strip("[]"), rule="injection", code=code)
-        passage = Passage(session.guard.keep, action, session.actor, decision)
-        passage.close(success=command.is_success, code=code, duration_ms=command.duration_ms, runner=command.runner)
+        audited = AuditedAction(session.guard.record, action, session.actor, decision)
+        audited.close(success=command.is_success, code=code, duration_ms=command.duration_ms, runner=command.runner)
         if command.result == "blocked" and action.skill is not None:
             session.emit(Event(kind="refused", skill=action.skill.name, code=code, message=decision.reason))
 
@@ -376,10 +376,10 @@ class Loading:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)
                     decision = session.guard.decide(action, session.actor)
-                    passage = Passage(session.guard.keep, action, session.actor, decision)
-                    self._passages.append((passage, subject))
-            for passage, subject in self._passages:
-                passage.close(success=False, code=code)
+                    audited = AuditedAction(session.guard.record, action, session.actor, decision)
+                    self._audited_actions.append((audited, subject))
+            for audited, subject in self._audited_actions:
+                audited.close(success=False, code=code)
                 session.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
 
 

@@ -19,7 +19,7 @@ from metier.skill import requirements_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from metier.guard import Passage
+    from metier.guard import AuditedAction
     from metier.run import Outcome
     from metier.run.job import OutputLine
     from metier.session.active import ActiveSkill
@@ -100,26 +100,26 @@ class Running:
             given["stdin"] = f"sha256:{hashlib.sha256(self._stdin).hexdigest()}"
         return {name: value for name, value in given.items() if value}
 
-    async def run(self, passage: Passage) -> Outcome:
+    async def run(self, audited: AuditedAction) -> Outcome:
         """Run it without holding up the event loop."""
         from anyio.to_thread import run_sync
 
         with contextlib.ExitStack() as used:
             # Its files may be many, and are copied when it is run for the first time; secrets may come from afar.
-            caged = await run_sync(self._caged, used, passage)
+            caged = await run_sync(self._caged, used, audited)
             return await caged.run(self._on_output)
 
-    def run_blocking(self, passage: Passage) -> Outcome:
+    def run_blocking(self, audited: AuditedAction) -> Outcome:
         """Run it and wait."""
         with contextlib.ExitStack() as used:
-            return self._caged(used, passage).run_blocking(self._on_output)
+            return self._caged(used, audited).run_blocking(self._on_output)
 
-    def _caged(self, used: contextlib.ExitStack, passage: Passage) -> CagedJob:
+    def _caged(self, used: contextlib.ExitStack, audited: AuditedAction) -> CagedJob:
         root = used.enter_context(self._session.copies.of(self.active))
         caged = self._session.cage.for_skill(
             self._job(root), self.active, isolated=self.action.isolated, gets_secrets=True
         )
-        caged.announce(passage)
+        caged.announce(audited)
         return caged
 
     def _job(self, root: str) -> Job:
@@ -172,12 +172,12 @@ class CommandLine:
         self._agreed = () if owner is None else (owner.name,)
         self.action = Action(point="run", skill=subject, command=command, by=by, isolated=isolated)
 
-    async def run(self, passage: Passage, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
+    async def run(self, audited: AuditedAction, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run it without holding up the event loop."""
         from anyio.to_thread import run_sync
 
         caged = await run_sync(self._caged)
-        caged.announce(passage)
+        caged.announce(audited)
         return await caged.run(on_output or _following.get())
 
     def _caged(self) -> CagedJob:

@@ -115,16 +115,16 @@ def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> Acti
     except MetierError:
         return None
     by = _by(item) if entry.trusted else "model"
-    passage = session.guard.enter(session.load_action(entry, digest, by, nested=nested), session.actor)
-    with passage:
-        if not passage.decision.is_allowed:
-            decision = passage.decision
+    audited = session.guard.enter(session.load_action(entry, digest, by, nested=nested), session.actor)
+    with audited:
+        if not audited.decision.is_allowed:
+            decision = audited.decision
             session.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
             return None
         try:
             one = Loading(session, by, item["arguments"]).again(entry, digest)
         except MetierError as error:
-            passage.close(success=False, code=error.code)
+            audited.close(success=False, code=error.code)
             session.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))
             return None
     return replace(one, is_stale=one.digest != item["digest"])

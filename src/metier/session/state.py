@@ -14,7 +14,7 @@ from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.find.listed import listing_rule
-from metier.guard import Action, Actor, Decision, Passage, Subject, canonical_tool, current_user, refused
+from metier.guard import Action, Actor, AuditedAction, Decision, Subject, canonical_tool, current_user, refused
 from metier.hints import Hint, find_skill, load_skill
 from metier.library import Machine
 from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
@@ -305,7 +305,7 @@ class State:
         For the `host`: whether people must not be, either.
         """
         has_reserved = self.library.snapshot.view(self.library.caller).has_reserved
-        barring = self.guard.barring(self._actor, by=by, has_reserved=has_reserved)
+        barring = self.guard.visibility(self._actor, by=by, has_reserved=has_reserved)
         own, kept = self._own_listings, ("manual", "off") if by == "model" else ("off",)
         if barring is None and not own:
             return None
@@ -492,10 +492,10 @@ class State:
                 # Its name may belong to a skill by now that was not there when it was loaded.
                 ceiling = one.ceiling.under(self.guard.enforcement_of(entry.place, entry.folder))
                 now = replace(one, entry=entry, is_stale=one.is_stale or changed, ceiling=ceiling)
-                return (None, "blocked") if self.guard.bars(now.subject, self._actor) else (now, "")
+                return (None, "blocked") if self.guard.is_barred(now.subject, self._actor) else (now, "")
         except MetierError:
             pass
-        return None, "blocked" if self.guard.bars(one.subject, self._actor) else "no longer available"
+        return None, "blocked" if self.guard.is_barred(one.subject, self._actor) else "no longer available"
 
     def _set(self, active: tuple[ActiveSkill, ...]) -> None:
         if active != self._active:
@@ -507,7 +507,7 @@ class State:
         for one in gone:
             action = Action(point="unload", skill=one.subject, by=by)
             decision = Decision(outcome="allow", reason=f"It was {why}.", rule=rule)
-            passage = Passage(self.guard.keep, action, self._actor, decision)
+            audited = AuditedAction(self.guard.record, action, self._actor, decision)
             try:
                 if one.skill.hooks is not None:
                     self.hook_runner.after_unload(one, self._actor)
@@ -515,7 +515,7 @@ class State:
                 self._shell.follow()
                 self.forget_copies([one])
                 self.spending.end(one.name)
-                passage.close(success=True)
+                audited.close(success=True)
             log.info("deactivated %s (%s)", one.name, why)
             because = "" if why == "unloaded" else f": {why}"
             message, data = f"Unloaded {one.name}{because}.", {"reason": why, "rule": rule}
@@ -534,20 +534,20 @@ class State:
         message = f"The files of {one.name} have changed since it was loaded."
         self.emit(Event(kind="stale", skill=one.name, message=message))
 
-    async def entered(self, action: Action) -> Passage:
+    async def entered(self, action: Action) -> AuditedAction:
         """Into the guard, without holding up the event loop while somebody is asked."""
-        return await self.guard.entered(action, self._actor)
+        return await self.guard.enter_async(action, self._actor)
 
     @contextlib.contextmanager
-    def passing(self, action: Action, passage: Passage | None = None) -> Iterator[Passage]:
+    def passing(self, action: Action, audited: AuditedAction | None = None) -> Iterator[AuditedAction]:
         """Through the guard and back, with a record at the end; raises `Refused` when it is not allowed."""
-        with passage or self.guard.enter(action, self._actor) as passage:
-            if not passage.decision.is_allowed:
-                decision = passage.decision
+        with audited or self.guard.enter(action, self._actor) as audited:
+            if not audited.decision.is_allowed:
+                decision = audited.decision
                 name = action.skill.name if action.skill is not None else ""
                 self.emit(Event(kind="refused", skill=name, code=decision.code, message=decision.reason))
                 raise refused(decision)
-            yield passage
+            yield audited
 
 
 @functools.cache

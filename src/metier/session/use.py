@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from metier._log import logger
 from metier.errors import MetierError
 from metier.find.listed import Listed
-from metier.guard import Action, Decision, Passage, failure_code, redact
+from metier.guard import Action, AuditedAction, Decision, failure_code, redact
 from metier.session.cage import close_with
 from metier.session.content import skill_content
 from metier.session.events import Event
@@ -94,17 +94,17 @@ class Use(State):
         from anyio.to_thread import run_sync
 
         running = await run_sync(self._running, script, args, skill, options)
-        with self.passing(running.action, await self.entered(running.action)) as passage:
-            outcome = await running.run(passage)
-            close_with(passage, outcome)
+        with self.passing(running.action, await self.entered(running.action)) as audited:
+            outcome = await running.run(audited)
+            close_with(audited, outcome)
         return self._ran(running, outcome)
 
     def run_blocking(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
         """`run`, for programs without an event loop."""
         running = self._running(script, args, skill, options)
-        with self.passing(running.action) as passage:
-            outcome = running.run_blocking(passage)
-            close_with(passage, outcome)
+        with self.passing(running.action) as audited:
+            outcome = running.run_blocking(audited)
+            close_with(audited, outcome)
         return self._ran(running, outcome)
 
     def _running(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> Running:
@@ -116,7 +116,7 @@ class Use(State):
             by, path = options.get("by", "host"), script if isinstance(script, str) else ""
             action = Action(point="run", skill=one.subject, path=path, by=by)
             decision = Decision(outcome="deny", reason=error.message, rule="scripts", code=error.code)
-            Passage(self.guard.keep, action, self._actor, decision).close()
+            AuditedAction(self.guard.record, action, self._actor, decision).close()
             log.warning("refused to run %s of %s: %s", shown(path), one.name, redact(error.message))
             self.emit(Event(kind="refused", skill=one.name, code=error.code, message=error.message))
             raise
@@ -141,9 +141,9 @@ class Use(State):
         shell = self._shell if virtual else None
         # Finding out what this machine can do takes a moment, the first time.
         line = await run_sync(lambda: CommandLine(self, command, seconds=seconds, by=by, shell=shell, words=words))
-        with self.passing(line.action, await self.entered(line.action)) as passage:
-            outcome = await line.run(passage, on_output)
-            close_with(passage, outcome)
+        with self.passing(line.action, await self.entered(line.action)) as audited:
+            outcome = await line.run(audited, on_output)
+            close_with(audited, outcome)
         message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
         self.emit(Event(kind="ran", message=message, data=_outcome_data(outcome)))
         return outcome
@@ -263,9 +263,9 @@ class Use(State):
         active = self.live()
         action = self.call_of(tool, arguments, active, is_control=is_control)
         labels = tuple(one.label for one in active)
-        passage = self._too_late(action, labels) or self.guard.enter(action, self._actor, labels)
-        self._tell_refused(action, passage.decision)
-        return CallAdmission(self, passage, action, active, decided_under)
+        audited = self._too_late(action, labels) or self.guard.enter(action, self._actor, labels)
+        self._tell_refused(action, audited.decision)
+        return CallAdmission(self, audited, action, active, decided_under)
 
     async def admitted(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
@@ -279,14 +279,14 @@ class Use(State):
             raise
         action = self.call_of(tool, arguments, active, is_control=is_control)
         labels = tuple(one.label for one in active)
-        passage = self._too_late(action, labels) or await self.guard.entered(action, self._actor, labels, asks=asks)
-        if asks or passage.decision.outcome == "deny":
-            self._tell_refused(action, passage.decision)
-        return CallAdmission(self, passage, action, active, decided_under)
+        audited = self._too_late(action, labels) or await self.guard.enter_async(action, self._actor, labels, asks=asks)
+        if asks or audited.decision.outcome == "deny":
+            self._tell_refused(action, audited.decision)
+        return CallAdmission(self, audited, action, active, decided_under)
 
-    def _too_late(self, action: Action, labels: tuple[str, ...]) -> Passage | None:
+    def _too_late(self, action: Action, labels: tuple[str, ...]) -> AuditedAction | None:
         # Also what comes too late was asked for.
-        return Passage(self.guard.keep, action, self._actor, _CLOSED, labels) if self._is_closed else None
+        return AuditedAction(self.guard.record, action, self._actor, _CLOSED, labels) if self._is_closed else None
 
     def _tell_refused(self, action: Action, decision: Decision) -> None:
         if not decision.is_allowed:
@@ -302,7 +302,7 @@ class Use(State):
             rule="undecided",
             code="not-decided" if is_unforeseen else failure_code(error),
         )
-        Passage(self.guard.keep, action, self._actor, decision).close()
+        AuditedAction(self.guard.record, action, self._actor, decision).close()
 
     @property
     def rules_version(self) -> tuple[int, int]:

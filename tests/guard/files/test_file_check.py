@@ -79,7 +79,7 @@ def test_a_call_with_many_texts_does_not_hold_up_the_event_loop(
     monkeypatch.setattr(Guard, "decide", noting)
     for arguments in ({"tags": MANY}, {"tags": str(MANY).replace("'", '"')}, {"path": "notes.md"}):
         action = Action(point="call", tool="save_note", arguments=arguments, workspace=str(tmp_path))
-        anyio.run(guard.entered, action)
+        anyio.run(guard.enter_async, action)
     assert [thread == threading.get_ident() for thread in threads] == [False, False, True]
 
 

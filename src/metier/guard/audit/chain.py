@@ -15,7 +15,7 @@ from metier.errors import AuditUnavailable, MetierError
 from metier.guard.audit.backlog import Backlog
 from metier.guard.audit.records import governance_record
 from metier.guard.decision import Actor
-from metier.guard.stores import opened
+from metier.guard.open_stores import open_store
 from metier.store.url import address_of, default_store
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _MAX_TENANT = 120
 
 
 class ChainLog:
-    """Records in the store, which is opened with the first one; each tenant has a chain of its own.
+    """Records in the store, which is open_store with the first one; each tenant has a chain of its own.
 
     Any number of threads and processes may write to it. After every so many records a checkpoint is signed, by a
     thread that nobody waits for, and another when the process ends.
@@ -70,9 +70,9 @@ class ChainLog:
 
     @property
     def store(self) -> Store:
-        """The store, the same that decisions are made by; raises `AuditUnavailable` when it cannot be opened."""
+        """The store, the same that decisions are made by; raises `AuditUnavailable` when it cannot be open_store."""
         try:
-            return opened(self._url)
+            return open_store(self._url)
         except MetierError as error:
             raise _unavailable(error) from None
 

@@ -16,7 +16,7 @@ from metier.skill.tool_rules import parse_rules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.case import Case
+    from metier.guard.decision_context import DecisionContext
     from metier.guard.policy.effective import EffectivePolicy, ToolLayer
 
 _WHOSE = "tools"
@@ -33,14 +33,14 @@ class ToolLayers:
     def __bool__(self) -> bool:
         return bool(self._layers)
 
-    def verdicts(self, case: Case) -> Iterator[Verdict]:
+    def verdicts(self, context: DecisionContext) -> Iterator[Verdict]:
         """What each file says to a call; what it asks about may have been granted to an active skill."""
-        action = replace(case.action, ceilings=())
+        action = replace(context.action, ceilings=())
         for layer, calls in self._layers:
             decision = calls.decide(action)
             origin = _origin(layer, decision.rule)
             if decision.outcome == "ask":
-                granted = _granting(case)
+                granted = _granting(context)
                 if granted:
                     reason = f"{decision.reason} It was granted to an active skill."
                     yield Verdict(check=f"approval {granted}", outcome="allow", reason=reason, origin=origin)
@@ -63,17 +63,17 @@ def _origin(layer: ToolLayer, rule: str) -> Origin:
     return Origin(layer=layer.origin.layer, path=layer.origin.path, line=line, key=f"tools.{key}")
 
 
-def _granting(case: Case) -> str:
+def _granting(context: DecisionContext) -> str:
     """The approvals that grant a call to all of the active skills, as what each allows has to be inside of all."""
-    action, terms = case.action, case.effective.approval
+    action, terms = context.action, context.effective.approval
     granting: list[str] = []
     for ceiling in action.ceilings:
         if not ceiling.owner:
             continue
-        approvals = case.states[-1].approvals.get(ceiling.digest, ()) if ceiling.digest else ()
+        approvals = context.states[-1].approvals.get(ceiling.digest, ()) if ceiling.digest else ()
         if not any(one.tools for one in approvals):
             return ""
-        found = current_status(approvals, terms, layer=ceiling.layer, environment=case.environment)
+        found = current_status(approvals, terms, layer=ceiling.layer, environment=context.environment)
         rules = parse_rules(found.tools)
         permitted = bool(rules) and permits(rules, action.tool, action.arguments, workspace=action.workspace).allowed
         if not found.is_approved or not permitted:

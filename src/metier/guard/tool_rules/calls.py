@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import Decision
-from metier.guard.for_people import for_people, has_code
+from metier.guard.human_only_commands import has_code, match_human_only
 from metier.guard.policy.allowed_tools import SETTING
 from metier.guard.remedies import ask_somebody
 from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
@@ -184,7 +184,7 @@ def _lasting(action: Action) -> str | None:
 
 def _decides_about_skills(action: Action) -> Decision | None:
     """Against a command by which people decide about skills: no agent decides about itself by calling it."""
-    found = for_people(action)
+    found = match_human_only(action)
     if found is None:
         return None
     return Decision(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from metier.errors import NotPermitted
-from metier.guard.scans import MAX_KEPT, keep_scans, kept_problem, kept_severity, may_keep
+from metier.guard.scan_records import MAX_KEPT, may_keep, record_scans, recorded_problem, recorded_severity
 from metier.scan import Report
 from metier.scan.suppression import read_suppressions
 from metier.store import Person, ScanRow, Scope, Store
@@ -41,7 +41,7 @@ def found(rule: str = "X", severity: str = "high", path: str = "SKILL.md") -> di
     ],
 )
 def test_the_worst_that_nobody_answers_for_counts(kept: ScanRow, expected: str) -> None:
-    assert kept_severity(kept, OURS) == expected
+    assert recorded_severity(kept, OURS) == expected
 
 
 @pytest.mark.each(
@@ -54,7 +54,7 @@ def test_the_worst_that_nobody_answers_for_counts(kept: ScanRow, expected: str) 
     ],
 )
 def test_what_is_missing_old_or_failed_says_nothing_about_a_content(kept: ScanRow | None, expected: str) -> None:
-    problem = kept_problem("other", kept, "2026-01-02")
+    problem = recorded_problem("other", kept, "2026-01-02")
     assert expected in problem
     assert bool(problem) is bool(expected)
 
@@ -70,7 +70,7 @@ def test_a_viewer_keeps_nothing_and_the_attempt_is_recorded(scope: Scope) -> Non
     with pytest.raises(NotPermitted):
         may_keep(scope, viewer)
     with pytest.raises(NotPermitted):
-        keep_scans(scope, viewer, {"core": Report(name="greet", digest="d")})
+        record_scans(scope, viewer, {"core": Report(name="greet", digest="d")})
     assert scope.scans.latest("d") == []
     records = scope.audit.tail(5)
     assert [(one["type"], one["decision"], one["user"]) for one in records] == [("scan.refused", "deny", "vi")] * 2
@@ -80,9 +80,9 @@ def test_results_and_records_are_kept_together_or_not_at_all(scope: Scope) -> No
     author = Person(name="ada", roles=frozenset({"author"}))
     good, bad = Report(name="greet", digest="d"), Report(name="greet", digest="")
     with pytest.raises(Exception, match="digest"):
-        keep_scans(scope, author, {"core": good, "other": bad})
+        record_scans(scope, author, {"core": good, "other": bad})
     assert (scope.scans.latest("d"), scope.audit.tail(5)) == ([], [])
-    (kept,) = keep_scans(scope, author, {"core": good})
+    (kept,) = record_scans(scope, author, {"core": good})
     assert scope.scans.latest("d") == [kept]
     (record,) = scope.audit.tail(5)
     assert (record["type"], record["tenant"], record["reason"]) == ("scan.finished", "acme", "core found nothing.")

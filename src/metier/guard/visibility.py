@@ -10,25 +10,25 @@ from metier.guard.decision import Action
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metier.guard.case import Case
     from metier.guard.decision import Subject
+    from metier.guard.decision_context import DecisionContext
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.verdict import Verdict
     from metier.store import State
 
 
-class Barring:
+class Visibility:
     """Judges any number of skills by one state of policy and store."""
 
     def __init__(
         self,
-        case_of: Callable[[Action], Case],
+        context_of: Callable[[Action], DecisionContext],
         effective: EffectivePolicy,
         states: tuple[State, ...],
         *,
         by: Literal["model", "host"],
     ) -> None:
-        self._case_of = case_of
+        self._context_of = context_of
         self._by = by
         self._is_enforced = effective.mode == "enforce"
         about = [rule for rule in effective.rules if not rule.points or "discover" in rule.points]
@@ -46,8 +46,8 @@ class Barring:
 
     def against(self, subject: Subject) -> Iterator[Verdict]:
         """All that bars a skill."""
-        case = self._case_of(Action(point="discover", skill=subject, by=self._by))
+        context = self._context_of(Action(point="discover", skill=subject, by=self._by))
         for check in self._checks:
-            for verdict in check(case):
+            for verdict in check(context):
                 if verdict.outcome == "deny" and (self._is_enforced or verdict.is_switch):
                     yield verdict

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Action, Actor, Guard, MemoryLog, Policy, Subject
-from metier.guard.explaining import Explanation, explain
+from metier.guard.explanation import Explanation, explain
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 

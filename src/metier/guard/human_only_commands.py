@@ -64,12 +64,12 @@ def has_code(arguments: Mapping[str, Any]) -> bool:
     return any(name in arguments for name in COMMAND_ARGUMENTS)
 
 
-def for_people(action: Action) -> Match | None:
+def match_human_only(action: Action) -> Match | None:
     """The match for a call that decides about skills, or None.
 
     >>> from metier.guard import Action
     >>> call = Action(point="call", tool="Bash", arguments={"command": "'met'ier approve grant r-1"})
-    >>> for_people(call).rule.text
+    >>> match_human_only(call).rule.text
     'Bash(metier approve grant:*)'
     """
     is_shell = canonical_tool(action.tool) == "bash"

@@ -32,7 +32,7 @@ def may_keep(scope: Scope, person: Person) -> None:
         _demand(person)
 
 
-def keep_scans(
+def record_scans(
     scope: Scope, person: Person, reports: Mapping[str, Report], *, path: str = "", policy: str = ""
 ) -> tuple[ScanRow, ...]:
     """Keep what several scanners said to one content, each with a record; `reports` are theirs, by their names.
@@ -60,10 +60,10 @@ def keep_scans(
     return tuple(kept)
 
 
-def kept_severity(row: ScanRow, suppressions: Sequence[Suppression] = ()) -> str:
+def recorded_severity(row: ScanRow, suppressions: Sequence[Suppression] = ()) -> str:
     """The worst that a scanner found, without what somebody answers for; that it failed is no finding.
 
-    >>> kept_severity(ScanRow(digest="sha256:0", engine="other", max_severity="high"))
+    >>> recorded_severity(ScanRow(digest="sha256:0", engine="other", max_severity="high"))
     'high'
     """
     if not row.findings:
@@ -77,10 +77,10 @@ def kept_severity(row: ScanRow, suppressions: Sequence[Suppression] = ()) -> str
     return max(counting, key=rank, default="none")
 
 
-def kept_problem(engine: str, row: ScanRow | None, since: str = "") -> str:
+def recorded_problem(engine: str, row: ScanRow | None, since: str = "") -> str:
     """Why what a scanner said does not tell whether a content is clean; empty where it does.
 
-    >>> kept_problem("other", None)
+    >>> recorded_problem("other", None)
     'The scanner other has not looked at it.'
     """
     if row is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_ARGUMENTS = 2_000
 
 
-class Passage:
+class AuditedAction:
     """One action on its way: the decision about it, and the record that it leaves when it ends."""
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Passage:
         output: str = "",
         output_digest: str = "",
     ) -> None:
-        """Write the record; a second time does nothing. The duration is that of the passage unless given."""
+        """Write the record; a second time does nothing. The duration is that of the audited action unless given."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -139,7 +139,7 @@ class Passage:
             )
         )
 
-    def __enter__(self) -> Passage:
+    def __enter__(self) -> AuditedAction:
         return self
 
     def __exit__(

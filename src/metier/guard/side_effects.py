@@ -7,42 +7,46 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.guard.audit.records import governance_record
-from metier.guard.examining import Snapshot
+from metier.guard.content_records import keep_revision
+from metier.guard.inspection import PackageSnapshot
 from metier.guard.question import TERMINAL
 from metier.guard.remedies import approve_request
-from metier.guard.revising import keep_revision
 from metier.store import Person, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier.guard.audit.records import AuditRecord
-    from metier.guard.case import Case
     from metier.guard.decision import Actor, Decision, Subject
+    from metier.guard.decision_context import DecisionContext
     from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Scope
 
 
 def settled(
-    governance: Governance, case: Case, first: Decision, decision: Decision, keep: Callable[[AuditRecord], None]
+    governance: Governance,
+    context: DecisionContext,
+    first: Decision,
+    decision: Decision,
+    keep: Callable[[AuditRecord], None],
 ) -> Decision:
     """The decision, with the request that it led to; raises where what follows cannot be written down."""
-    subject, tenant = case.subject, case.actor.tenant or ""
+    subject, tenant = context.subject, context.actor.tenant or ""
     if subject is None:
         return decision
     if first.is_automatic:
-        if _approve_automatically(governance, case, first.rule):
+        if _approve_automatically(governance, context, first.rule):
             return decision
         # Somebody took exactly this content back: then it is for people to say.
-        return _waiting(_request(governance.scope(case.actor), case, subject), decision, tenant)
+        return _waiting(_request(governance.scope(context.actor), context, subject), decision, tenant)
     if decision.code == "integrity-failed":
-        _quarantine(governance, case, subject, keep)
+        _quarantine(governance, context, subject, keep)
         return decision
     if not first.needs_grant:
         return decision
-    scope = governance.scope(case.actor)
-    request = _request(scope, case, subject)
+    scope = governance.scope(context.actor)
+    request = _request(scope, context, subject)
     if not decision.is_allowed:
         return replace(decision, request=request.id, hint=approve_request(request.id, tenant))
     if decision.answered_by != TERMINAL:
@@ -50,9 +54,9 @@ def settled(
         return replace(decision, request=request.id)
     from metier.guard.approvals.decisions import grant
 
-    given = grant(scope, case.effective, person_of(scope, case.actor), request.id, reason="Agreed to when asked.")
+    given = grant(scope, context.effective, person_of(scope, context.actor), request.id, reason="Agreed to when asked.")
     # What several people have to agree to is not done by the first of them.
-    again = governance.tightened(replace(decision, outcome="allow"), case.action, case.actor)
+    again = governance.tightened(replace(decision, outcome="allow"), context.action, context.actor)
     if not again.is_allowed:
         return replace(again, request=request.id, hint=approve_request(request.id, tenant))
     return replace(decision, rule=f"{decision.rule}; approval {given.id}")
@@ -73,44 +77,45 @@ def _waiting(request: Request, decision: Decision, tenant: str) -> Decision:
 _NO_PERSON = "The yes of a program does not settle it: a person has to, at a terminal."
 
 
-def against_answer(governance: Governance, case: Case, decision: Decision, source: str) -> str | None:
+def against_answer(governance: Governance, context: DecisionContext, decision: Decision, source: str) -> str | None:
     """The reason against taking an answer from a source; None where it may settle the decision.
 
     An approval of content takes somebody whom policy lets give it. A program's yes is none: it is no voice of a quorum,
     and where it is settled who decides, it settles neither an approval, nor trust, nor what an administrator's policy
     asks about.
     """
-    if decision.needs_grant and not _may_grant(governance, case):
+    if decision.needs_grant and not _may_grant(governance, context):
         return ""
     if source == TERMINAL:
         return None
-    if decision.needs_grant and case.effective.approval.quorum > 1:
+    if decision.needs_grant and context.effective.approval.quorum > 1:
         return _NO_PERSON
     if not governance.names_deciders:
         return None
-    is_trust = case.subject is not None and not case.subject.trusted
-    is_theirs = decision.needs_grant or is_trust or _asks_as_administrator(governance, case)
+    is_trust = context.subject is not None and not context.subject.trusted
+    is_theirs = decision.needs_grant or is_trust or _asks_as_administrator(governance, context)
     return _NO_PERSON if is_theirs else None
 
 
-def _asks_as_administrator(governance: Governance, case: Case) -> bool:
+def _asks_as_administrator(governance: Governance, context: DecisionContext) -> bool:
     return any(
         one.outcome == "ask" and one.origin is not None and one.origin.layer == "enterprise"
-        for one in governance.considered(case.action, case.actor)
+        for one in governance.considered(context.action, context.actor)
     )
 
 
-def _may_grant(governance: Governance, case: Case) -> bool:
+def _may_grant(governance: Governance, context: DecisionContext) -> bool:
     """Whether policy lets whoever acts approve of a content themselves."""
     from metier.guard.approvals.decisions import may_decide, requester
 
     try:
-        person = person_of(governance.scope(case.actor), case.actor)
+        person = person_of(governance.scope(context.actor), context.actor)
     except MetierError:
         return False
     if not person.name:
         return False
-    return may_decide(case.effective, person, Request(digest="", skill="", requested_by=requester(case.actor))) is None
+    request = Request(digest="", skill="", requested_by=requester(context.actor))
+    return may_decide(context.effective, person, request) is None
 
 
 def person_of(scope: Scope, actor: Actor) -> Person:
@@ -121,25 +126,26 @@ def person_of(scope: Scope, actor: Actor) -> Person:
     return known_person(scope, name) or Person(name=name)
 
 
-def _request(scope: Scope, case: Case, subject: Subject) -> Request:
+def _request(scope: Scope, context: DecisionContext, subject: Subject) -> Request:
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
     from metier.guard.approvals.decisions import lapse_earlier_approvals, request
     from metier.guard.approvals.lapsing import expire
 
-    found = case.capabilities
+    found = context.capabilities
     with scope.transaction():
-        expire(scope, case.effective, actor=case.actor)  # a request that waited too long is not the same once more
-        _keep_content(scope, case)
-        lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
+        # A request that waited too long is not the same once more.
+        expire(scope, context.effective, actor=context.actor)
+        _keep_content(scope, context)
+        lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=context.actor)
         return request(
             scope,
             subject,
             capabilities=found.names,
-            new=case.new,
+            new=context.new,
             scripts=found.scripts,
-            actor=case.actor,
-            environment=case.environment,
-            reason=_REASONS.get(case.trigger, "Somebody wanted to use it."),
+            actor=context.actor,
+            environment=context.environment,
+            reason=_REASONS.get(context.trigger, "Somebody wanted to use it."),
         )
 
 
@@ -152,66 +158,68 @@ _REASONS = {
 """The reason of a request, by the cause of the action that needs the approval."""
 
 
-def _keep_content(scope: Scope, case: Case) -> None:
+def _keep_content(scope: Scope, context: DecisionContext) -> None:
     """Keep what a skill consists of, so that whoever decides sees it, whatever becomes of the files."""
-    subject = case.subject
+    subject = context.subject
     if subject is None or subject.entry is None or scope.revisions.has(subject.digest):
         return
-    snapshot = Snapshot(subject.entry.package, subject.digest)
+    snapshot = PackageSnapshot(subject.entry.package, subject.digest)
     keep_revision(
         scope,
         subject.ref,
         subject.digest,
         snapshot.files,
         skill=subject.entry.skill,
-        capabilities=case.capabilities,
+        capabilities=context.capabilities,
         is_whole=not snapshot.too_large,
     )
 
 
-def _approve_automatically(governance: Governance, case: Case, rule: str) -> bool:
+def _approve_automatically(governance: Governance, context: DecisionContext, rule: str) -> bool:
     from metier.guard.approvals.automatic import approve_automatically
     from metier.guard.approvals.decisions import lapse_earlier_approvals
 
-    subject = case.subject
+    subject = context.subject
     assert subject is not None
-    scope = governance.scope(case.actor)
+    scope = governance.scope(context.actor)
     with scope.transaction():
-        _keep_content(scope, case)
-        lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=case.actor)
+        _keep_content(scope, context)
+        lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=context.actor)
         given = approve_automatically(
             scope,
-            case.effective,
+            context.effective,
             subject,
-            capabilities=case.capabilities.names,
+            capabilities=context.capabilities.names,
             rule=rule,
-            actor=case.actor,
-            environment=case.environment,
+            actor=context.actor,
+            environment=context.environment,
         )
     return given is not None
 
 
-def _quarantine(governance: Governance, case: Case, subject: Subject, keep: Callable[[AuditRecord], None]) -> None:
+def _quarantine(
+    governance: Governance, context: DecisionContext, subject: Subject, keep: Callable[[AuditRecord], None]
+) -> None:
     """Put content that is not what was recorded out of use, once."""
-    install = case.install
+    install = context.install
     if install is None or install.state == "quarantined":
         return
     from metier.guard.approvals.quarantine import quarantine_changed
 
-    scope = governance.scope(case.actor)
+    scope = governance.scope(context.actor)
     with scope.transaction():
         scope.installs.put(replace(install, state="quarantined"))
-        quarantine_changed(scope, case.actor, subject.digest)
+        quarantine_changed(scope, context.actor, subject.digest)
     keep(
         governance_record(
             "integrity.failed",
-            actor=case.actor,
+            actor=context.actor,
             skill=subject.name,
             source=subject.source,
             digest=install.digest,
             new_digest=subject.digest,
             layer=subject.layer,
-            reason=f"The content at {case.location} is not what was recorded.",
+            reason=f"The content at {context.location} is not what was recorded.",
         )
     )
 

@@ -37,9 +37,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-def opened(url: str) -> Store:
+def open_store(url: str) -> Store:
     """The store at an address, which is made where there never was one; raises `StoreUnavailable`."""
-    found = peeked(url)
+    found = peek_store(url)
     if found is None:
         from metier.store import Store
 
@@ -50,7 +50,7 @@ def opened(url: str) -> Store:
     return found
 
 
-def peeked(url: str) -> Store | None:
+def peek_store(url: str) -> Store | None:
     """The store at an address; None where there is none."""
     found = _stores.get(url)
     if found is None:

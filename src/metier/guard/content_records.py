@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metier.store import Revision, revision_files
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from metier.scan.capabilities import Capabilities
     from metier.skill import Skill
     from metier.skill.contents import Files
-    from metier.store import Scope
+    from metier.store import Install, Scope
 
 
 def keep_revision(
@@ -39,3 +39,22 @@ def keep_revision(
     )
     scope.revisions.put(revision, files if is_whole else None)
     return revision
+
+
+REPLACING = "skill.replacing"
+"""The type of the records that say so: allowed when it begins, denied when it came to nothing."""
+_MOST = 50
+
+
+def announced(scope: Scope, install: Install, digest: str) -> dict[str, Any] | None:
+    """The record that says of a content that it takes the place of the one that belongs there, if that still holds."""
+    for record in scope.audit.search(type=REPLACING, digest=install.digest, limit=_MOST):
+        if record.get("path") == install.location:
+            holds = record.get("decision") == "allow" and since(install) in record.get("notes", ())
+            return record if holds and record.get("new_digest") == digest else None
+    return None
+
+
+def since(install: Install) -> str:
+    """A note that ties a record to this one time that a content was put in a place: it may be there again later."""
+    return f"in place since {install.at}"

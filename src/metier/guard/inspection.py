@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from metier.errors import FileRefused, FileTooLarge, PackageTooLarge
+from metier._log import logger
+from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInvalid
 from metier.skill.contents import content_of, entries_of
 from metier.skill.files import MAX_FILE_BYTES
 
@@ -21,14 +24,17 @@ if TYPE_CHECKING:
     from metier.skill.contents import Mode
     from metier.skill.files import DigestEntry
 
+log = logger("metier.guard")
+
 K = TypeVar("K")
 V = TypeVar("V")
 
 _KEPT = 512
+_MAX_SUPPRESSION_BYTES = 1024 * 1024
 _MAX_BYTES = 32 * 1024 * 1024
 
 
-class Snapshot:
+class PackageSnapshot:
     """The files of a package as they were at one moment, all of them those of one digest.
 
     Whatever is concluded from it is true of that digest, whoever changes the files meanwhile.
@@ -85,22 +91,22 @@ def _require_small(package: Package) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Classes:
+class ToolClasses:
     """Which tools count as reaching the network, and which as writing files."""
 
     network: tuple[str, ...]
     write: tuple[str, ...]
 
 
-class Examiner:
+class Inspector:
     """Looks into each content once, however often it is decided about."""
 
     def __init__(self) -> None:
-        self._capabilities: OrderedDict[tuple[str, Classes], Capabilities] = OrderedDict()
+        self._capabilities: OrderedDict[tuple[str, ToolClasses], Capabilities] = OrderedDict()
         self._reports: OrderedDict[tuple[str, tuple[Suppression, ...]], Report] = OrderedDict()
         self._keeping = threading.Lock()
 
-    def capabilities(self, package: Callable[[], Package], digest: str, classes: Classes) -> Capabilities:
+    def capabilities(self, package: Callable[[], Package], digest: str, classes: ToolClasses) -> Capabilities:
         """What the content of a digest can do; raises `SkillChanged` where the package is another by now."""
         key = (digest, classes)
         found = self._capabilities.get(key)
@@ -108,7 +114,7 @@ class Examiner:
             from metier.scan.capabilities import infer
 
             _require_small(package())
-            found = infer(Snapshot(package(), digest), network=classes.network, write=classes.write)
+            found = infer(PackageSnapshot(package(), digest), network=classes.network, write=classes.write)
             self._keep(self._capabilities, key, found)
         return found
 
@@ -120,7 +126,7 @@ class Examiner:
             from metier.scan import scan
 
             _require_small(package())
-            found = scan(Snapshot(package(), digest), suppressions=suppressions)
+            found = scan(PackageSnapshot(package(), digest), suppressions=suppressions)
             if found.status == "ok":
                 # A scan that failed is tried again: what was wrong may be mended.
                 self._keep(self._reports, key, found)
@@ -131,3 +137,35 @@ class Examiner:
             kept[key] = value
             while len(kept) > _KEPT:
                 kept.popitem(last=False)
+
+
+class SuppressionFile:
+    """The suppressions of a file, read again when it changes. One that cannot be used suppresses nothing."""
+
+    def __init__(self) -> None:
+        self._read: tuple[tuple[object, ...], tuple[Suppression, ...]] = ((), ())
+
+    def current(self, path: str | None) -> tuple[Suppression, ...]:
+        """Those of a file that have not run out."""
+        if path is None:
+            return ()
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return ()
+        stamp = (path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._read[0] != stamp:
+            self._read = (stamp, _suppressions(path))
+        now = datetime.now(UTC)
+        return tuple(one for one in self._read[1] if not one.is_expired(now))
+
+
+def _suppressions(path: str) -> tuple[Suppression, ...]:
+    from metier.scan.suppression import read_suppressions
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return read_suppressions(file.read(_MAX_SUPPRESSION_BYTES), where=path)
+    except (OSError, ValueError, PolicyInvalid) as error:
+        log.warning("no finding is suppressed: %s", error)
+        return ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metier._once import once
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, moment
-from metier.guard.examining import Classes
+from metier.guard.inspection import ToolClasses
 from metier.guard.policy.rules import ALIASES
 from metier.scan.finding import rank
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.guard.decision import Action, Actor
-    from metier.guard.examining import Examiner
+    from metier.guard.inspection import Inspector
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import Origin
     from metier.scan.capabilities import Capabilities
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class ScanSummary:
     """What scanners said to one content."""
 
     severities: Mapping[str, str]
@@ -51,13 +51,13 @@ _NO_STANDING = ApprovalStatus()
 _BUNDLED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bundled", "")
 
 
-class Unknown(MetierError):
+class NotExamined(MetierError):
     """What would have to be known about a skill cannot be found out."""
 
     code = "not-examined"
 
 
-class Case:
+class DecisionContext:
     """One action to be decided about, under one state of policy and store."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Case:
         actor: Actor,
         effective: EffectivePolicy,
         states: tuple[State, ...],
-        examiner: Examiner,
+        examiner: Inspector,
         scans: Callable[[str], Sequence[ScanRow]],
         suppressions: Callable[[], tuple[Suppression, ...]],
         decided: Callable[[str], Sequence[Approval]] = lambda _: (),
@@ -231,19 +231,19 @@ class Case:
 
     @once
     def capabilities(self) -> Capabilities:
-        """What the skill can do; raises `Unknown` where nobody can tell."""
+        """What the skill can do; raises `NotExamined` where nobody can tell."""
         digest = self._examined()
-        classes = Classes(network=self.effective.network_tools, write=self.effective.write_tools)
+        classes = ToolClasses(network=self.effective.network_tools, write=self.effective.write_tools)
         return self._examiner.capabilities(self._package, digest, classes)
 
     @once
     def report(self) -> Report:
-        """The report of our own scanner, without suppressed findings; raises `Unknown` where it cannot look."""
+        """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
         return self._examiner.report(self._package, self._examined(), self._suppressions())
 
     @once
-    def scanned(self) -> Scanned:
-        """What scanners say to it; raises `Unknown` where none could look."""
+    def scanned(self) -> ScanSummary:
+        """What scanners say to it; raises `NotExamined` where none could look."""
         digest, suppressions, settings, report = (
             self._examined(),
             self._suppressions(),
@@ -253,15 +253,15 @@ class Case:
         severities = {"core": report.max_severity}
         problem = "" if report.status == "ok" else f"The scanner failed: {report.error}."
         if settings.commands:
-            from metier.guard.scans import kept_problem, kept_severity
+            from metier.guard.scan_records import recorded_problem, recorded_severity
 
             # What scanners say that policy does not name can make it worse; only those that it names can be missing.
             rows = {row.engine: row for row in self._scans(digest) if row.engine != "core"}
             since = moment(max(0, time.time() - settings.rescan_after)) if settings.rescan_after is not None else ""
-            severities |= {row.engine: kept_severity(row, suppressions) for row in rows.values() if row.at >= since}
+            severities |= {row.engine: recorded_severity(row, suppressions) for row in rows.values() if row.at >= since}
             for engine in settings.commands:
-                problem = problem or kept_problem(engine, rows.get(engine), since)
-        return Scanned(severities=severities, problem=problem)
+                problem = problem or recorded_problem(engine, rows.get(engine), since)
+        return ScanSummary(severities=severities, problem=problem)
 
     def _package(self) -> Package:
         assert self.subject is not None and self.subject.entry is not None
@@ -271,5 +271,5 @@ class Case:
         """The digest of the skill, if it can be looked into."""
         subject = self.subject
         if subject is None or subject.entry is None or not subject.digest:
-            raise Unknown("The skill's files are not at hand.", hint="Decide about a skill of a library.")
+            raise NotExamined("The skill's files are not at hand.", hint="Decide about a skill of a library.")
         return subject.digest
