@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-ALL_NEED = ("metier.cli.library", "metier.cli.listing", "metier.session.session", "metier.library.layers", "yaml")
+ALL_NEED = ("metier.cli.library", "metier.cli.list", "metier.session.session", "metier.library.layers", "yaml")
 _STORE = ("metier.store.sqlite", "metier.store.statements", "metier.store.trail", "sqlalchemy.dialects.sqlite.pysqlite")
 _DECIDING = (
     "metier.guard.audit.chain",
@@ -48,15 +48,15 @@ NEEDS = {
     "ask": ("metier.cli.ask", *_AGENT, *_RUNNING),
     "chat": ("metier.cli.chat", *_AGENT, *_RUNNING),
     "demo": ("metier.cli.demo", *_AGENT, *_SERVER, *_RUNNING),
-    "policy": ("metier.cli.policy", "metier.cli.policy_questions", *_SCANNING),
+    "policy": ("metier.cli.policy", "metier.cli.policy_cases", *_SCANNING),
     "scan": ("metier.cli.scan", *_SCANNING),
     "approve": ("metier.cli.approve", *_SCANNING),
     "propose": ("metier.cli.propose", *_SCANNING),
     "deploy": ("metier.cli.deploy", *_SCANNING),
     "history": ("metier.cli.history", *_LOOKING),
-    "rollback": ("metier.cli.rollback", *_LOOKING),
-    "user": ("metier.cli.people", *_DECIDING),
-    "token": ("metier.cli.people", *_DECIDING),
+    "rollback": ("metier.cli.history", *_LOOKING),
+    "user": ("metier.cli.user", *_DECIDING),
+    "token": ("metier.cli.user", *_DECIDING),
     "quarantine": ("metier.cli.quarantine", *_DECIDING),
     "release": ("metier.cli.quarantine", *_DECIDING),
     "audit": ("metier.cli.audit", "metier.guard.audit.verifying", "metier.guard.audit.signing", *_DECIDING),

@@ -363,7 +363,7 @@ NO_TOKENS: list[Callable[[Path], object]] = [
 def test_a_file_that_others_could_have_made_or_read_holds_no_token(
     tmp_path: Path, prepare: Callable[[Path], object]
 ) -> None:
-    from metier.cli.mcp_token import kept_token
+    from metier.cli.mcp import kept_token
 
     prepare(tmp_path / "mcp-token")
     with pytest.raises(SourceUnavailable) as refused:

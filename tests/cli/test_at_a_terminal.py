@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.cli.person import Person
+from metier.cli.terminal import TerminalPrompt
 from metier.guard.question import PROGRAM, TERMINAL
 
 pty = pytest.importorskip("pty")
@@ -161,4 +161,4 @@ def test_an_answer_is_a_persons_where_what_the_command_reads_is_typed(
             return is_typed
 
     monkeypatch.setattr("sys.stdin", Input())
-    assert Person().source == source
+    assert TerminalPrompt().source == source

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.cli.chats import MAX_KEPT, Chats
+from metier.cli.agents import MAX_KEPT, SavedChats
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.testing import ScriptedModel
 
@@ -108,7 +108,7 @@ def test_a_conversation_that_is_not_kept_is_said_so(talk: Call, id_: str) -> Non
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 7}', '{"format": 1, "agent": "orchestrator"}'])
 def test_what_was_kept_and_damaged_is_said_so(talk: Call, text: str) -> None:
-    chats = Chats()
+    chats = SavedChats()
     chats.keep("damaged", {})
     (chats.folder / "damaged.json").write_text(text)
     code, _, err = talk("Hello\n", "--resume", "damaged")
@@ -117,7 +117,7 @@ def test_what_was_kept_and_damaged_is_said_so(talk: Call, text: str) -> None:
 
 
 def test_conversations_are_for_nobody_else_and_not_kept_without_end(tmp_path: Path) -> None:
-    chats = Chats(tmp_path / "chats")
+    chats = SavedChats(tmp_path / "chats")
     for number in range(MAX_KEPT + 5):
         chats.keep(f"c{number}", {"number": number})
     kept = list(chats.folder.iterdir())
@@ -127,7 +127,7 @@ def test_conversations_are_for_nobody_else_and_not_kept_without_end(tmp_path: Pa
     assert chats.read("last")["number"] == MAX_KEPT + 4
     assert json.loads(kept[0].read_text())
     with pytest.raises(SessionNotFound):
-        Chats(tmp_path / "none").read("last")
+        SavedChats(tmp_path / "none").read("last")
     with pytest.raises(InvalidArgument):
         chats.keep("../x", {})
 
@@ -143,7 +143,7 @@ def test_whatever_a_model_raises_is_said_and_the_conversation_goes_on(
 
 
 def test_a_conversation_that_cannot_be_kept_goes_on(talk: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metier.cli.chats.MAX_BYTES", 100)
+    monkeypatch.setattr("metier.cli.agents.MAX_BYTES", 100)
     code, out, err = talk("Hello\nHello\n")
     assert code == 0
     assert out.count("This is the test model") == 2

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from metier.cli.enforcing import Facts, advice
+from metier.cli.sandbox_report import Facts, advice
 from metier.run.selection import NEEDS, native_runner
 
 Call = Callable[..., tuple[int, str, str]]

@@ -176,7 +176,7 @@ def test_what_the_system_refuses_is_json_too(metier: Call, monkeypatch: pytest.M
     def refuse(_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(importlib.import_module("metier.cli.listing"), "run", refuse)
+    monkeypatch.setattr(importlib.import_module("metier.cli.list"), "run", refuse)
     code, out, err = metier("list", "--json")
     assert (code, err) == (2, "")
     assert "No space left on device" in json.loads(out)["error"]["message"]
@@ -334,7 +334,7 @@ def test_an_interruption_is_no_traceback(metier: Call, monkeypatch: pytest.Monke
     def interrupted(options: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib.import_module("metier.cli.listing"), "run", interrupted)
+    monkeypatch.setattr(importlib.import_module("metier.cli.list"), "run", interrupted)
     assert metier("list") == (130, "", "Stopped.\n")
 
 

@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from metier.cli.mcp import _Input, address
-from metier.cli.mcp_token import kept_token
+from metier.cli.mcp import _Input, address, kept_token
 from metier.errors import InvalidArgument
 
 Call = Callable[..., tuple[int, str, str]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from metier.cli.unfinished import awaited
+from metier.cli.shell import missing_end
 
 Call = Callable[..., tuple[int, str, str]]
 Talk = Callable[..., tuple[int, str, str]]
@@ -418,7 +418,7 @@ def test_without_the_interpreter_it_says_what_to_install(
     ],
 )  # fmt: skip
 def test_more_is_awaited(text: str) -> None:
-    assert awaited(text) == "more"
+    assert missing_end(text) == "more"
 
 
 @pytest.mark.each(
@@ -426,7 +426,7 @@ def test_more_is_awaited(text: str) -> None:
     [("cat <<END", "END"), ("cat <<'E' | wc\na", "E"), ("cat <<-X\n\ta\n", "X"), ('echo "$(cat <<E\nx', "E")],
 )
 def test_the_end_of_a_here_document_is_awaited(text: str, delimiter: str) -> None:
-    assert awaited(text) == delimiter
+    assert missing_end(text) == delimiter
 
 
 @pytest.mark.each(
@@ -438,7 +438,7 @@ def test_the_end_of_a_here_document_is_awaited(text: str, delimiter: str) -> Non
     ],
 )  # fmt: skip
 def test_nothing_is_awaited_where_it_can_be_run_or_is_wrong(text: str) -> None:
-    assert awaited(text) == ""
+    assert missing_end(text) == ""
 
 
 # --- what policy bars ---------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from typing import Any, get_args
 import pytest
 
 import metier
-from metier.cli.dossier import Dossier, approval_shape, request_shape
 from metier.cli.parser import make_parser
-from metier.cli.proposal_text import proposal_shape
+from metier.cli.proposal_view import proposal_shape
+from metier.cli.request_view import RequestView, approval_shape, request_shape
 from metier.guard import AuditRecord
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.verifying import FaultKind
@@ -78,7 +78,7 @@ def test_an_example_has_the_keys_that_the_command_prints(shown: dict[str, Any], 
     ("heading", "kind"),
     [
         ("The audit log", AuditRecord),
-        ("`metier approve --json`", Dossier),
+        ("`metier approve --json`", RequestView),
         ("`metier audit --json`", Checkpoint),
         ("`metier quarantine`, `release`, `user` and `token` with `--json`", Block),
         ("`metier quarantine`, `release`, `user` and `token` with `--json`", Person),
@@ -88,7 +88,7 @@ def test_an_example_has_the_keys_that_the_command_prints(shown: dict[str, Any], 
 )
 def test_the_page_names_every_field(heading: str, kind: Any) -> None:
     named = set(re.findall(r'[`"](\w+)[`"]', section(heading)))
-    printed = {"changes": "diff"} if kind is Dossier else {}
+    printed = {"changes": "diff"} if kind is RequestView else {}
     # What tells no two apart is about the moment, and is not printed.
     assert {printed.get(field.name, field.name) for field in fields(kind) if field.compare} <= named
 

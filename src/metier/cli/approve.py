@@ -6,9 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.dossier import approval_shape, dossier_of, print_dossier, request_shape
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
+from metier.cli.request_view import approval_shape, print_request_view, request_shape, request_view_of
 from metier.errors import InvalidArgument, RequestNotFound
 from metier.guard.approvals.decisions import deny, grant, may_decide, revoke, waiting_for
 from metier.guard.approvals.lapsing import expire, supersede
@@ -117,7 +117,7 @@ def _agreed(scope: Scope, one: Request, quorum: int, now: str) -> list[str]:
 def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
     require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
-    dossier = dossier_of(scope, asked)
+    dossier = request_view_of(scope, asked)
     now = moment(time.time())
     terms = effective.approval
     agreed = _agreed(scope, asked, terms.quorum, now)
@@ -126,7 +126,7 @@ def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: 
         who = {"approvers": list(terms.approvers), "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
         print_json({**dossier.as_dict(), "decides": who})
         return 0
-    print_dossier(dossier, full=options.full)
+    print_request_view(dossier, full=options.full)
     style = Style(sys.stdout)
     print()
     for one in dossier.approvals:

@@ -7,14 +7,11 @@ import io
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.cli.agents import agent_of
-from metier.cli.chats import Chats
-from metier.cli.exits import APPROVAL
-from metier.cli.interrupt import ended_by_interrupt
+from metier.cli.agents import SavedChats, agent_of
+from metier.cli.exit_codes import APPROVAL
+from metier.cli.json_shapes import event_shape
 from metier.cli.output import print_json
-from metier.cli.person import at_terminal
-from metier.cli.shapes import event_shape
-from metier.cli.telling import Telling
+from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import InvalidArgument
 from metier.guard.remedies import tenant_option
 
@@ -31,7 +28,7 @@ MAX_TASK = 1024 * 1024
 
 
 def run(options: argparse.Namespace) -> int:
-    telling = Telling(is_silent=options.json)
+    telling = EventPrinter(is_silent=options.json)
     if options.resume is None:
         task = _task(options.task)
         events, waiting = _asked(agent_of(options, at_terminal()), task, telling)
@@ -60,14 +57,14 @@ class _Waiting(NamedTuple):
     questions: tuple[Question, ...]
 
 
-def _resumed(options: argparse.Namespace, telling: Telling) -> tuple[list[Event], _Waiting | None]:
+def _resumed(options: argparse.Namespace, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
     """Go on with a task that waited; it is kept again, whether or not it still waits."""
     if options.task:
         raise InvalidArgument("A task that waited says already what to do.", hint="Leave TASK out with --resume.")
-    chats = Chats()
+    chats = SavedChats()
     state = chats.read(options.resume)
     take_agent(options, state)
-    with begun(agent_of(options, at_terminal()), state) as conversation:
+    with start_conversation(agent_of(options, at_terminal()), state) as conversation:
         events = _heard(conversation.resume(), telling)
         id_ = conversation.session.id
         chats.keep(id_, conversation.save())
@@ -102,16 +99,16 @@ def as_text(asked: str) -> str:
     return asked
 
 
-def _asked(agent: Agent, task: str, telling: Telling) -> tuple[list[Event], _Waiting | None]:
+def _asked(agent: Agent, task: str, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
     suspended: list[Answer] = []
     events = _heard(agent.stream(task, on_suspended=suspended.append), telling)
     for answer in suspended:
-        Chats().keep(answer.session, dict(answer.state or {}))
+        SavedChats().keep(answer.session, dict(answer.state or {}))
         return events, _Waiting(answer.session, answer.questions)
     return events, None
 
 
-def begun(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
+def start_conversation(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
     """A conversation, or one that goes on: a person may be asked whether it has again what it had loaded."""
     import anyio
 
@@ -129,7 +126,7 @@ def take_agent(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
         options.agent = state["agent"]
 
 
-def _heard(stream: AsyncGenerator[Event], telling: Telling) -> list[Event]:
+def _heard(stream: AsyncGenerator[Event], telling: EventPrinter) -> list[Event]:
     import anyio
 
     async def main() -> list[Event]:

@@ -6,27 +6,34 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.cli.barred import Barred
+from metier.cli.json_shapes import listing_shape
 from metier.cli.library import indexed, library_of
-from metier.cli.output import Style, plural, print_json
+from metier.cli.output import Style, plural, print_json, short_path
+from metier.cli.policy_view import PolicyView
+from metier.errors import InvalidArgument, SkillNotFound
+from metier.guard.policy.files import policy_places
 from metier.skill.listing import Listings
 
 if TYPE_CHECKING:
     import argparse
 
     from metier.find import Catalog
-    from metier.skill.listing import Mode
+    from metier.guard.policy.files import PolicyPlace
+    from metier.skill.listing import ListingRule, Mode
+
 
 _SHOWN = 5
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.command == "listing":
+        return _run_listing(options)
     library = library_of(options)
     pins: dict[str, Mode] = dict.fromkeys(options.pin or (), "pinned")
     if len(library) > 200:
         # So many hardly ever fit, and then the first catalog indexes them.
         indexed(library)
-    barred = Barred(library)
+    barred = PolicyView(library)
     words = barred.among(library)
     catalog = library.catalog(
         options.budget,
@@ -78,3 +85,60 @@ def _explain(catalog: Catalog, style: Style) -> None:
             more = f" and {len(reasons) - _SHOWN:,} more" if len(reasons) > _SHOWN else ""
             said.append(f"{what}: {first}{more}")
     print(style.dim(", ".join(said)), file=sys.stderr)
+
+
+def _run_listing(options: argparse.Namespace) -> int:
+    name: str = options.name
+    if options.mode is not None:
+        from metier.cli.identity import require_person
+        from metier.guard.policy.edit import set_listing_mode
+
+        require_person()
+        place = _policy_place(is_project=options.project)
+        set_listing_mode(place.path, place.layer, name, options.mode)
+        if not options.json:
+            style = Style(sys.stdout)
+            print(
+                f"{style.good('✓')} {Style.text(name)}: {options.mode}, in {Style.text(short_path(place.path), 4_096)}"
+            )
+    rule = _rule(options, name)
+    if options.json:
+        print_json({"name": name, **listing_shape(rule)})
+    elif options.mode is None:
+        print(f"{Style.text(name)}: {Style.text(str(rule), 1_000)}")
+    elif "*" not in name and (missing := _missing(options, name)):
+        print(f"  {Style.text(missing, 1_000)} The mode counts once a skill is called so.", file=sys.stderr)
+    elif rule.mode != options.mode:
+        print(f"It is {Style.text(str(rule), 1_000)} all the same, which counts before it.")
+    return 0
+
+
+def _rule(options: argparse.Namespace, name: str) -> ListingRule:
+    library = library_of(options)
+    barred = PolicyView(library)
+    try:
+        return barred.listing(library.get(name))
+    except SkillNotFound:
+        # A pattern, or a skill that is not here yet.
+        rule = barred.governance.listings.rule_for(*name.partition("@")[::2])
+        if rule is None:
+            raise
+        return rule
+
+
+def _missing(options: argparse.Namespace, name: str) -> str:
+    """The sentence that no skill here has a name, and which one may have been meant; empty where one has it."""
+    try:
+        library_of(options).get(name)
+    except SkillNotFound as error:
+        return error.message
+    return ""
+
+
+def _policy_place(*, is_project: bool) -> PolicyPlace:
+    """The policy file to write: the user's own, or that of the project."""
+    layer = "project" if is_project else "personal"
+    places = [place for place in policy_places() if place.layer == layer]
+    if not places:
+        raise InvalidArgument("There is no folder for this policy file here.", hint="Change into a project first.")
+    return places[-1]  # of the folders of a project its root comes last

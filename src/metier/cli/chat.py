@@ -7,14 +7,11 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.agents import agent_of
-from metier.cli.ask import as_text, begun, take_agent, take_any_bytes
-from metier.cli.chats import Chats
-from metier.cli.exits import APPROVAL
-from metier.cli.interrupt import ended_by_interrupt
+from metier.cli.agents import SavedChats, agent_of
+from metier.cli.ask import as_text, start_conversation, take_agent, take_any_bytes
+from metier.cli.exit_codes import APPROVAL
 from metier.cli.output import Style, print_error
-from metier.cli.person import at_terminal
-from metier.cli.telling import Telling
+from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import MetierError
 from metier.guard.remedies import tenant_option
 
@@ -33,13 +30,13 @@ Ctrl-C ends an answer that takes too long."""
 
 
 def run(options: argparse.Namespace) -> int:
-    chats = Chats()
+    chats = SavedChats()
     state = None if options.resume is None else chats.read(options.resume)
     if state is not None:
         take_agent(options, state)
     agent = agent_of(options, at_terminal())
     style, tenant = Style(sys.stderr), tenant_option(options.tenant)
-    with begun(agent, state) as conversation:
+    with start_conversation(agent, state) as conversation:
         if sys.stdin.isatty():
             name = Style.text(agent.manifest.name or agent.manifest.id)
             print(style.dim(f"{name}, on {Style.text(agent.model.model_name)}. /help says what you can type."))
@@ -65,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if was_asked and not was_answered and not sys.stdin.isatty() else 0
 
 
-def _keep(chats: Chats, conversation: Conversation) -> None:
+def _keep(chats: SavedChats, conversation: Conversation) -> None:
     """Keep it as it is now; where that cannot be, it is said, and the conversation goes on."""
     try:
         chats.keep(conversation.session.id, conversation.save())
@@ -96,7 +93,7 @@ def _answered(conversation: Conversation, text: str, tenant: str) -> bool:
     """Say something and tell what comes of it; what goes wrong is said, and the conversation goes on."""
     import anyio
 
-    telling, style = Telling(), Style(sys.stderr)
+    telling, style = EventPrinter(), Style(sys.stderr)
 
     async def main() -> None:
         with ended_by_interrupt() as scope:

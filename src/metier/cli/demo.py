@@ -17,7 +17,7 @@ import anyio
 from metier import Guard, Library, ToolResult
 from metier.cli.agents import require_engine
 from metier.cli.output import Style, table
-from metier.cli.screen import harmless
+from metier.cli.terminal import harmless
 from metier.errors import MetierError, PartMissing
 from metier.guard import MemoryLog
 from metier.hints import for_person

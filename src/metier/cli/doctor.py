@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
-from metier.cli.barred import Barred
-from metier.cli.enforcing import KEEPS_FROM, runners
 from metier.cli.identity import store_url
-from metier.cli.known_tools import about_tools
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
+from metier.cli.policy_view import PolicyView, unknown_tool_warnings
+from metier.cli.sandbox_report import KEEPS_FROM, runners
 from metier.errors import MetierError
 from metier.hints import for_person
 from metier.library import Machine
@@ -40,7 +39,7 @@ _MOST_NAMED = 3
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
-    barred = Barred(library)
+    barred = PolicyView(library)
     findings = _findings(library, barred)
     report = _report(library, barred, findings)
     if options.json:
@@ -81,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report["ok"] else 1
 
 
-def _report(library: Library, barred: Barred, findings: list[Finding]) -> dict[str, Any]:
+def _report(library: Library, barred: PolicyView, findings: list[Finding]) -> dict[str, Any]:
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
@@ -182,12 +181,12 @@ def _names_by_code(library: Library) -> dict[str, list[str]]:
     everything = library.entries(all=True)
     found: dict[str, list[str]] = {}
     for entry in everything:
-        for one in (*entry.diagnostics, *(() if entry.is_broken else about_tools(entry.skill))):
+        for one in (*entry.diagnostics, *(() if entry.is_broken else unknown_tool_warnings(entry.skill))):
             found.setdefault(one.code, []).append(entry.name or os.path.dirname(entry.location))
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _findings(library: Library, barred: Barred) -> list[Finding]:
+def _findings(library: Library, barred: PolicyView) -> list[Finding]:
     """The findings about places, and a warning where more skills are listed than models cope with."""
     listed = (entry for entry in library.entries() if barred.listing(entry).mode in PREFERENCES)
     return [*library.findings(), *many_skills(listed)]

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.exits import FINE, exit_code_of_outcome
+from metier.cli.exit_codes import FINE, exit_code_of_outcome
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
 from metier.dialect import CONTROL_TOOLS

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json, table
+from metier.guard import Guard
 from metier.guard.approvals.roles import require_role
 from metier.guard.remedies import restore_or_propose
-from metier.hub.history import compare
+from metier.hub.history import compare, rollback
 from metier.hub.homes import find_home
 from metier.hub.proposal_page import shown_lines
 from metier.skill import FolderPackage
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.command == "rollback":
+        return _roll_back(options)
     with acting(options) as (scope, person):
         require_role(person, "viewer", "see the history of a skill")
         home = find_home(library_of(options), scope, options.name)
@@ -65,3 +68,26 @@ def run(options: argparse.Namespace) -> int:
 
 def _digest(folder: str) -> str | None:
     return FolderPackage(folder).digest() if os.path.isdir(folder) else None
+
+
+def _roll_back(options: argparse.Namespace) -> int:
+    with acting(options, decides=True) as (scope, person):
+        home = find_home(library_of(options), scope, options.name)
+        version = rollback(
+            scope,
+            person,
+            home,
+            to=options.to,
+            reason=options.reason,
+            environment=options.environment or "",
+            guard=Guard(),
+        )
+    if options.json:
+        print_json({"version": asdict(version)})
+        return 0
+    style = Style(sys.stdout)
+    print(
+        f"{style.good('✓')} {Style.text(home.ref)} is version {version.number} now. {Style.text(version.reason, 1_000)}"
+    )
+    print(style.dim(f"  {version.digest}"))
+    return 0

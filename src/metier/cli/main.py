@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.exits import FINE, USAGE, exit_code_of
+from metier.cli.exit_codes import FINE, USAGE, exit_code_of
 from metier.cli.parser import make_parser
 from metier.cli.wrapping import wrapped_streams
 from metier.errors import MetierError, SourceUnavailable
@@ -23,7 +23,7 @@ _EXACT = frozenset({"completion", "mcp", "read", "run", "session", "shell"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code (`metier.cli.exits`)."""
+    """Run the command; returns its exit code (`metier.cli.exit_codes`)."""
     _prepare_streams()
     options = argparse.Namespace()
     try:
@@ -120,7 +120,7 @@ def _explain_system(error: OSError, options: argparse.Namespace) -> None:
 def _explain(error: MetierError, options: argparse.Namespace) -> None:
     """Say what went wrong: to a program that asked for JSON where it reads, to everybody else beside the output."""
     if getattr(options, "json", False):
-        from metier.cli.shapes import error_shape
+        from metier.cli.json_shapes import error_shape
 
         try:
             # On one line, for those who read an object from each line too.

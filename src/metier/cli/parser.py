@@ -164,7 +164,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         argument: Any = added.add_argument("name", metavar="NAME", help="a name, a folder's name, or NAME@SOURCE")
         argument.completer = _complete_names
 
-    added = command("list", "list the skills that are there", "metier list --all --json", "listing", library=True)
+    added = command("list", "list the skills that are there", "metier list --all --json", library=True)
     added.add_argument("text", metavar="TEXT", nargs="?", help="only those whose name or a tag contains it")
     added.add_argument("--all", action="store_true", help="also shadowed, hidden and broken skills")
     add_json(added)
@@ -200,7 +200,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         "listing",
         "show or set how much models are shown of a skill",
         "metier listing legacy-reports name-only --project",
-        "listing_mode",
+        "catalog",
         library=True,
     )
     name_argument(added)
@@ -223,6 +223,7 @@ def make_parser(*, lazily: bool = False) -> argparse.ArgumentParser:
         "read",
         "print a skill's instructions, or one of its files",
         "metier read csv-analyst scripts/profile_csv.py",
+        "show",
         library=True,
     )
     name_argument(added)

@@ -8,9 +8,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.exits import FINE, PROBLEMS, exit_code_of_outcome
+from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_of_outcome
+from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_json, short_path, table
-from metier.cli.shapes import listing_shape
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.policy.file import read_policy, unreadable
 from metier.guard.policy.files import Policies
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         return _show(options)
     if verb == "explain":
         return _explain(options)
-    from metier.cli.policy_cases import run as run_cases
+    from metier.cli.policy_cases import run_cases
 
     return run_cases(options)
 
@@ -154,9 +154,9 @@ def _words(value: Any) -> str:
 
 def _explain(options: argparse.Namespace) -> int:
     from metier.cli.library import library_of
-    from metier.cli.policy_questions import Question, ask
+    from metier.cli.policy_cases import PolicyQuestion, ask
 
-    question = Question(
+    question = PolicyQuestion(
         skill=options.name or "",
         point=options.point or "",
         tool=options.tool or "",
@@ -187,11 +187,11 @@ def _listing(library_of: Callable[[], Library], name: str) -> ListingRule | None
     """The listing mode of a skill that is here, and what sets it."""
     if not name:
         return None
-    from metier.cli.barred import Barred
+    from metier.cli.policy_view import PolicyView
 
     library = library_of()
     try:
-        return Barred(library).listing(library.get(name))
+        return PolicyView(library).listing(library.get(name))
     except MetierError:
         return None
 

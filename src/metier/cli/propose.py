@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.cli.identity import acting
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
-from metier.cli.proposal_text import print_proposal, proposal_shape
+from metier.cli.proposal_view import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
 from metier.guard.approvals.roles import require_role

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier import Guard, Policy
 from metier.cli.identity import user_name
+from metier.cli.json_shapes import outcome_shape
 from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
-from metier.cli.person import at_terminal
-from metier.cli.screen import Screen
-from metier.cli.shapes import outcome_shape
+from metier.cli.terminal import LiveOutput, at_terminal
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.governance import Governance
 from metier.hints import joined
@@ -90,7 +89,7 @@ def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None, Limits
         session.load(options.name)
         active = session.one()
         script = script_named(active, options.script)
-        screen = Screen(script, is_silent=options.json)
+        screen = LiveOutput(script, is_silent=options.json)
         stdin = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if options.stdin else b""
         wanted = {"skill": active.name, "env": env, "seconds": options.timeout, "stdin": stdin, "by": "user"}
         try:
@@ -106,7 +105,7 @@ def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None, Limits
 
 
 def _run_shown(
-    session: Session, script: str, arguments: Sequence[str], wanted: dict[str, Any], screen: Screen
+    session: Session, script: str, arguments: Sequence[str], wanted: dict[str, Any], screen: LiveOutput
 ) -> Outcome:
     """Run a script while somebody looks; it ends when they have seen enough."""
     import anyio

@@ -2,31 +2,166 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.output import Progress, print_json
-from metier.cli.scan_keeping import keeper_of
-from metier.cli.scan_places import places_of, spread
-from metier.cli.scan_text import print_kept, print_scanned
+from metier.cli.output import Progress, Style, plural, print_json
+from metier.cli.scan_targets import assign_findings, targets_of
 from metier.errors import InvalidArgument, PolicyInvalid
-from metier.scan.finding import rank
+from metier.scan.finding import SEVERITIES, rank
 from metier.scan.scanner import Report, scan
 from metier.source import expanded
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from metier.cli.scan_keeping import Keeper
-    from metier.cli.scan_places import Place
+    from metier.cli.scan_targets import ScanTarget
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.scan.external import ExternalScanner
     from metier.scan.finding import Finding
     from metier.scan.suppression import Suppression
-    from metier.store import ScanRow
+    from metier.store import Person, ScanRow, Scope
+
+
+_FEW = 20
+"""Skills that are named even when nothing was found in them, and findings that are shown of one."""
+_BAR = 40
+
+
+def print_scanned(scanned: Sequence[tuple[str, Report]], fail_on: str, seconds: float) -> None:
+    """Print what scanning skills said, each with the path of its SKILL.md."""
+    style = Style(sys.stdout)
+    for path, report in sorted(scanned, key=lambda one: -rank(one[1].max_severity)):
+        if report.findings or report.status == "error" or len(scanned) <= _FEW:
+            _print_skill(style, path, report, fail_on)
+    _print_picture(style, [found for _, report in scanned for found in report.findings])
+    bad = sum(report.status == "error" or rank(report.max_severity) >= rank(fail_on) for _, report in scanned)
+    suppressed = sum(bool(found.suppressed_by) for _, report in scanned for found in report.findings)
+    said = [plural(len(scanned), "skill")]
+    said.append(
+        f"{bad:,} with findings of severity {fail_on} or above" if bad else f"nothing of severity {fail_on} or above"
+    )
+    if suppressed:
+        said.append(f"{suppressed:,} suppressed")
+    line = ", ".join(said) + "."
+    took = style.dim(f" ({seconds:.1f} s)") if seconds >= 1 and style.is_terminal else ""
+    print((style.bad(line) if bad else style.good(line)) + took)
+
+
+def print_kept(rows: Sequence[ScanRow]) -> None:
+    """Print what is in the store now, a line for each scanner."""
+    style = Style(sys.stdout)
+    for engine in dict.fromkeys(row.engine for row in rows):
+        own = [row for row in rows if row.engine == engine]
+        failed = sum(row.status != "ok" for row in own)
+        said = f"Kept what {Style.text(engine)} says of {plural(len(own), 'skill')}"
+        print(style.bad(f"{said}; it failed for {failed:,}.") if failed else style.dim(f"{said}."))
+
+
+def _print_skill(style: Style, path: str, report: Report, fail_on: str) -> None:
+    is_bad = report.status == "error" or rank(report.max_severity) >= rank(fail_on)
+    mark = style.bad("✗") if is_bad else style.good("✓")
+    print(f"{mark} {style.strong(Style.text(report.name or '?'))} {style.dim(Style.text(path))}")
+    if report.capabilities:
+        print(f"  {style.dim('can: ' + ', '.join(report.capabilities))}")
+    counting = [found for found in report.findings if found.severity != "info" and not found.suppressed_by]
+    for found in counting[:_FEW]:
+        _print_finding(style, found)
+    rest = Counter(found.rule for found in counting[_FEW:])
+    rest.update(found.rule for found in report.findings if found.severity == "info" and not found.suppressed_by)
+    if rest:
+        named = ", ".join(f"{count:,} {rule}" if count > 1 else rule for rule, count in rest.most_common())
+        print(f"  {style.dim(f'and {rest.total():,} more, which --json lists: {Style.text(named)}')}")
+    for found in report.findings:
+        if found.suppressed_by:
+            print(f"  {style.dim(f'suppressed {found.rule} {_place(found)}: {Style.text(found.suppressed_by)}')}")
+
+
+def _print_finding(style: Style, found: Finding) -> None:
+    engine = "" if found.engine == "core" else style.dim(f" ({Style.text(found.engine)})")
+    severity = _paint(style, found.severity)(f"{found.severity:<8}")
+    print(f"  {severity} {style.strong(Style.text(found.rule))} {_place(found)}{engine}")
+    print(f"           {Style.text(found.message, 1_000)}")
+    if found.text:
+        print(f"           {style.dim('│')} {found.text}")
+    print(f"           {style.dim('→ ' + Style.text(found.hint, 1_000))}")
+
+
+def _place(found: Finding) -> str:
+    return Style.text(f"{found.path}:{found.line}", 300)
+
+
+def _paint(style: Style, severity: str) -> Callable[[str], str]:
+    if rank(severity) >= rank("high"):
+        return style.bad
+    return style.warn if severity == "medium" else style.dim
+
+
+def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
+    """A bar for each severity, when there are enough findings to make a picture of."""
+    counts = Counter(found.severity for found in findings if not found.suppressed_by)
+    if counts.total() < 3:
+        return
+    most = max(counts.values())
+    for severity in reversed(SEVERITIES):
+        if counts[severity]:
+            bar = "█" * max(1, round(_BAR * counts[severity] / most))
+            print(f"{severity:>8} {_paint(style, severity)(bar)} {counts[severity]:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRecorder:
+    """Who keeps results, for which tenant, and the policy that says which scanners there are."""
+
+    scope: Scope
+    person: Person
+    effective: EffectivePolicy
+
+    def others(self, place: ScanTarget, own: Report) -> dict[str, Report]:
+        """What the scanners of the policy say to the content that our own looked at."""
+        from metier.run.external_scanner import reports_of
+
+        return reports_of(self.effective.scan.commands, place.package, name=own.name, digest=own.digest)
+
+    def keep(
+        self, place: ScanTarget, own: Report, others: Mapping[str, Report], imported: Sequence[Finding]
+    ) -> tuple[ScanRow, ...]:
+        """Put it into the store, and what was imported with it."""
+        from metier.guard.scan_records import record_scans
+
+        reports = {"core": own, **others}
+        more: dict[str, list[Finding]] = {}
+        for found in imported:
+            name = "core" if found.engine == "metier" else found.engine
+            # Nobody knows which content it was found in: it adds to what is known, and is no look at this one.
+            more.setdefault(name if name in reports else f"{name} (imported)", []).append(found)
+        empty = Report(name=own.name, digest=own.digest)
+        for name, findings in more.items():
+            reports[name] = reports.get(name, empty).with_findings(findings)
+        return record_scans(self.scope, self.person, reports, path=place.location, policy=self.effective.digest)
+
+
+@contextlib.contextmanager
+def recorder_of(options: argparse.Namespace) -> Iterator[ScanRecorder | None]:
+    """Whoever gives the command, if they want results to be kept; raises `NotPermitted` where they may not."""
+    if not options.keep:
+        yield None
+        return
+    from metier.cli.identity import acting
+    from metier.guard.policy.files import Policies
+    from metier.guard.scan_records import may_keep
+
+    with acting(options) as (scope, person):
+        may_keep(scope, person)
+        yield ScanRecorder(scope=scope, person=person, effective=Policies.discover().current())
+
 
 MAX_SUPPRESSIONS = 64 * 1024
 _NOTHING = Report(name="", digest="")
@@ -54,15 +189,15 @@ def run(options: argparse.Namespace) -> int:
         scanners=_scanners(options),
     )
     imported = {path: _imported(path) for path in options.imported}
-    places = places_of(options)
+    places = targets_of(options)
     own: dict[str, list[Finding]] = {}
     strays: dict[str, list[Finding]] = {}
     for path, findings in imported.items():
-        homes, strays[path] = spread(findings, places.found, options.paths)
+        homes, strays[path] = assign_findings(findings, places.found, options.paths)
         for location, more in homes.items():
             own.setdefault(location, []).extend(more)
     found: list[Scanned] = []
-    with keeper_of(options) as keeper:
+    with recorder_of(options) as keeper:
         progress = Progress("Scanning", len(places.found))
         for place in places.found.values():
             progress.step()
@@ -85,7 +220,7 @@ class _Scanning:
     suppressions: tuple[Suppression, ...]
     scanners: tuple[ExternalScanner, ...]
 
-    def look_at(self, place: Place, imported: Sequence[Finding], keeper: Keeper | None) -> Scanned:
+    def look_at(self, place: ScanTarget, imported: Sequence[Finding], keeper: ScanRecorder | None) -> Scanned:
         report = own = scan(place.package, suppressions=self.suppressions, folder=place.folder)
         others: dict[str, Report] = {}
         kept: tuple[ScanRow, ...] = ()
@@ -98,7 +233,7 @@ class _Scanning:
                 report = replace(report, status="error", error=f"{report.error} {other.error}".strip())
         return Scanned(path=place.location, report=self.with_findings(report, imported), kept=kept)
 
-    def _beside(self, place: Place, own: Report) -> list[Report]:
+    def _beside(self, place: ScanTarget, own: Report) -> list[Report]:
         if not self.scanners:
             return []
         from metier.run.external_scanner import start_scanner

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.barred import Barred, warn
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.policy_view import PolicyView, warn_of_denied
 from metier.find import Query
 
 if TYPE_CHECKING:
     import argparse
 
     from metier import Library
-    from metier.cli.barred import Word
+    from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
 
 
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.
     query = " ".join(options.query)
     for_people = options.agent is None and not options.for_models
-    barred = Barred(library)
+    barred = PolicyView(library)
     names = None if for_people else barred.names()
     results = library.search(
         query, options.k, include_unlisted=for_people, names=names, listing=barred.governance.listings
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         ]
         print_json(shapes)
         return 0
-    warn(words)
+    warn_of_denied(words)
     style = Style(sys.stdout)
     if not results:
         print(_nothing(library, query))
@@ -87,7 +87,7 @@ def _count(library: Library, text: str) -> str:
     return plural(len(library.search(text, 100, include_unlisted=True)), "skill")
 
 
-def _why(why: str, entry: Entry, word: Word | None) -> str:
+def _why(why: str, entry: Entry, word: PolicyStatus | None) -> str:
     state = entry.readiness()
     notes = [] if state.is_ready else [str(state)]
     if entry.is_hidden_from_models:

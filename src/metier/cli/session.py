@@ -9,12 +9,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from metier import Guard, Policy
-from metier.cli.exits import FINE, exit_code_for
+from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import user_name
+from metier.cli.json_shapes import outcome_shape
 from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, print_error, table
-from metier.cli.person import at_terminal
-from metier.cli.shapes import outcome_shape
+from metier.cli.terminal import at_terminal
 from metier.dialect import as_text, definitions, dialect
 from metier.errors import MetierError
 from metier.hints import for_person
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         budget=options.budget,
         workspace=options.workspace,
     )
-    shell = Shell(session, options.dialect, options.builtin or (), options.json)
+    shell = SessionPrompt(session, options.dialect, options.builtin or (), options.json)
     with session:
         if options.names:
             shell.do(shlex.join(["load", *options.names]))
@@ -67,7 +67,7 @@ def _print(value: object) -> None:
     print(json.dumps(value), flush=True)
 
 
-class Shell:
+class SessionPrompt:
     """Reads lines, does what they say, and shows what comes of it."""
 
     def __init__(self, session: Session, dialect_name: str, builtin: Sequence[str], as_json: bool) -> None:

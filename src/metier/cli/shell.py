@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -11,14 +12,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from metier.cli.exits import exit_code_of
+from metier.cli.exit_codes import exit_code_of
 from metier.cli.identity import user_name
+from metier.cli.json_shapes import error_shape, outcome_shape
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
-from metier.cli.person import at_terminal
-from metier.cli.screen import Screen, harmless
-from metier.cli.shapes import error_shape, outcome_shape
-from metier.cli.unfinished import awaited
+from metier.cli.terminal import LiveOutput, at_terminal, harmless
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
 from metier.guard import Action, Actor, Decision, Guard
 from metier.hints import for_person
@@ -30,10 +29,59 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from tree_sitter import Node, Parser
+
     from metier import Library
-    from metier.cli.bringing import FolderCopy
+    from metier.cli.folder_copy import FolderCopy
     from metier.library import Entry
     from metier.run import Outcome, VirtualShell
+
+
+_OPENING = frozenset(
+    (
+        *("if", "then", "elif", "else", "for", "select", "while", "until", "do", "case", "in", "function"),
+        *("{", "(", "((", "$(", "${", "$((", "<(", ">(", "[[", '"', "`", "<<", "<<-", "|", "|&", "&&", "||"),
+    )
+)
+
+
+def missing_end(text: str) -> str:
+    """What has to come before a command line can be run: the end of a here-document, or just `more`; nothing if it can.
+
+    >>> missing_end("if true; then"), missing_end("cat <<END"), missing_end("echo done")
+    ('more', 'END', '')
+    """
+    if (len(text) - len(text.rstrip("\\"))) % 2:
+        return "more"
+    data = f"{text}\n".encode(errors="replace")
+    size, nodes = len(data.rstrip()), [_parser().parse(data).root_node]
+    waits = False
+    while nodes:
+        node = nodes.pop()
+        nodes.extend(node.children)
+        if node.type == "heredoc_start" and not _has_end(node):
+            return (node.text or b"").decode(errors="replace").strip("\\'\"")
+        if node.end_byte >= size and (node.is_missing or (node.is_error and _opens(node))):
+            waits = True
+    return "more" if waits else ""
+
+
+def _opens(error: Node) -> bool:
+    return any(child.type in _OPENING for child in error.children) or (error.text or b"").startswith(b"'")
+
+
+def _has_end(start: Node) -> bool:
+    around = start.parent
+    return around is not None and any(child.type == "heredoc_end" and not child.is_missing for child in around.children)
+
+
+@functools.cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
 
 _MOST_MOUNTED = 50
 _WORKSPACE = "/workspace"
@@ -59,12 +107,12 @@ def _opened(options: argparse.Namespace) -> int:
     folder = _folder(options)
     limits = ShellLimits(seconds=options.timeout) if options.timeout else ShellLimits()
     with VirtualShell(limits=limits, folder=_WORKSPACE, native=native_runner()) as shell:
-        talk = Talk(shell, is_json=options.json)
+        talk = ShellPrompt(shell, is_json=options.json)
         library = library_of(options)
         mounted, left_out = _mount(shell, library, options.skill)
         copy = None
         if folder is not None and options.write_back:
-            from metier.cli.bringing import FolderCopy
+            from metier.cli.folder_copy import FolderCopy
 
             guard = Guard(project=folder)
             copy = FolderCopy(shell, guard.files.access(folder, kept_folders(library, guard)), _WORKSPACE)
@@ -175,7 +223,7 @@ def _brought_back(copy: FolderCopy, code: int) -> int:
     return code or int(bool(failed))
 
 
-class Talk:
+class ShellPrompt:
     """Reads command lines, has the shell run them, and shows what comes of it."""
 
     def __init__(self, shell: VirtualShell, *, is_json: bool) -> None:
@@ -227,7 +275,7 @@ class Talk:
         return outcome
 
     def _shown(self, command: str) -> Outcome:
-        screen = Screen("running", is_silent=self._is_json)
+        screen = LiveOutput("running", is_silent=self._is_json)
         with _interruptions() as interrupted:
 
             def should_stop() -> bool:
@@ -269,7 +317,7 @@ class Talk:
             if len(lines) > 1 and waits not in ("", "more") and line.strip() != waits:
                 # A long here-document must not be read anew with each of its lines.
                 continue
-            waits = awaited("\n".join(lines))
+            waits = missing_end("\n".join(lines))
             if not waits:
                 command = "\n".join(lines)
                 lines.clear()

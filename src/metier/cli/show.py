@@ -8,14 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.barred import Barred
-from metier.cli.known_tools import about_tools
+from metier.cli.json_shapes import digest_of, entry_shape
 from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table
-from metier.cli.shapes import digest_of, entry_shape
+from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import MetierError
 from metier.library import Machine
-from metier.skill import Listing
+from metier.skill import Listing, shown
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from metier.library import Entry
     from metier.skill import Skill
 
+
 _TOLD_APART = {
     "name", "description", "diagnostics", "frontmatter", "extra", "display_name", "declared_name",
     "description_source", "body_lines", "body_tokens",
@@ -31,10 +31,12 @@ _TOLD_APART = {
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.command == "read":
+        return _print_content(options)
     library = library_of(options)
     entry = library.get(options.name)
     listing = _listing(entry)
-    barred = Barred(library)
+    barred = PolicyView(library)
     word, mode = barred.of(entry), barred.listing(entry)
     enforcement = barred.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             }
             for one in others
         ]
-        shape["diagnostics"] += [found.as_json() for found in about_tools(entry.skill)]
+        shape["diagnostics"] += [found.as_json() for found in unknown_tool_warnings(entry.skill)]
         shape["allowed_tools"] = enforcement.as_dict()
         shape["fields"] = _fields(entry.skill)
         shape["extra"] = _plain(entry.skill.extra)
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         print()
         same = [(one.reference, one.layer, digest_of(one) or "", one.location) for one in others]
         print(table(style, ("OTHERS OF THE NAME", "LAYER", "DIGEST", "LOCATION"), same))
-    diagnostics = [*entry.diagnostics, *about_tools(entry.skill)]
+    diagnostics = [*entry.diagnostics, *unknown_tool_warnings(entry.skill)]
     if diagnostics:
         print()
         print_diagnostics(style, diagnostics, indent="")
@@ -146,3 +148,20 @@ def _short(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _print_content(options: argparse.Namespace) -> int:
+    library = library_of(options)
+    # A person must be able to look at what is denied; a session hands out nothing of it.
+    warn_of_denied(PolicyView(library).among([library.get(options.name)]))
+    if options.file is None:
+        data = (library.document(options.name).body + "\n").encode(errors="surrogateescape")
+    else:
+        data = library.read(options.name, options.file)
+    if sys.stdout.isatty():
+        # A person looks: what acts on a terminal is shown instead of sent.
+        for line in data.decode(errors="replace").splitlines():
+            print("\t".join(shown(part, limit=100_000) for part in line.split("\t")))
+    else:
+        sys.stdout.buffer.write(data)
+    return 0

@@ -7,25 +7,29 @@ import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from metier.cli.exits import FINE, INTEGRITY
+from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard.approvals._deciding import recording_refusals
+from metier.guard.approvals._deciding import record_fields, recording_refusals
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.open_stores import was_there
 from metier.hints import for_person
 from metier.skill import shown
 from metier.store import Person, Store
+from metier.store.restoring import TAKEN
 from metier.store.url import address_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from metier.store import Scope
     from metier.store.checking import Problem
+    from metier.store.forbidden import KeptDecision
     from metier.store.restoring import Restored
+    from metier.store.withheld import KeptPerson
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,7 +68,6 @@ def _backup(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
-    from metier.cli.kept import record_kept
     from metier.guard.audit.checkpoints import begin_anew
     from metier.guard.backups import restore
     from metier.store.checking import check
@@ -96,7 +99,7 @@ def _restore(options: argparse.Namespace) -> int:
                 *(f"set aside: {path}" for path in restored.set_aside),
             ),
         )
-        record_kept(store, restored, person)
+        record_withheld(store, restored, person)
         restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
         problems = [*check(store), *_faults(url)]
     if options.json:
@@ -108,13 +111,12 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _print_restored(store: str, restored: Restored) -> None:
-    from metier.cli.kept import kept_lines
 
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
     print(f"{_good()} The store {_shown(store)} holds {what}.")
     if restored.distrusted:
         print(f"Nothing in it that loosens was brought back: {_shown(restored.distrusted)}.")
-    for line in kept_lines(restored):
+    for line in withheld_lines(restored):
         print(line)
     for path in restored.set_aside:
         print(f"What was there before is now {_shown(path)}.")
@@ -226,3 +228,59 @@ def _good() -> str:
 
 def _shown(text: str) -> str:
     return Style.text(text, 4_096)
+
+
+def record_withheld(store: Store, restored: Restored, person: Person) -> None:
+    """Record each in the trail of its tenant: the records of it are not in the backup either.
+
+    Who stays, and who stays removed, is on record already.
+    """
+    for one in restored.kept_decisions:
+        _record_decision(store.of(one.tenant), one, person)
+    for block in restored.kept_blocks:
+        about = {"skill" if block.kind == "name" else block.kind: block.value}
+        notes = (f"{block.kind} {block.value}",)
+        reason = f"It was in quarantine before a backup was brought back. {block.reason}".strip()
+        scope = store.of(block.tenant)
+        keep(scope, "skill.quarantined", actor_of(person, scope), **about, notes=notes, reason=reason)
+    for token in restored.kept_tokens:
+        scope, said = store.of(token.tenant), f"{token.id} of {token.person}"
+        keep(scope, "token.revoked", actor_of(person, scope), reason=said, notes=(TAKEN,))
+
+
+def withheld_lines(restored: Restored) -> Iterator[str]:
+    """A line for each."""
+    for block in restored.kept_blocks:
+        what = f"{block.kind} {_shown(block.value)}{_whose(block.tenant)}"
+        yield f"The {what} is not blocked in the backup, and stays in quarantine."
+    for one in restored.kept_decisions:
+        what = f"{_shown(one.id)} of {_shown(one.skill)}{_whose(one.tenant)}"
+        if one.decision == "revoked":
+            yield f"The approval {what} counts in the backup, and stays revoked."
+        else:
+            yield f"The refusal {what} is not in the backup, and stays."
+    yield from map(_line, restored.kept_people)
+    for token in restored.kept_tokens:
+        what = f"{_shown(token.id)} of {_shown(token.person)}{_whose(token.tenant)}"
+        yield f"The token {what} counts in the backup, and stays revoked."
+
+
+def _line(person: KeptPerson) -> str:
+    who = f"{_shown(person.kind)} {_shown(person.name)}{_whose(person.tenant)}"
+    if person.state == "removed":
+        return f"The {who} is in the backup, and stays removed."
+    if person.state == "admin":
+        return f"The backup leaves nobody who is an admin: the {who} stays one."
+    return f"The {who} may do more in the backup, and stays {', '.join(person.roles) or 'without a role'}."
+
+
+def _record_decision(scope: Scope, kept: KeptDecision, person: Person) -> None:
+    found = scope.approvals.get(kept.id)
+    was = "revoked" if kept.decision == "revoked" else "refused"
+    reason = f"It was {was} before a backup was brought back. {kept.reason}".strip()
+    about = record_fields(found) if found is not None else {"approval": kept.id, "digest": kept.digest}
+    keep(scope, f"approval.{kept.decision}", actor_of(person, scope), **about, reason=reason)
+
+
+def _whose(tenant: str) -> str:
+    return f" (tenant {_shown(tenant)})" if tenant else ""

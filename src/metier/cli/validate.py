@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier import Library
-from metier.cli.known_tools import about_tools
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
+from metier.cli.policy_view import unknown_tool_warnings
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.hints import for_person
 from metier.library.clients import PROJECT_FOLDERS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.source import Finding, Source
 
 
-class Verdict(NamedTuple):
+class ValidationResult(NamedTuple):
     """What validation says about one skill."""
 
     path: str
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     paths = [_path_of(name) for name in options.paths] or _paths_here()
-    verdicts: list[Verdict] = []
+    verdicts: list[ValidationResult] = []
     style = Style(sys.stdout)
     seen: set[str] = set()
     missing = [path for path in paths if not os.path.lexists(expanded(path))]
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         if path in missing:
             # Wrong usage, but the others are checked all the same.
             note = Diagnostic("file-unreadable", None, (path, "there is nothing of that name"))
-            verdicts.append(Verdict(path, None, [note], False))
+            verdicts.append(ValidationResult(path, None, [note], False))
             continue
         for verdict in _check_path(path, strict=options.strict, portable=options.portable):
             if verdict.path not in seen:
@@ -90,7 +90,7 @@ def _path_of(named: str) -> str:
     return named
 
 
-def _with_last_good(verdicts: list[Verdict]) -> list[Verdict]:
+def _with_last_good(verdicts: list[ValidationResult]) -> list[ValidationResult]:
     """The verdicts, with a note on each file in whose place agents here are served its last good version."""
     if not any(found.severity != "info" for verdict in verdicts for found in verdict.diagnostics):
         return verdicts
@@ -115,17 +115,17 @@ def _paths_here() -> list[str]:
     return found
 
 
-def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]:
+def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[ValidationResult]:
     try:
         source, keys, findings = skills_at(path)
     except ArchiveRefused as error:
         said = (error.message.rstrip("."), for_person(error.hint).rstrip("."))
-        yield Verdict(path, None, [Diagnostic("archive-refused", None, said)], False)
+        yield ValidationResult(path, None, [Diagnostic("archive-refused", None, said)], False)
         return
     for finding in findings:
-        yield Verdict(finding.where, None, [finding.diagnostic], False)
+        yield ValidationResult(finding.where, None, [finding.diagnostic], False)
     if not keys:
-        yield Verdict(path, None, [Diagnostic("no-skill", None, (path,))], False)
+        yield ValidationResult(path, None, [Diagnostic("no-skill", None, (path,))], False)
         return
     progress = Progress("Checking", len(keys))
     for key in keys:
@@ -134,7 +134,7 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
         try:
             data, _ = read_file(source, key)
         except Unreadable as problem:
-            yield Verdict(location, None, [problem.diagnostic])
+            yield ValidationResult(location, None, [problem.diagnostic])
             continue
         document, found = check(
             data,
@@ -144,7 +144,7 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Verdict]
             strict=strict,
             portable=portable,
         )
-        yield Verdict(location, document.skill.name, [*found, *about_tools(document.skill)])
+        yield ValidationResult(location, document.skill.name, [*found, *unknown_tool_warnings(document.skill)])
     progress.end()
 
 

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.approve import seconds
-from metier.cli.exits import APPROVAL, FINE
+from metier.cli.exit_codes import APPROVAL, FINE
 from metier.cli.identity import acting, peek_store
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument

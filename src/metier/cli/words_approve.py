@@ -128,7 +128,7 @@ def _target(parser: argparse.ArgumentParser) -> None:
 
 
 def _people(command: Command) -> None:
-    verb = verbs(command("user", "say who may decide", "metier user add ada --role reviewer", "people"))
+    verb = verbs(command("user", "say who may decide", "metier user add ada --role reviewer", "user"))
     user = verb(
         "add",
         "add somebody, or give them other roles; the first is you, as admin",
@@ -146,9 +146,7 @@ def _people(command: Command) -> None:
     user.add_argument("name", metavar="NAME")
     _shared(user, json=True)
 
-    verb = verbs(
-        command("token", "make and revoke tokens, by which people are known", "metier token new ada", "people")
-    )
+    verb = verbs(command("token", "make and revoke tokens, by which people are known", "metier token new ada", "user"))
     token = verb("new", "make a token; its secret is shown once", "metier token new ada --label laptop --expires 90d")
     token.add_argument("name", metavar="NAME", nargs="?", help="for whom (default: for you)")
     token.add_argument("--label", metavar="TEXT", default="", help="what it is for")

@@ -114,6 +114,7 @@ def _history(command: Command) -> None:
         "rollback",
         "bring back an earlier version of a skill, exactly",
         'metier rollback deploy --to 1 --reason "It broke the build"',
+        "history",
         library=True,
     )
     _name(rollback)

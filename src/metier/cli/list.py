@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.barred import Barred, warn
+from metier.cli.json_shapes import entry_shape
 from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Progress, Style, plural, print_json, shortened, table
-from metier.cli.shapes import entry_shape
+from metier.cli.policy_view import PolicyView, warn_of_denied
 from metier.library import Machine
 from metier.library.readiness import readiness
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
-    from metier.cli.barred import Word
+    from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
 
 _DESCRIPTION_SHOWN = 160
@@ -32,12 +32,12 @@ def run(options: argparse.Namespace) -> int:
 
         wanted = Selection(contains=options.text)
         entries, hidden = wanted.of(entries), list(wanted.of(hidden))
-    barred = Barred(library)
+    barred = PolicyView(library)
     words = barred.among(entries)
     if options.json:
         _print_json(entries, hidden, words, barred)
         return 0
-    warn(words, barred.governance.effective.errors)
+    warn_of_denied(words, barred.governance.effective.errors)
     denied = {entry for entry, word in words.items() if word.status == "denied"}
     off = {entry for entry, word in words.items() if word.status == "off"}
     if not options.all:
@@ -93,7 +93,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_json(entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Entry, Word], barred: Barred) -> None:
+def _print_json(
+    entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Entry, PolicyStatus], barred: PolicyView
+) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
     machine = Machine()
     shapes = []
@@ -105,7 +107,7 @@ def _print_json(entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Ent
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))
 
 
-def _status(entry: Entry, states: dict[int, str], words: dict[Entry, Word]) -> str:
+def _status(entry: Entry, states: dict[int, str], words: dict[Entry, PolicyStatus]) -> str:
     if entry in words and entry.status == "active":
         return words[entry].status
     if entry.is_stale and entry.status == "active":
@@ -118,7 +120,7 @@ def _layer(entry: Entry) -> str:
     return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
 
 
-def _describe(entry: Entry, words: dict[Entry, Word], most: int) -> str:
+def _describe(entry: Entry, words: dict[Entry, PolicyStatus], most: int) -> str:
     """The description, so many characters of it, and before it why the skill is not simply there."""
     text = shortened(_one_line(entry), most)
     if entry.shadowed_by is not None:
@@ -149,7 +151,7 @@ def _one_line(entry: Entry) -> str:
     return " ".join(entry.description.split())
 
 
-def _count_denied(words: list[Word]) -> str:
+def _count_denied(words: list[PolicyStatus]) -> str:
     """The numbers of skills that policy denies and that are in quarantine, which is no policy."""
     out_of_use = sum(word.code in ("skill-quarantined", "integrity-failed") for word in words)
     counts = ((len(words) - out_of_use, "denied by policy"), (out_of_use, "in quarantine"))

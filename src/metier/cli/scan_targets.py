@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.skill import Package
 
 
-class Place(NamedTuple):
+class ScanTarget(NamedTuple):
     """A skill that was found."""
 
     location: str
@@ -33,10 +33,10 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class ScanTargets:
     """All that was found, each skill once."""
 
-    found: dict[str, Place] = field(default_factory=dict)
+    found: dict[str, ScanTarget] = field(default_factory=dict)
     """By location."""
     missing: tuple[str, ...] = ()
     """What was named and is neither a path nor a skill."""
@@ -44,9 +44,9 @@ class Places:
     """Archives that were not opened, and why."""
 
 
-def places_of(options: argparse.Namespace) -> Places:
+def targets_of(options: argparse.Namespace) -> ScanTargets:
     """The skills at the paths that were named, or of those names; raises `SourceUnavailable` where there are none."""
-    places = Places()
+    places = ScanTargets()
     missing: list[str] = []
     for path in options.paths:
         if os.path.lexists(expanded(path)):
@@ -67,7 +67,7 @@ def places_of(options: argparse.Namespace) -> Places:
     return replace(places, missing=tuple(missing))
 
 
-def _at(path: str) -> Iterator[Place]:
+def _at(path: str) -> Iterator[ScanTarget]:
     source, keys, findings = skills_at(path)
     for finding in findings:
         if finding.diagnostic.severity != "info":
@@ -77,21 +77,21 @@ def _at(path: str) -> Iterator[Place]:
             f"There is no SKILL.md in {path!r}.", hint="Name a skill's folder, a folder of skills, or an archive."
         )
     for key in keys:
-        yield Place(source.location(key), folder_of(source, key), source.package(key))
+        yield ScanTarget(source.location(key), folder_of(source, key), source.package(key))
 
 
-def _named(name: str, options: argparse.Namespace) -> list[Place]:
+def _named(name: str, options: argparse.Namespace) -> list[ScanTarget]:
     if os.sep in name or "/" in name:
         return []
     try:
         entry = library_of(options).get(name)
     except MetierError:
         return []
-    return [Place(entry.location, folder_of(entry.place.source, entry.key), entry.package)]
+    return [ScanTarget(entry.location, folder_of(entry.place.source, entry.key), entry.package)]
 
 
-def spread(
-    findings: Sequence[Finding], places: Mapping[str, Place], paths: Sequence[str]
+def assign_findings(
+    findings: Sequence[Finding], places: Mapping[str, ScanTarget], paths: Sequence[str]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
     """Findings of another scanner by the location of the skill that they lie in, and those that lie in none."""
     homes = _Homes(places, ["/", os.getcwd(), *(os.path.abspath(expanded(path)) for path in paths)])
@@ -109,7 +109,7 @@ def spread(
 class _Homes:
     """The skills that files may lie in, by paths that start from one of several folders."""
 
-    def __init__(self, places: Mapping[str, Place], bases: Sequence[str]) -> None:
+    def __init__(self, places: Mapping[str, ScanTarget], bases: Sequence[str]) -> None:
         self._places = places
         self._folders = {os.path.dirname(location): location for location in places}
         self._bases = bases

@@ -8,7 +8,7 @@ from metier.errors import MetierError
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    from metier.cli.barred import Word
+    from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry, Machine, Readiness
     from metier.run import Outcome
     from metier.session import Event
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def entry_shape(
-    entry: Entry, machine: Machine, listing: ListingRule, *, is_hidden: bool = False, word: Word | None = None
+    entry: Entry, machine: Machine, listing: ListingRule, *, is_hidden: bool = False, word: PolicyStatus | None = None
 ) -> dict[str, Any]:
     """A skill as `list --json` prints it, with its listing mode and the word that policy has on it."""
     is_denied = word is not None and word.status == "denied" and entry.status == "active"

@@ -12,6 +12,8 @@ from metier.find.listed import listing_rule
 from metier.guard import Actor, Subject
 from metier.guard.governance import Governance
 from metier.guard.policy.allowed_tools import enforcement_of
+from metier.skill import Diagnostic
+from metier.skill.tool_rules import unknown_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,14 +22,16 @@ if TYPE_CHECKING:
     from metier.guard.policy.allowed_tools import Enforcement
     from metier.guard.policy.file import PolicyProblem
     from metier.library import Entry, Place
+    from metier.skill import Skill
     from metier.skill.listing import ListingRule
+
 
 _MOST_SAID = 10
 _REASONS = {"name-only": "Policy lists its name alone.", "pinned": "Policy keeps it in the catalog."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class PolicyStatus:
     """What policy says to a skill."""
 
     status: Literal["denied", "off", "manual", "name-only", "pinned"]
@@ -51,7 +55,7 @@ class Word:
         return {"status": self.status, "reason": self.reason, "rule": self.rule, "code": self.code}
 
 
-class Barred:
+class PolicyView:
     """What policy files and quarantines say to the skills of a library, for whoever it is seen by."""
 
     def __init__(self, library: Library) -> None:
@@ -67,14 +71,14 @@ class Barred:
         """Whether the `allowed-tools` of the skills of a place, or of the one in a folder of it, restrict calls."""
         return enforcement_of(place, self.governance.effective, {}, folder)
 
-    def of(self, entry: Entry) -> Word | None:
+    def of(self, entry: Entry) -> PolicyStatus | None:
         """What policy says to a skill; None where it says nothing."""
         if self._barring is not None and not entry.is_broken:
             try:
                 digest = self._library.digest(entry) if self._barring.looks_inside else ""
             except MetierError as error:
                 # What cannot be read might be what is barred, so nobody is shown it.
-                return Word(status="denied", reason=error.message, code=error.code)
+                return PolicyStatus(status="denied", reason=error.message, code=error.code)
             subject = Subject(
                 name=entry.name,
                 digest=digest,
@@ -90,17 +94,17 @@ class Barred:
                 status: Literal["denied", "off", "manual"] = "off" if is_off else "denied"
                 if verdict.code == "not-for-models":
                     status = "manual"
-                return Word(status=status, reason=verdict.reason, rule=verdict.rule, code=verdict.code)
+                return PolicyStatus(status=status, reason=verdict.reason, rule=verdict.rule, code=verdict.code)
         rule = self._listings.rule_for(entry.name, entry.source)
         if rule is not None and (rule.mode == "name-only" or rule.mode == "pinned"):
-            return Word(status=rule.mode, reason=_REASONS[rule.mode], rule=f"skills.listing ({rule.origin})")
+            return PolicyStatus(status=rule.mode, reason=_REASONS[rule.mode], rule=f"skills.listing ({rule.origin})")
         return None
 
     def listing(self, entry: Entry) -> ListingRule:
         """The listing mode of a skill, and what sets it."""
         return listing_rule(entry, self._listings)
 
-    def among(self, entries: Iterable[Entry]) -> dict[Entry, Word]:
+    def among(self, entries: Iterable[Entry]) -> dict[Entry, PolicyStatus]:
         """What policy says to each of some skills that it says something to."""
         if self._barring is None and not self._listings:
             return {}
@@ -115,7 +119,7 @@ class Barred:
         return frozenset(entry.name for entry in self._library if entry.name not in kept)
 
 
-def warn(words: dict[Entry, Word], errors: Iterable[PolicyProblem] = ()) -> None:
+def warn_of_denied(words: dict[Entry, PolicyStatus], errors: Iterable[PolicyProblem] = ()) -> None:
     """Say on standard error which skills are denied, and by whom, and which policy files cannot be used."""
     style = Style(sys.stderr)
     for problem in errors:
@@ -127,3 +131,9 @@ def warn(words: dict[Entry, Word], errors: Iterable[PolicyProblem] = ()) -> None
         print(f"{style.warn('warning')}: {said}", file=sys.stderr)
     if len(denied) > _MOST_SAID:
         print(f"and {len(denied) - _MOST_SAID:,} more; `metier list --all` shows them", file=sys.stderr)
+
+
+def unknown_tool_warnings(skill: Skill) -> list[Diagnostic]:
+    """A warning where `allowed-tools` names a tool that no agent is known to have."""
+    unknown = unknown_tools(skill.allowed_tools)
+    return [Diagnostic("tools-unknown", None, (", ".join(unknown),))] if unknown else []

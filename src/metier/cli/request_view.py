@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, shortened
-from metier.cli.screen import harmless
+from metier.cli.terminal import harmless
 from metier.hub.comparing import difference
 from metier.hub.contents import package_of
 from metier.scan.finding import rank
@@ -26,7 +26,7 @@ _LONG = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dossier:
+class RequestView:
     """A request with what its content can do, what scanners say to it, and what is new in it."""
 
     request: Request
@@ -74,7 +74,7 @@ def approval_shape(approval: Approval) -> dict[str, Any]:
     return {**asdict(approval), "grants": list(approval.grants), "tools": list(approval.tools)}
 
 
-def dossier_of(scope: Scope, request: Request) -> Dossier:
+def request_view_of(scope: Scope, request: Request) -> RequestView:
     """Gather it; raises `IntegrityFailed` where the store has not kept what it says."""
     revision = scope.revisions.get(request.digest)
     content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
@@ -93,7 +93,7 @@ def dossier_of(scope: Scope, request: Request) -> Dossier:
     before = _before(scope, request)
     base = before.digest if before is not None and scope.revisions.has(before.digest) else ""
     old = scope.revisions.files(base) if base else {}
-    return Dossier(
+    return RequestView(
         request=request,
         evidence=revision.capabilities.get("evidence", {}) if revision is not None else {},
         findings=sorted(
@@ -121,13 +121,13 @@ def _changed(old: Files, new: Files) -> list[tuple[str, str]]:
     return sorted((how[path], path) for path in how if old.get(path) != new.get(path))
 
 
-def print_dossier(found: Dossier, *, full: bool) -> None:
+def print_request_view(found: RequestView, *, full: bool) -> None:
     """Print it, the most important first; without `full`, so much as fits on a screen."""
     _Page(found, full=full).show()
 
 
 class _Page:
-    def __init__(self, found: Dossier, *, full: bool) -> None:
+    def __init__(self, found: RequestView, *, full: bool) -> None:
         self._found = found
         self._full = full
         self._style = Style(sys.stdout)
