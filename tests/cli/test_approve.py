@@ -11,7 +11,7 @@ import pytest
 
 from metier.guard import Actor, Subject
 from metier.guard.approvals.decisions import request
-from metier.hub.contents import package_of
+from metier.hub.skill_files import package_of
 from metier.scan.capabilities import infer, new_in
 from metier.skill.contents import Files, digest_of_files
 from metier.store import Person, Request, Revision, ScanRow, Scope, Store, revision_files

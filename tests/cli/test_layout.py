@@ -16,7 +16,7 @@ from metier.cli.identity import system_user
 from metier.cli.output import Style
 from metier.guard import Actor, Subject
 from metier.guard.approvals.decisions import request
-from metier.hub.contents import package_of
+from metier.hub.skill_files import package_of
 from metier.scan.capabilities import infer
 from metier.skill.contents import Files, digest_of_files
 from metier.store import Revision, Store, revision_files

@@ -13,10 +13,9 @@ from tests.hub.conftest import ADA, ADDS_SCRIPT, BUILDER, DIFF, EVE, diff_of, re
 
 from metier import Guard, Library
 from metier.errors import FileRefused, MetierError, ProposalInvalid, Refused, SkillExists, SkillInvalid, SkillNotFound
-from metier.hub.amending import MAX_TEXT
 from metier.hub.proposal_page import page_of
-from metier.hub.proposals import MAX_OPEN, propose_new, propose_update
-from metier.hub.reviewing import approve
+from metier.hub.proposals import MAX_OPEN, MAX_TEXT, propose_new, propose_update
+from metier.hub.review import approve
 from metier.skill import FolderPackage
 from metier.skill.contents import files_of
 from metier.store import Person, Proposal, Scope, Store

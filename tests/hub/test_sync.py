@@ -17,8 +17,8 @@ from metier import Guard, Library, Policy
 from metier.errors import FileRefused, InvalidArgument, SkillNotFound, SourceUnavailable
 from metier.guard import MemoryLog
 from metier.hub import Synced, sync_to
-from metier.hub.record import Record
-from metier.hub.target import Target
+from metier.hub.sync_record import SyncRecord
+from metier.hub.target_folder import TargetFolder
 from metier.library.copied import COPIES_FILE, copied_into
 from metier.skill import FolderPackage
 
@@ -403,14 +403,14 @@ def killed(library_: Library, patched: pytest.MonkeyPatch) -> None:
     def gone(*_: object, **__: object) -> None:
         pass
 
-    patched.setattr(Record, "close", gone)
-    patched.setattr(Target, "_list_copies", gone)
-    patched.setattr("metier.hub.target.remove_tree", gone)
+    patched.setattr(SyncRecord, "close", gone)
+    patched.setattr(TargetFolder, "_list_copies", gone)
+    patched.setattr("metier.hub.target_folder.remove_tree", gone)
     with contextlib.suppress(KeyboardInterrupt):
         sync_to(library_, "out")
 
 
-@pytest.mark.parametrize("moment", ["Target._write", "os.rename"])
+@pytest.mark.parametrize("moment", ["TargetFolder._write", "os.rename"])
 def test_a_run_that_is_killed_leaves_nothing_that_the_next_one_does_not_know(
     skills: Path, write_skill: Write, moment: str
 ) -> None:
@@ -420,7 +420,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_the_next_one_does_not_know(
     sync_to(library(skills), "out", only=["deploy"])
     write_skill(skills / "deploy", body="Do it better.")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(f"metier.hub.target.{moment}", die)
+        patched.setattr(f"metier.hub.target_folder.{moment}", die)
         killed(library(skills), patched)
     write_skill(skills / "deploy", body="Do it best.")
     assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "added"}
@@ -448,9 +448,9 @@ def test_what_somebody_changed_while_it_was_put_aside_is_never_removed(
 ) -> None:
     sync_to(library(skills), "out")
     write_skill(skills / "deploy", body="Do it better.")
-    digest = Target.digest
+    digest = TargetFolder.digest
 
-    def meanwhile(target: Target, name: str) -> str | None:
+    def meanwhile(target: TargetFolder, name: str) -> str | None:
         if name.startswith(".metier-sync-"):
             Path("out", name, "notes.md").write_text("my notes")
             if is_taken:
@@ -460,11 +460,11 @@ def test_what_somebody_changed_while_it_was_put_aside_is_never_removed(
         return digest(target, name)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Target, "digest", meanwhile)
+        patched.setattr(TargetFolder, "digest", meanwhile)
         if is_taken:
             assert became(sync_to(library(skills), "out"))["deploy"] == "conflict"
         else:
-            patched.setattr("metier.hub.target.os.rename", only_once(os.rename))
+            patched.setattr("metier.hub.target_folder.os.rename", only_once(os.rename))
             killed(library(skills), patched)
     for _ in range(2):
         done = {step.skill: step for step in sync_to(library(skills), "out").steps}
@@ -503,13 +503,13 @@ def test_a_record_that_cannot_be_written_is_an_error_before_anything_is(
 def test_a_change_at_the_last_moment_is_not_lost(skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sync_to(library(skills), "out")
     (skills / "review/SKILL.md").unlink()
-    remove = Target.remove
+    remove = TargetFolder.remove
 
-    def late(target: Target, name: str, digest: str) -> None:
+    def late(target: TargetFolder, name: str, digest: str) -> None:
         Path("out/review/mine.md").write_text("mine")
         remove(target, name, digest)
 
-    monkeypatch.setattr(Target, "remove", late)
+    monkeypatch.setattr(TargetFolder, "remove", late)
     done = sync_to(library(skills), "out")
     assert became(done)["review"] == "conflict"
     assert Path("out/review/mine.md").read_text() == "mine"
@@ -524,7 +524,7 @@ def test_a_disk_that_is_full_leaves_the_old_copy(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Target, "_write", full)
+    monkeypatch.setattr(TargetFolder, "_write", full)
     done = {step.skill: step for step in sync_to(library(skills), "out").steps}
     assert done["deploy"].done == "failed"
     assert "No space left" in done["deploy"].reason

@@ -16,9 +16,9 @@ from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
 from metier.guard import Guard
 from metier.hints import for_person
-from metier.hub.deploying import deploy, folder_of_layer
-from metier.hub.homes import home_of
-from metier.hub.rehearsing import rehearse
+from metier.hub.deploy import deploy, folder_of_layer
+from metier.hub.dry_run import dry_run_deploy
+from metier.hub.skill_location import location_of
 from metier.source.path import expanded
 from metier.store import Store
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from metier.hub.rehearsing import Rehearsal
+    from metier.hub.dry_run import DeployDryRun
     from metier.store import Person, Scope
 
 
@@ -36,7 +36,7 @@ def folder_of(options: argparse.Namespace) -> str:
     if os.path.lexists(expanded(path)) or os.path.basename(path) != path:
         return path
     entry = library_of(options).get(path)
-    return home_of(entry).location
+    return location_of(entry).location
 
 
 def target_of(options: argparse.Namespace) -> str:
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
 
 def run_dry(options: argparse.Namespace) -> int:
     with _looking(options) as (scope, person):
-        found = rehearse(
+        found = dry_run_deploy(
             scope,
             person,
             folder_of(options),
@@ -113,7 +113,7 @@ def _looking(options: argparse.Namespace) -> Iterator[tuple[Scope, Person]]:
         yield scope, who(scope)
 
 
-def _print_dry_json(found: Rehearsal) -> None:
+def _print_dry_json(found: DeployDryRun) -> None:
     approvals = found.approvals
     print_json(
         {
@@ -138,7 +138,7 @@ def _print_dry_json(found: Rehearsal) -> None:
     )
 
 
-def _print_dry_run(found: Rehearsal) -> None:
+def _print_dry_run(found: DeployDryRun) -> None:
     style, home, told = Style(sys.stdout), found.home, found.explanation
     how = "is deployed already" if found.is_unchanged else "would be deployed"
     if not found.is_allowed:
@@ -163,7 +163,7 @@ def _print_dry_run(found: Rehearsal) -> None:
     print("Nothing was changed.")
 
 
-def _print_approvals(found: Rehearsal, style: Style) -> None:
+def _print_approvals(found: DeployDryRun, style: Style) -> None:
     approvals = found.approvals
     print(f"{style.dim('needs approval')}: {_join_names(approvals.needed) or 'nothing more'}")
     if approvals.why_not:

@@ -14,8 +14,8 @@ from metier.guard import Guard
 from metier.guard.approvals.roles import require_role
 from metier.guard.remedies import restore_or_propose
 from metier.hub.history import compare, rollback
-from metier.hub.homes import find_home
 from metier.hub.proposal_page import shown_lines
+from metier.hub.skill_location import find_location
 from metier.skill import FolderPackage
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         return _roll_back(options)
     with acting(options) as (scope, person):
         require_role(person, "viewer", "see the history of a skill")
-        home = find_home(library_of(options), scope, options.name)
+        home = find_location(library_of(options), scope, options.name)
         if options.diff is not None:
             text = compare(scope, home, *options.diff)
             if options.json:
@@ -72,7 +72,7 @@ def _digest(folder: str) -> str | None:
 
 def _roll_back(options: argparse.Namespace) -> int:
     with acting(options, decides=True) as (scope, person):
-        home = find_home(library_of(options), scope, options.name)
+        home = find_location(library_of(options), scope, options.name)
         version = rollback(
             scope,
             person,

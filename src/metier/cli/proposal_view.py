@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, print_json
 from metier.guard import Guard
-from metier.hub.basis import basis_of
-from metier.hub.contents import package_of
-from metier.hub.homes import home_at, subject_in
 from metier.hub.proposal_page import page_of, shown_lines
-from metier.hub.reviewing import is_author, may_review
+from metier.hub.review import is_author, may_review
+from metier.hub.review_base import review_base_of
+from metier.hub.skill_files import package_of
+from metier.hub.skill_location import location_at, subject_in
 from metier.scan import scan
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:
-    from metier.hub.basis import Basis
+    from metier.hub.review_base import ReviewBase
     from metier.scan import Report
     from metier.store import Person, Proposal, Scope
 
@@ -36,8 +36,8 @@ def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bo
     """Print all of it; without `full`, so much of findings and diff as one reads."""
     files = scope.revisions.files(proposal.proposed_digest)
     report = scan(package_of(files))
-    basis = basis_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
-    subject = subject_in(home_at(proposal.location, proposal.skill), files, proposal.proposed_digest)
+    basis = review_base_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
+    subject = subject_in(location_at(proposal.location, proposal.skill), files, proposal.proposed_digest)
     why_not = may_review(scope, Guard().governance, person, proposal, subject)
     revision = scope.revisions.get(proposal.proposed_digest)
     capabilities = list(revision.capabilities.get("names", ())) if revision is not None else []
@@ -60,7 +60,14 @@ def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bo
 
 class _Text:
     def __init__(
-        self, proposal: Proposal, report: Report, basis: Basis, capabilities: list[str], *, full: bool, is_own: bool
+        self,
+        proposal: Proposal,
+        report: Report,
+        basis: ReviewBase,
+        capabilities: list[str],
+        *,
+        full: bool,
+        is_own: bool,
     ) -> None:
         self._proposal, self._report, self._basis, self._capabilities = proposal, report, basis, capabilities
         self._full = full

@@ -13,11 +13,11 @@ from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
 from metier.guard.approvals.roles import require_role
 from metier.guard.remedies import tenant_option
-from metier.hub.diff_reading import MAX_DIFF_BYTES
-from metier.hub.homes import find_skill
+from metier.hub.diff_parser import MAX_DIFF_BYTES
 from metier.hub.proposal_page import page_of
 from metier.hub.proposals import propose_new, propose_update
-from metier.hub.reviewing import approve, find_proposal, recommend, reject, withdraw
+from metier.hub.review import approve, find_proposal, recommend, reject, withdraw
+from metier.hub.skill_location import find_skill
 from metier.skill import FolderPackage, shown
 from metier.skill.contents import files_of
 

@@ -26,7 +26,7 @@ from metier.guard.governance import Governance
 from metier.guard.notify import notifying
 from metier.guard.remedies import restore_or_propose
 from metier.guard.verdict import INTEGRITY
-from metier.hub.replacing import digest_at
+from metier.hub.folder_replacement import digest_at
 
 if TYPE_CHECKING:
     import argparse

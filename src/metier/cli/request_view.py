@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, shortened
 from metier.cli.terminal import harmless
-from metier.hub.comparing import difference
-from metier.hub.contents import package_of
+from metier.hub.diff import difference
+from metier.hub.skill_files import package_of
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:

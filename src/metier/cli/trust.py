@@ -85,7 +85,7 @@ def _require_looked_at(project: Path, accepted: str) -> None:
     if not entries:
         return  # the scanner takes a moment to be there
     from metier.guard import refused
-    from metier.hub.findings import against, is_bad, named_findings
+    from metier.hub.scan_findings import against, is_bad, named_findings
 
     reports = [(entry.location, _scan(library, entry)) for entry in entries]
     bad = [(location, report) for location, report in reports if is_bad(report)]

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument
 from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
-from metier.hub.applying import CHANGED, expire_others, finish, put_in_place
-from metier.hub.comparing import difference
-from metier.hub.homes import subject_in
-from metier.hub.permitting import require_person
-from metier.hub.replacing import digest_at
+from metier.hub.apply import CHANGED, expire_others, finish, put_in_place
+from metier.hub.authorisation import require_person
+from metier.hub.diff import difference
+from metier.hub.folder_replacement import digest_at
+from metier.hub.skill_location import subject_in
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.hub.homes import Home
+    from metier.hub.skill_location import SkillLocation
     from metier.library import SkillLookup
     from metier.store import Person, Scope, Version
 
 
-def version_of(scope: Scope, home: Home, number: int) -> Version:
+def version_of(scope: Scope, home: SkillLocation, number: int) -> Version:
     """A version of a skill by its number; raises `InvalidArgument` where there is none."""
     known = scope.versions.of(home.location)
     found = next((one for one in known if one.number == number), None)
@@ -30,7 +30,7 @@ def version_of(scope: Scope, home: Home, number: int) -> Version:
     return found
 
 
-def compare(scope: Scope, home: Home, before: int, after: int) -> str:
+def compare(scope: Scope, home: SkillLocation, before: int, after: int) -> str:
     """The difference between two versions of a skill, as a unified diff."""
     old, new = (scope.revisions.files(version_of(scope, home, number).digest) for number in (before, after))
     return difference(old, new)
@@ -39,7 +39,7 @@ def compare(scope: Scope, home: Home, before: int, after: int) -> str:
 def rollback(
     scope: Scope,
     person: Person,
-    home: Home,
+    home: SkillLocation,
     *,
     to: int | None = None,
     reason: str = "",
@@ -90,7 +90,7 @@ def rollback(
     return version
 
 
-def _wanted(scope: Scope, home: Home, there: str | None, to: int | None) -> Version:
+def _wanted(scope: Scope, home: SkillLocation, there: str | None, to: int | None) -> Version:
     if to is not None:
         found = version_of(scope, home, to)
         if found.digest == there:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metier.hub.basis import Basis
+    from metier.hub.review_base import ReviewBase
     from metier.store import Proposal, Scope
 
 _FENCE = re.compile(r"`{3,}")
@@ -66,7 +66,7 @@ def reserved_page(scope: Scope, skill: str) -> Iterator[tuple[str, Path]]:
         raise
 
 
-def page(proposal: Proposal, basis: Basis) -> str:
+def page(proposal: Proposal, basis: ReviewBase) -> str:
     """The page: what is new about what the skill can do, who proposes it, the diff, why, and what speaks for it."""
     new = ", ".join(proposal.capabilities_new)
     parts = [

@@ -7,22 +7,22 @@ a reviewer reads is what is applied, whatever the author wrote.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.notify import notifying
-from metier.hub.amending import MAX_EVIDENCE, MAX_TEXT, amended
-from metier.hub.basis import basis_of, is_changed_by_hand
-from metier.hub.comparing import difference
-from metier.hub.contents import require_sound
-from metier.hub.diffs import apply_diff
-from metier.hub.homes import home_of, new_home, subject_in
-from metier.hub.proposal_page import page, reserved_page
-from metier.hub.replacing import digest_at
-from metier.hub.reviewing import apply_by_rule
-from metier.hub.revising import capabilities_of, keep_files, require_skill
+from metier.hints import for_people
+from metier.hub.diff import difference
+from metier.hub.diff_apply import apply_diff
+from metier.hub.folder_replacement import digest_at
+from metier.hub.proposal_page import page, page_of, reserved_page
+from metier.hub.review import apply_by_rule
+from metier.hub.review_base import is_changed_by_hand, review_base_of
+from metier.hub.skill_files import capabilities_of, keep_files, require_skill, require_sound
+from metier.hub.skill_location import location_of, new_location, subject_in
 from metier.library.places import personal_folders
 from metier.scan.capabilities import new_in
 from metier.skill import MemoryPackage, is_valid_name, shown
@@ -34,11 +34,46 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from metier.guard import Actor
-    from metier.hub.homes import Home
+    from metier.hub.skill_location import SkillLocation
     from metier.library import Entry, SkillLookup
     from metier.skill import MemoryFile
     from metier.skill.contents import Files
     from metier.store import Person, Scope
+
+
+MAX_TEXT = 20_000
+"""Characters of a justification, or of one piece of evidence."""
+MAX_EVIDENCE = 50
+
+
+def amend(scope: Scope, waits: Proposal, justification: str, evidence: Sequence[str], actor: Actor) -> Proposal:
+    """A proposal that waits with what its author says now, in the transaction that is under way.
+
+    Whoever decides sees all of it. What was said before changes nothing.
+    """
+    said = waits.justification
+    if justification not in said:
+        said = f"{said}\n\nAdded {datetime.now(UTC):%Y-%m-%d %H:%M} UTC:\n{justification}"
+    shows = list(dict.fromkeys([*waits.evidence, *evidence]))
+    if said == waits.justification and len(shows) == len(waits.evidence):
+        return waits
+    if len(said) > MAX_TEXT or len(shows) > MAX_EVIDENCE:
+        raise ProposalInvalid(
+            f"Proposal {waits.id} is for this very change already, and says enough.",
+            hint=for_people(
+                "Wait until somebody has decided, or take it back first: `metier propose withdraw {id}`.",
+                model="Wait until somebody has decided.",
+                id=waits.id,
+            ),
+        )
+    found = replace(waits, justification=said, evidence=shows)
+    scope.proposals.amend(waits.id, justification=said, evidence=shows)
+    basis = review_base_of(scope, waits.skill, waits.location, waits.base_digest, waits.proposed_digest)
+    page_of(scope, waits).write_text(page(found, basis), encoding="utf-8")
+    ids = {"proposal": waits.id, "digest": waits.base_digest, "new_digest": waits.proposed_digest}
+    keep(scope, "proposal.amended", actor, waits.skill, **ids, path=waits.location, reason=justification)
+    return found
+
 
 MAX_DIFFERENCE = 4 * 1024 * 1024
 """Characters of a difference, beyond which nobody reads it."""
@@ -66,7 +101,7 @@ def propose_update(
     would leave no skill; then nothing is kept. `actor` is what the audit trail says of the author, if it knows more.
     """
     entry = library.get(skill) if isinstance(skill, str) else skill
-    home = home_of(entry)
+    home = location_of(entry)
     before = files_of(entry.package)
     if change is None:
         after: Files = before
@@ -110,7 +145,7 @@ def propose_new(
         if not folders:
             raise InvalidArgument("There is no home folder to propose it for.", hint="Name a folder with `into`.")
         into = folders[0]
-    home = new_home(into, name)
+    home = new_location(into, name)
     after = _as_files(files)
     require_sound(after)
     require_skill(after, name, deployable=True)
@@ -133,7 +168,7 @@ def _as_files(files: Files | Mapping[str, MemoryFile | bytes | str]) -> Files:
 
 def _parked(
     scope: Scope,
-    home: Home,
+    home: SkillLocation,
     before: Files,
     after: Files,
     justification: str,
@@ -171,11 +206,11 @@ def _parked(
         same = _alike(scope, wanted)
         if same is not None:
             path.unlink()
-            return amended(scope, same, justification, evidence, actor)
+            return amend(scope, same, justification, evidence, actor)
         if before:
             keep_files(scope, effective, home.ref, before)
         new = keep_files(scope, effective, home.ref, after, parent=base if base != digest else "")
-        basis = basis_of(scope, home.ref, home.location, base, digest)
+        basis = review_base_of(scope, home.ref, home.location, base, digest)
         old = scope.revisions.get(basis.digest) if basis.digest else None
         shown_before = before if basis.digest == base else scope.revisions.files(basis.digest)
         diff = difference(shown_before, after)

@@ -14,10 +14,10 @@ from metier.guard import Action, Actor, AuditedAction, Guard, Subject, current_u
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.hints import for_people
-from metier.hub.findings import against, is_bad
-from metier.hub.origins import Origins, origin_of
-from metier.hub.record import Copy
-from metier.hub.target import File, Target, is_folder_name, stranded
+from metier.hub.scan_findings import against, is_bad
+from metier.hub.sync_origins import Origins, origin_of
+from metier.hub.sync_record import Copy
+from metier.hub.target_folder import File, TargetFolder, is_folder_name, stranded
 from metier.session.active import is_same, subject_of
 from metier.skill import shown
 from metier.skill.contents import digest_of_files, files_of
@@ -101,7 +101,7 @@ def sync_to(
     >>> [(step.skill, step.done) for step in sync_to(library, folder).steps]
     [('greet', 'added')]
     """
-    target = Target(to)
+    target = TargetFolder(to)
     target.check()
     _require_outside(library, target)
     with contextlib.nullcontext() if dry_run else target.locked():
@@ -111,7 +111,7 @@ def sync_to(
         return Synced(folder=target.path, steps=run.steps())
 
 
-def _require_outside(library: SkillLookup, target: Target) -> None:
+def _require_outside(library: SkillLookup, target: TargetFolder) -> None:
     """Raise where skills would become files of another one."""
     for entry in library.snapshot.entries:
         home = os.path.realpath(os.path.dirname(entry.location))
@@ -131,7 +131,7 @@ class _Run:
     def __init__(
         self,
         library: SkillLookup,
-        target: Target,
+        target: TargetFolder,
         guard: Guard,
         there: Guard,
         only: Sequence[str],

@@ -46,7 +46,7 @@ class Hunk:
 
 
 @dataclass(slots=True, kw_only=True)
-class Change:
+class FileDiff:
     """What a diff does to one file."""
 
     line: int
@@ -62,7 +62,7 @@ class Change:
         return self.new or self.old or ""
 
 
-def changes_of(diff: str) -> Iterator[Change]:
+def changes_of(diff: str) -> Iterator[FileDiff]:
     """What a diff does to each file, in its order; raises `ProposalInvalid`, or `FileRefused` for a path.
 
     Text before the first header is what people write around diffs.
@@ -76,7 +76,7 @@ def changes_of(diff: str) -> Iterator[Change]:
         at += 1
     hunks = 0
     while at < len(lines):
-        change = Change(line=at + 1)
+        change = FileDiff(line=at + 1)
         at = _headers(lines, at, change)
         while at < len(lines) and lines[at].startswith(b"@@"):
             hunk, at = _hunk(lines, at)
@@ -125,7 +125,7 @@ def _not_understood(lines: list[bytes], at: int) -> NoReturn:
     )
 
 
-def _headers(lines: list[bytes], at: int, change: Change) -> int:
+def _headers(lines: list[bytes], at: int, change: FileDiff) -> int:
     """Read what stands before the first hunk of a file; returns the line of that."""
     named = b""
     while at < len(lines) and not lines[at].startswith(b"@@"):
@@ -159,7 +159,7 @@ def _headers(lines: list[bytes], at: int, change: Change) -> int:
     return at
 
 
-def _learn(change: Change, old: str | None, new: str | None) -> None:
+def _learn(change: FileDiff, old: str | None, new: str | None) -> None:
     if old is None and new is None:
         raise ProposalInvalid(f"The header in line {change.line:,} names no file.", hint=SHAPE, line=change.line)
     if change.kind == "rename":
@@ -218,7 +218,7 @@ def _mode(mode: bytes, at: int) -> Mode:
     return found
 
 
-def _checked(change: Change) -> Change:
+def _checked(change: FileDiff) -> FileDiff:
     if change.kind == "change" and not change.hunks and change.mode is None:
         raise ProposalInvalid(f"The diff says nothing about {shown(change.path)!r}.", hint=SHAPE, line=change.line)
     if change.kind == "delete":

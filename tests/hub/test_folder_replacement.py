@@ -16,8 +16,8 @@ from tests.disk import hurry
 
 from metier import Library
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists
-from metier.hub import replacing as module
-from metier.hub.replacing import digest_at, replacing
+from metier.hub import folder_replacement as module
+from metier.hub.folder_replacement import digest_at, replacing
 from metier.skill import FolderPackage
 from metier.skill.contents import Files, digest_of_files, files_of
 from metier.skill.files import STAGING

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Action, Guard, refused
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
-from metier.hub.applying import approve_content, expire_others, put_in_place
-from metier.hub.contents import package_of, require_sound
-from metier.hub.findings import against, is_bad
-from metier.hub.homes import new_home, subject_in
-from metier.hub.permitting import require_person
-from metier.hub.replacing import digest_at
-from metier.hub.revising import require_skill
+from metier.hub.apply import approve_content, expire_others, put_in_place
+from metier.hub.authorisation import require_person
+from metier.hub.folder_replacement import digest_at
+from metier.hub.scan_findings import against, is_bad
+from metier.hub.skill_files import package_of, require_skill, require_sound
+from metier.hub.skill_location import new_location, subject_in
 from metier.library.places import (
     named_enterprise_places,
     personal_folders,
@@ -32,7 +31,7 @@ from metier.source.source import absolute
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from metier.hub.homes import Home
+    from metier.hub.skill_location import SkillLocation
     from metier.scan import Report
     from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
@@ -44,7 +43,7 @@ ROLE, WHAT = "admin", "deploy a skill"
 class Deployed:
     """What came of deploying a skill."""
 
-    home: Home
+    home: SkillLocation
     version: Version
     report: Report
     """What the scanner found."""
@@ -55,11 +54,11 @@ class Deployed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class DeployCandidate:
     """A skill that is to be deployed, and the place that it would have."""
 
     files: Files
-    home: Home
+    home: SkillLocation
     digest: str
 
     def require_valid(self) -> None:
@@ -78,11 +77,11 @@ class Candidate:
         return there == self.digest and known is not None and (known.digest, known.state) == (self.digest, "enabled")
 
 
-def candidate(path: str | os.PathLike[str], to: str | os.PathLike[str] | None = None) -> Candidate:
+def candidate(path: str | os.PathLike[str], to: str | os.PathLike[str] | None = None) -> DeployCandidate:
     """The skill in a folder, for the folder of the enterprise layer or for `to`."""
     files = _read(path)
-    home = new_home(to or enterprise_folder(), _name(files))
-    return Candidate(files=files, home=home, digest=digest_of_files(files))
+    home = new_location(to or enterprise_folder(), _name(files))
+    return DeployCandidate(files=files, home=home, digest=digest_of_files(files))
 
 
 def folder_of_layer(layer: str, start: Path) -> str:

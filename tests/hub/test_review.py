@@ -20,7 +20,7 @@ from metier.errors import (
 )
 from metier.guard import Actor
 from metier.hub.proposals import propose_update
-from metier.hub.reviewing import approve, recommend, reject, withdraw
+from metier.hub.review import approve, recommend, reject, withdraw
 from metier.library import Place
 from metier.library.layers import Layer
 from metier.skill import FolderPackage

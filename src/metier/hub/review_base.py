@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from metier.hub.homes import Home
+    from metier.hub.skill_location import SkillLocation
     from metier.store import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
+class ReviewBase:
     """A content that a change is shown against.
 
     A skill whose files somebody changed by hand must not be proposed in its new form by a small change to it: the
@@ -35,19 +35,19 @@ class Basis:
         return ""
 
 
-def is_changed_by_hand(scope: Scope, home: Home, current: str) -> bool:
+def is_changed_by_hand(scope: Scope, home: SkillLocation, current: str) -> bool:
     """Whether other content than that of a skill now is on record for its place, or was approved."""
     install = scope.installs.get(home.location)
     is_recorded = install is not None and install.digest == current
     return not is_recorded and (
-        install is not None or basis_of(scope, home.ref, home.location, current, current).kind == "accepted"
+        install is not None or review_base_of(scope, home.ref, home.location, current, current).kind == "accepted"
     )
 
 
-def basis_of(scope: Scope, skill: str, location: str, current: str, proposed: str) -> Basis:
+def review_base_of(scope: Scope, skill: str, location: str, current: str, proposed: str) -> ReviewBase:
     """What to compare a proposed content with, where another one lies now; both by digest."""
     if not current:
-        return Basis(digest="", kind="current")
+        return ReviewBase(digest="", kind="current")
     install = scope.installs.get(location)
     accepted = [install.digest] if install is not None else []
     accepted += [
@@ -56,11 +56,13 @@ def basis_of(scope: Scope, skill: str, location: str, current: str, proposed: st
         if one.skill == skill and one.decision == "approved" and one.digest not in accepted
     ]
     if current in accepted:
-        return Basis(digest=current, kind="current")
+        return ReviewBase(digest=current, kind="current")
     for digest in accepted:
         if scope.revisions.has(digest):
             # What brings the accepted content back is shown as what it does to the folder.
             return (
-                Basis(digest=current, kind="current") if digest == proposed else Basis(digest=digest, kind="accepted")
+                ReviewBase(digest=current, kind="current")
+                if digest == proposed
+                else ReviewBase(digest=digest, kind="accepted")
             )
-    return Basis(digest=current, kind="never")
+    return ReviewBase(digest=current, kind="never")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from metier.hub.comparing import difference
+from metier.hub.diff import difference
 from metier.skill.contents import Files
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 
 from metier._log import logger
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
-from metier.hub.ground import Ground
-from metier.hub.target import changed_meanwhile, holds_more
+from metier.hub.safe_folder import SafeFolder
+from metier.hub.target_folder import changed_meanwhile, holds_more
 from metier.library.trust import default_config_folder
 from metier.run.exchanging import exchange
 from metier.run.removing import remove_tree
@@ -78,7 +78,7 @@ def replacing(folder: str, files: Files, *, over: str | None) -> Iterator[Callab
     >>> os.listdir(folder)
     ['SKILL.md']
     """
-    ground, name = Ground(os.path.dirname(folder)), os.path.basename(folder)
+    ground, name = SafeFolder(os.path.dirname(folder)), os.path.basename(folder)
     with ground.locked(STAGING):
         _recover(ground)
         after = digest_of_files(files)
@@ -120,7 +120,7 @@ class _Entry:
 
 
 class _Replacement:
-    def __init__(self, ground: Ground, entry: _Entry) -> None:
+    def __init__(self, ground: SafeFolder, entry: _Entry) -> None:
         self._ground, self._entry = ground, entry
         self._staged, self._aside = (os.path.join(ground.path, *way) for way in (entry.staged, entry.aside))
         self._is_put = self._is_exchanged = False
@@ -279,7 +279,7 @@ def _journals() -> str:
     return os.path.join(default_config_folder(), "replacing")
 
 
-def _recover(ground: Ground) -> None:
+def _recover(ground: SafeFolder) -> None:
     """Put right what was left in a folder by those that were killed."""
     try:
         files = sorted(os.listdir(_journals()))
@@ -304,7 +304,7 @@ def _last_entry(path: str) -> _Entry | None:
     return found
 
 
-def _put_right(ground: Ground, entry: _Entry) -> None:
+def _put_right(ground: SafeFolder, entry: _Entry) -> None:
     replacement = _Replacement(ground, entry)
     name, staged, aside = (os.path.join(ground.path, *way) for way in ((entry.name,), entry.staged, entry.aside))
     if entry.phase == "swapping":

@@ -11,13 +11,12 @@ from metier.guard.approvals.status import current_status
 from metier.guard.audit.deeds import actor_of
 from metier.guard.explanation import explain, verdict_of
 from metier.guard.verdict import Verdict
-from metier.hub.applying import approve_content, require_own
-from metier.hub.contents import package_of
-from metier.hub.deploying import ROLE, WHAT, candidate
-from metier.hub.findings import against
-from metier.hub.permitting import demand_of_person
-from metier.hub.replacing import digest_at
-from metier.hub.revising import capabilities_of, keep_files
+from metier.hub.apply import approve_content, require_own
+from metier.hub.authorisation import demand_of_person
+from metier.hub.deploy import ROLE, WHAT, candidate
+from metier.hub.folder_replacement import digest_at
+from metier.hub.scan_findings import against
+from metier.hub.skill_files import capabilities_of, keep_files, package_of
 from metier.scan import scan
 
 if TYPE_CHECKING:
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from metier.guard.approvals.status import ApprovalStatus
     from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.hub.deploying import Candidate
-    from metier.hub.homes import Home
+    from metier.hub.deploy import DeployCandidate
+    from metier.hub.skill_location import SkillLocation
     from metier.scan import Report
     from metier.store import Person, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approving:
+class ApprovalPlan:
     """What a deployment has to do with approvals, in the layer and the environment that it is for."""
 
     needed: tuple[str, ...] = ()
@@ -50,10 +49,10 @@ class Approving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class DeployDryRun:
     """What would come of deploying a skill."""
 
-    home: Home
+    home: SkillLocation
     digest: str
     over: str | None
     """The digest of what lies there now."""
@@ -64,7 +63,7 @@ class Rehearsal:
     """What the scanner found."""
     explanation: Explanation
     """What decides whether it is deployed, and everything else that has a say."""
-    approvals: Approving
+    approvals: ApprovalPlan
 
     @property
     def is_allowed(self) -> bool:
@@ -79,7 +78,7 @@ class Rehearsal:
         return next((one.code for one in self.explanation.considered if one.rule == self.explanation.rule), "")
 
 
-def rehearse(
+def dry_run_deploy(
     scope: Scope,
     person: Person,
     path: str | os.PathLike[str],
@@ -88,7 +87,7 @@ def rehearse(
     accept_findings: str = "",
     environment: str = "",
     guard: Guard | None = None,
-) -> Rehearsal:
+) -> DeployDryRun:
     """What `deploy` would do with the same words; it changes nothing, asks nobody and records nothing.
 
     What cannot be deployed by anybody, because it is no valid skill, raises as it does there.
@@ -110,7 +109,7 @@ def rehearse(
     why_not = "" if explanation.outcome == "allow" else explanation.reason
     if is_unchanged and not why_not:
         why_not = "It is deployed already."
-    return Rehearsal(
+    return DeployDryRun(
         home=wanted.home,
         digest=wanted.digest,
         over=over,
@@ -151,10 +150,10 @@ class _Undone(Exception):
 
 
 def _approving(
-    scope: Scope, effective: EffectivePolicy, person: Person, wanted: Candidate, environment: str, why_not: str
-) -> Approving:
+    scope: Scope, effective: EffectivePolicy, person: Person, wanted: DeployCandidate, environment: str, why_not: str
+) -> ApprovalPlan:
     """What would be approved: it is tried, in a transaction that is taken back, so that nothing else is told here."""
-    found = Approving()
+    found = ApprovalPlan()
     home, digest = wanted.home, wanted.digest
 
     def stands() -> ApprovalStatus:
@@ -173,7 +172,7 @@ def _approving(
                 why_not = approve_content(scope, effective, person, home, digest, "", environment=environment)
             given = [one for one in scope.approvals.of(digest) if one.id not in before]
             grants = stands().grants
-            found = Approving(
+            found = ApprovalPlan(
                 needed=needed,
                 given=tuple(dict.fromkeys(name for one in given for name in one.grants)),
                 lacking=tuple(name for name in needed if name not in grants),
@@ -186,7 +185,7 @@ def _approving(
 
 
 def _needed(
-    scope: Scope, effective: EffectivePolicy, wanted: Candidate, names: Sequence[str], stands: ApprovalStatus
+    scope: Scope, effective: EffectivePolicy, wanted: DeployCandidate, names: Sequence[str], stands: ApprovalStatus
 ) -> tuple[str, ...]:
     required, home = effective.needs_approval(wanted.home.layer), wanted.home
     wanting = {name for name in names if name in required}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, SkillNotFound
-from metier.hub.contents import package_of
+from metier.hub.skill_files import package_of
 from metier.library import SkillIndex
 from metier.library.layers import Place, named_apart
 from metier.library.places import default_places, named_enterprise_places
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class SkillLocation:
     """A skill in its place.
 
-    >>> Home(location="/skills/pdf", name="pdf", source="personal", layer="personal").ref
+    >>> SkillLocation(location="/skills/pdf", name="pdf", source="personal", layer="personal").ref
     'pdf@personal'
     """
 
@@ -54,7 +54,7 @@ class Home:
         return os.path.realpath(self.location)
 
 
-def home_of(entry: Entry) -> Home:
+def location_of(entry: Entry) -> SkillLocation:
     """The place of a skill of a library; raises `FileRefused` for one that is in no folder of its own."""
     if not isinstance(entry.package, FolderPackage):
         raise FileRefused(
@@ -62,7 +62,7 @@ def home_of(entry: Entry) -> Home:
             hint="Propose it as a new skill.",
             path=entry.location,
         )
-    return Home(
+    return SkillLocation(
         location=os.path.dirname(entry.location),
         name=entry.name,
         source=entry.source,
@@ -71,16 +71,16 @@ def home_of(entry: Entry) -> Home:
     )
 
 
-def home_at(location: str, skill: str = "") -> Home:
+def location_at(location: str, skill: str = "") -> SkillLocation:
     """The place of a folder, by the folders for skills that there are here; `skill` says what it is called already.
 
-    >>> home_at("/somewhere/skills/pdf").ref
+    >>> location_at("/somewhere/skills/pdf").ref
     'pdf@skills'
     """
     folder, own = os.path.split(location)
     name, _, source = skill.partition("@")
     # A folder that somebody names in a program, or with --skills, is one of a project.
-    home = Home(
+    home = SkillLocation(
         location=location, name=name or own, source=source or os.path.basename(folder) or "root", layer="project"
     )
     for place in named_apart(default_places()[0]):
@@ -91,27 +91,27 @@ def home_at(location: str, skill: str = "") -> Home:
     return replace(home, layer="enterprise") if any(is_inside(location, place) for place in named) else home
 
 
-def home_in(library: SkillLookup | None, location: str, skill: str) -> Home:
-    """The place of a folder as a library has it, which may have places of its own; else as `home_at` has it."""
+def location_in(library: SkillLookup | None, location: str, skill: str) -> SkillLocation:
+    """The place of a folder as a library has it, which may have places of its own; else as `location_at` has it."""
     for entry in library.entries() if library is not None else ():
         if os.path.dirname(entry.location) == location and isinstance(entry.package, FolderPackage):
-            return home_of(entry)
-    return home_at(location, skill)
+            return location_of(entry)
+    return location_at(location, skill)
 
 
-def new_home(into: str | os.PathLike[str], name: str) -> Home:
+def new_location(into: str | os.PathLike[str], name: str) -> SkillLocation:
     """The place that a skill has once it lies in a folder for skills."""
-    return home_at(os.path.join(absolute(expanded(os.fspath(into))), name))
+    return location_at(os.path.join(absolute(expanded(os.fspath(into))), name))
 
 
-def find_home(library: SkillLookup, scope: Scope, name: str) -> Home:
+def find_location(library: SkillLookup, scope: Scope, name: str) -> SkillLocation:
     """The place of a skill by its name: one of the library, or else one on record that is not to be seen any more."""
     try:
-        return home_of(library.get(name))
+        return location_of(library.get(name))
     except SkillNotFound:
         for one in scope.installs.all():
             if name in (one.skill, f"{one.skill}@{one.source}"):
-                return home_at(one.location, f"{one.skill}@{one.source}")
+                return location_at(one.location, f"{one.skill}@{one.source}")
         raise
 
 
@@ -120,7 +120,7 @@ def find_skill(library: SkillLookup, scope: Scope, name: str) -> tuple[SkillLook
     try:
         return library, library.get(name)
     except SkillNotFound:
-        home = find_home(library, scope, name)
+        home = find_location(library, scope, name)
         place = Place(
             layer=home.layer,
             source=FolderSource(os.path.dirname(home.location), name=home.source, whole_root=False),
@@ -135,7 +135,7 @@ def find_skill(library: SkillLookup, scope: Scope, name: str) -> tuple[SkillLook
         return of_it, entry
 
 
-def subject_in(home: Home, files: Files, digest: str) -> Subject:
+def subject_in(home: SkillLocation, files: Files, digest: str) -> Subject:
     """What the guard is told of a content that is not in its place yet."""
     source = MemorySource({home.name: package_of(files)}, name=home.source)
     library = SkillIndex([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
+import unicodedata
 from typing import TYPE_CHECKING
 
-from metier.errors import SkillInvalid
+from metier.errors import FileRefused, SkillInvalid
 from metier.guard.content_records import keep_revision
 from metier.hints import for_anybody, for_people
-from metier.hub.contents import package_of
 from metier.scan.capabilities import infer
-from metier.skill import MAX_SKILL_BYTES, shown
+from metier.skill import MAX_SKILL_BYTES, MemoryFile, MemoryPackage, shown
 from metier.skill.contents import digest_of_files
+from metier.skill.files import MAX_FILES, checked_path
 from metier.skill.lint import NOT_DEPLOYABLE, check
 
 if TYPE_CHECKING:
@@ -20,6 +23,49 @@ if TYPE_CHECKING:
     from metier.skill import Diagnostic, Document
     from metier.skill.contents import Files
     from metier.store import Revision, Scope
+
+
+def package_of(files: Files) -> MemoryPackage:
+    """The files as a package that can be looked into; links, which have no content of their own, are left out."""
+    return MemoryPackage(
+        {path: MemoryFile(data, mode == "exec") for path, (mode, data) in files.items() if mode != "link"}
+    )
+
+
+def require_sound(files: Files) -> None:
+    """Raise `FileRefused` unless these files can lie together in one folder of their own, on every system."""
+    if len(files) > MAX_FILES:
+        raise FileRefused(f"There are {len(files):,} files; a skill has at most {MAX_FILES:,}.", hint="Remove some.")
+    alike: dict[str, str] = {}
+    for path, (mode, data) in files.items():
+        if "/".join(checked_path(path)) != path:
+            raise FileRefused(f"{shown(path)!r} is no plain path.", hint="Write it as in references/api.md.", path=path)
+        for end in (at for at, character in enumerate(path) if character == "/"):
+            if path[:end] in files:
+                raise FileRefused(
+                    f"{shown(path[:end])!r} is a file, and {shown(path)!r} would lie in it.",
+                    hint="Rename one of them.",
+                    path=path,
+                )
+        other = alike.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        if other != path:
+            raise FileRefused(
+                f"{shown(other)!r} and {shown(path)!r} are the same file on many systems.",
+                hint="Rename one of them.",
+                path=path,
+            )
+        if mode == "link" and not _stays_inside(path, data, files):
+            raise FileRefused(
+                f"{shown(path)!r} is a link that leads to no file of the skill.",
+                hint="Replace it by a copy of the file.",
+                path=path,
+            )
+
+
+def _stays_inside(link: str, target: bytes, files: Files) -> bool:
+    to = os.fsdecode(target)
+    led = posixpath.normpath(posixpath.join(posixpath.dirname(link), to))
+    return not to.startswith("/") and (led in files or any(path.startswith(f"{led}/") for path in files))
 
 
 def keep_files(
@@ -56,7 +102,7 @@ def require_skill(files: Files, name: str, *, deployable: bool = False) -> None:
     wrong = [note for note in found if note.severity == "error" or (deployable and note.code == NOT_DEPLOYABLE)]
     if wrong:
         raise SkillInvalid(
-            f"It would be no valid skill. {listed(wrong)}",
+            f"It would be no valid skill. {list_diagnostics(wrong)}",
             hint=for_people(
                 "Correct this; `metier validate` shows all there is to say.", model="Correct this and try again."
             ),
@@ -79,7 +125,7 @@ def _document(files: Files, *, folder: str) -> tuple[Document, list[Diagnostic]]
     return check(data, package_of(files), folder=folder, file=file)
 
 
-def listed(found: Sequence[Diagnostic]) -> str:
+def list_diagnostics(found: Sequence[Diagnostic]) -> str:
     """Diagnostics in one paragraph."""
     return " ".join(
         f"{f'Line {note.line}: ' if note.line else ''}{for_anybody(note.message, note.hint)}" for note in found[:10]

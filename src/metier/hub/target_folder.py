@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
-from metier.hub.ground import Ground
-from metier.hub.record import Copy, Record, beside
+from metier.hub.safe_folder import SafeFolder
+from metier.hub.sync_record import Copy, SyncRecord, beside
 from metier.library.copied import COPIES_FILE, copied_into
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
@@ -25,7 +25,7 @@ from metier.tools.descent import CREATE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metier.hub.record import Change
+    from metier.hub.sync_record import FolderChange
     from metier.tools.descent import Spot
 
 SOMETHING = "something"
@@ -43,11 +43,11 @@ class File:
     executable: bool = False
 
 
-class Target:
+class TargetFolder:
     """A folder for skills.
 
     >>> import tempfile
-    >>> target = Target(os.path.realpath(tempfile.mkdtemp()))
+    >>> target = TargetFolder(os.path.realpath(tempfile.mkdtemp()))
     >>> written = target.put("greet", {"SKILL.md": File(data=b"Say hello.")})
     >>> target.digest("greet") == written
     True
@@ -55,17 +55,17 @@ class Target:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """The folder of a path, there or not; raises `FileRefused` later where a link is on the way to it."""
-        self._ground = Ground(path)
+        self._ground = SafeFolder(path)
         self.path = self._ground.path
         self.stranded: dict[str, str] = {}
         """What a run that was cut short put aside and somebody had changed, where its name is taken by now."""
-        self._record: Record | None = None
+        self._record: SyncRecord | None = None
 
     @property
-    def record(self) -> Record:
+    def record(self) -> SyncRecord:
         """What was written here."""
         if self._record is None:
-            self._record = Record(self.path)
+            self._record = SyncRecord(self.path)
         return self._record
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ class Target:
             except OSError:
                 continue  # it stays on record
 
-    def _is_settled(self, change: Change) -> bool:
+    def _is_settled(self, change: FolderChange) -> bool:
         """Put right what a change left that was cut short; whether that could be done."""
         remove_tree(os.path.join(self.path, change.staged))
         there, known = self.digest(change.aside), self.record.copies.get(change.name)
@@ -193,7 +193,7 @@ class Target:
                 out.write(file.data)
 
     @contextlib.contextmanager
-    def _aside(self, change: Change, digest: str | None) -> Iterator[Spot]:
+    def _aside(self, change: FolderChange, digest: str | None) -> Iterator[Spot]:
         """Move what lies under a name out of the way, for good if nothing fails meanwhile.
 
         It is looked at only where nobody expects it, so that nothing is lost that somebody wrote at the last moment.

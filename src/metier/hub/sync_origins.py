@@ -10,14 +10,14 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metier.hub.record import Record
-from metier.hub.target import Target
+from metier.hub.sync_record import SyncRecord
+from metier.hub.target_folder import TargetFolder
 from metier.library.copied import copied_into
 from metier.skill.folder import is_inside
 from metier.source import ArchiveSource, FolderSource
 
 if TYPE_CHECKING:
-    from metier.hub.record import Copy
+    from metier.hub.sync_record import Copy
     from metier.library import Entry, SkillLookup
 
 
@@ -37,7 +37,7 @@ class Origins:
 
     def __init__(self, library: SkillLookup) -> None:
         self._library = library
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, SyncRecord] = {}
         self._copied: dict[str, frozenset[str]] = {}
 
     @cached_property
@@ -52,7 +52,7 @@ class Origins:
             self._copied[folder] = copied_into(folder)
         return name in self._copied.get(folder, ())
 
-    def found(self, target: Target) -> tuple[dict[str, Entry], dict[str, Entry]]:
+    def found(self, target: TargetFolder) -> tuple[dict[str, Entry], dict[str, Entry]]:
         """The skill of each name that is to be written to a folder; and one that is broken where no other is usable.
 
         A copy lies where the library looks for skills too, and may well outrank what it was made from: it counts where
@@ -75,16 +75,16 @@ class Origins:
         """Whether the origin of a copy is there for others, and only the library's caller does not see it."""
         return bool(copy.origin) and self._names.get(copy.origin) == name
 
-    def _is_source(self, entry: Entry, target: Target) -> bool:
+    def _is_source(self, entry: Entry, target: TargetFolder) -> bool:
         folder, name = os.path.split(os.path.dirname(os.path.realpath(entry.location)))
-        record = target.record if folder == target.path else self._records.setdefault(folder, Record(folder))
+        record = target.record if folder == target.path else self._records.setdefault(folder, SyncRecord(folder))
         copy = record.copies.get(name)
         if copy is None:
             return True
         if folder != target.path and self.against_removal(name, copy):
             return True
         # What a person changed is no copy any more.
-        return Target(folder).digest(name) not in copy.written
+        return TargetFolder(folder).digest(name) not in copy.written
 
     def against_removal(self, name: str, copy: Copy) -> str:
         """The reason why the origin of a copy cannot be called gone; empty if it is gone."""

@@ -14,11 +14,11 @@ from tests.hub.conftest import ADA, ADDS_SCRIPT, BOB, BUILDER, DIFF, diff_of, re
 
 from metier import Guard, Library
 from metier.errors import FileRefused, ProposalStale, Refused, StoreUnavailable
-from metier.hub import replacing
+from metier.hub import folder_replacement
 from metier.hub.history import rollback
-from metier.hub.homes import find_home
 from metier.hub.proposals import propose_new, propose_update
-from metier.hub.reviewing import approve
+from metier.hub.review import approve
+from metier.hub.skill_location import find_location
 from metier.skill import FolderPackage
 from metier.skill.contents import files_of
 from metier.store import Proposal, Scope, Store
@@ -237,7 +237,7 @@ def test_files_that_cannot_be_replaced_leave_no_record(
     def fails(*_: object) -> bool:
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr("metier.hub.replacing.exchange", fails)
+    monkeypatch.setattr("metier.hub.folder_replacement.exchange", fails)
     with pytest.raises(Exception, match="cannot be replaced"):
         approve(scope, ADA, proposal.id, guard=guard)
     assert scope.proposals.get(proposal.id) == proposal
@@ -256,14 +256,14 @@ def test_whoever_is_killed_around_the_last_step_leaves_what_the_next_one_finishe
     store.close()
     child = os.fork()
     if child == 0:
-        exchange = getattr(replacing, "exchange")  # noqa: B009
+        exchange = getattr(folder_replacement, "exchange")  # noqa: B009
 
         def killed(*args: Any) -> None:
             if moment == "after":
                 exchange(*args)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(replacing, "exchange", killed)  # noqa: B010
+        setattr(folder_replacement, "exchange", killed)  # noqa: B010
         try:
             with Store.open(store.url) as other:
                 approve(other.of(), ADA, proposal.id, guard=guard)
@@ -289,14 +289,14 @@ def killed_when_put(store: Store, job: Callable[[Scope], object], *, after: bool
     store.close()
     child = os.fork()
     if child == 0:
-        exchange = getattr(replacing, "exchange")  # noqa: B009
+        exchange = getattr(folder_replacement, "exchange")  # noqa: B009
 
         def killed(*args: Any) -> None:
             if after:
                 exchange(*args)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(replacing, "exchange", killed)  # noqa: B010
+        setattr(folder_replacement, "exchange", killed)  # noqa: B010
         try:
             with Store.open(store.url) as other:
                 job(other.of())
@@ -359,7 +359,7 @@ def test_a_rollback_that_was_cut_short_has_happened(
 ) -> None:
     proposal = propose()
     approve(store.of(), ADA, proposal.id, library=library, guard=guard)
-    home = find_home(library, store.of(), "deploy")
+    home = find_location(library, store.of(), "deploy")
     killed_when_put(store, lambda scope: rollback(scope, BOB, home, guard=guard), after=True)
     assert FolderPackage(skill).digest() == proposal.base_digest
     assert outcome(library, guard) == ""
@@ -387,7 +387,7 @@ def test_what_came_to_nothing_vouches_for_nothing(
         raise OSError(13, "Permission denied")
 
     with monkeypatch.context() as patched, pytest.raises(Exception, match="cannot be replaced"):
-        patched.setattr("metier.hub.replacing.exchange", fails)
+        patched.setattr("metier.hub.folder_replacement.exchange", fails)
         approve(scope, ADA, proposal.id, guard=guard)
     assert [record["decision"] for record in records(scope, "skill.replacing")][-2:] == ["allow", "deny"]
     (skill / "SKILL.md").write_text((skill / "SKILL.md").read_text().replace("Three.", "3."))
@@ -401,7 +401,7 @@ def test_what_was_replaced_and_taken_back_is_vouched_for_no_more(
     proposal = propose()
     approve(scope, ADA, proposal.id, library=library, guard=guard)
     changed = (skill / "SKILL.md").read_text()
-    rollback(scope, BOB, find_home(library, scope, "deploy"), guard=guard)
+    rollback(scope, BOB, find_location(library, scope, "deploy"), guard=guard)
     assert outcome(library, guard) == ""
     (skill / "SKILL.md").write_text(changed)
     assert FolderPackage(skill).digest() == proposal.proposed_digest
@@ -412,7 +412,7 @@ def test_a_place_is_not_on_record_for_what_came_to_nothing(
     propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposal = propose()
-    monkeypatch.setattr("metier.hub.replacing.exchange", lambda *_: (_ for _ in ()).throw(OSError(13, "no")))
+    monkeypatch.setattr("metier.hub.folder_replacement.exchange", lambda *_: (_ for _ in ()).throw(OSError(13, "no")))
     with pytest.raises(Exception, match="cannot be replaced"):
         approve(scope, ADA, proposal.id, guard=guard)
     assert scope.installs.all() == []

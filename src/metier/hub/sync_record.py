@@ -40,7 +40,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FolderChange:
     """A folder that is being replaced or removed: where its successor is made, and where it is put aside."""
 
     name: str
@@ -48,10 +48,10 @@ class Change:
     aside: str
 
 
-class Record:
+class SyncRecord:
     """What was written into one folder.
 
-    >>> record = Record("/home/me/project/.claude/skills")
+    >>> record = SyncRecord("/home/me/project/.claude/skills")
     >>> record.copies
     {}
     """
@@ -62,20 +62,20 @@ class Record:
         self.path = os.path.join(default_config_folder(), "synced", f"{name}.jsonl")
         self._folder = folder
         self.copies: dict[str, Copy] = {}
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, FolderChange] = {}
         """What was begun and perhaps not finished, by where it was put aside."""
         self._lines = 0
         for line in self._read():
             self._understand(line)
 
-    def begin(self, name: str) -> Change:
+    def begin(self, name: str) -> FolderChange:
         """Say that a folder is about to be replaced or removed."""
-        change = Change(name=name, staged=beside(), aside=beside())
+        change = FolderChange(name=name, staged=beside(), aside=beside())
         self._add({"change": name, "staged": change.staged, "aside": change.aside})
         self.changes[change.aside] = change
         return change
 
-    def end(self, change: Change) -> None:
+    def end(self, change: FolderChange) -> None:
         """Say that nothing of a change is left to be done."""
         self.changes.pop(change.aside, None)
 
@@ -139,7 +139,7 @@ class Record:
         with contextlib.suppress(ValueError, LookupError, TypeError):
             item = json.loads(line)
             if "change" in item:
-                change = Change(name=str(item["change"]), staged=str(item["staged"]), aside=str(item["aside"]))
+                change = FolderChange(name=str(item["change"]), staged=str(item["staged"]), aside=str(item["aside"]))
                 self.changes[change.aside] = change
             elif "name" in item:
                 origin, root = str(item.get("origin", "")), str(item.get("root", ""))

@@ -7,7 +7,7 @@ from collections import Counter
 from difflib import Match, SequenceMatcher
 from typing import TYPE_CHECKING
 
-from metier.hub.diffs import lines_of
+from metier.hub.diff_apply import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import ProposalInvalid
-from metier.hub.contents import require_sound
-from metier.hub.diff_reading import NO_END, SHAPE, Hunk, changes_of
+from metier.hub.diff_parser import NO_END, SHAPE, Hunk, changes_of
+from metier.hub.skill_files import require_sound
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.hub.diff_reading import Change
+    from metier.hub.diff_parser import FileDiff
     from metier.skill.contents import Files, Mode
 
 _MAX_SEARCHES = 100
@@ -49,7 +49,7 @@ def apply_diff(files: Files, diff: str) -> dict[str, tuple[Mode, bytes]]:
     return after
 
 
-def _apply(change: Change, before: Files, after: dict[str, tuple[Mode, bytes]], searches: _Searches) -> None:
+def _apply(change: FileDiff, before: Files, after: dict[str, tuple[Mode, bytes]], searches: _Searches) -> None:
     path = change.path
     if change.kind in ("add", "rename") and path in before:
         raise ProposalInvalid(f"{shown(path)!r} exists already.", hint="Change it instead of adding it.", path=path)
@@ -86,7 +86,7 @@ class _Searches:
             raise ProposalInvalid(f"More than {_MAX_SEARCHES} hunks are not where they say.", hint=_RETRY)
 
 
-def _patched(data: bytes, change: Change, searches: _Searches) -> bytes:
+def _patched(data: bytes, change: FileDiff, searches: _Searches) -> bytes:
     lines = lines_of(data)
     hunks = _with_line_ends_of(lines, change.hunks)
     done: list[bytes] = []

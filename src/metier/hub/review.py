@@ -11,11 +11,11 @@ from metier.guard import Action, Guard, refused
 from metier.guard.approvals.roles import has_role
 from metier.guard.audit.deeds import actor_of, keep, keep_refusal
 from metier.hints import for_people
-from metier.hub.applying import approve_content, expire_others, put_in_place
-from metier.hub.findings import against
-from metier.hub.homes import home_at, home_in, subject_in
-from metier.hub.permitting import rule_for_agent
-from metier.hub.replacing import digest_at
+from metier.hub.apply import approve_content, expire_others, put_in_place
+from metier.hub.authorisation import rule_for_agent
+from metier.hub.folder_replacement import digest_at
+from metier.hub.scan_findings import against
+from metier.hub.skill_location import location_at, location_in, subject_in
 from metier.skill import shown
 from metier.store.codec import now
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metier.guard import Actor, Subject
     from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.hub.homes import Home
+    from metier.hub.skill_location import SkillLocation
     from metier.library import SkillLookup
     from metier.skill.contents import Files
     from metier.store import Person, Proposal, Scope, Version
@@ -59,7 +59,7 @@ def approve(
     is recorded, and `ProposalStale` when the skill is not what it was when the proposal was made.
     """
     proposal, comment = find_proposal(scope, id), _checked_comment(comment)
-    actor, home = actor_of(person, scope, environment), home_in(library, proposal.location, proposal.skill)
+    actor, home = actor_of(person, scope, environment), location_in(library, proposal.location, proposal.skill)
     guard = guard or Guard()
     effective = guard.governance.effective
     files = scope.revisions.files(proposal.proposed_digest)
@@ -97,7 +97,7 @@ def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person
     """
     if proposal.kind != "new" or author.kind != "agent":
         return None
-    files, home = scope.revisions.files(proposal.proposed_digest), home_at(proposal.location, proposal.skill)
+    files, home = scope.revisions.files(proposal.proposed_digest), location_at(proposal.location, proposal.skill)
     subject = subject_in(home, files, proposal.proposed_digest)
     effective = guard.governance.effective
     rule = rule_for_agent(guard.governance, "install", subject, actor)
@@ -135,7 +135,7 @@ def reject(
         guard.governance,
         person,
         proposal,
-        subject_in(home_at(proposal.location, proposal.skill), files, proposal.proposed_digest),
+        subject_in(location_at(proposal.location, proposal.skill), files, proposal.proposed_digest),
     )
     if why is not None:
         _refuse(scope, "proposal.rejected", person, proposal, why)
@@ -218,7 +218,7 @@ def _apply(
     effective: EffectivePolicy,
     person: Person,
     proposal: Proposal,
-    home: Home,
+    home: SkillLocation,
     files: Files,
     comment: str,
     *,

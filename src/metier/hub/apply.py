@@ -12,8 +12,8 @@ from metier.guard.approvals.quarantine import release_changed
 from metier.guard.approvals.status import approval_status
 from metier.guard.audit.deeds import actor_of, keep
 from metier.guard.content_records import REPLACING, announced, since
-from metier.hub.replacing import digest_at, replacing
-from metier.hub.revising import capabilities_of, keep_files
+from metier.hub.folder_replacement import digest_at, replacing
+from metier.hub.skill_files import capabilities_of, keep_files
 from metier.skill import FolderPackage, shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.store import Install, Request
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.hub.homes import Home
+    from metier.hub.skill_location import SkillLocation
     from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
 
@@ -34,7 +34,7 @@ FOUND, CHANGED = "As it was found.", "Changed by hand."
 def put_in_place(
     scope: Scope,
     effective: EffectivePolicy,
-    home: Home,
+    home: SkillLocation,
     files: Files,
     *,
     over: str | None,
@@ -76,7 +76,9 @@ def put_in_place(
 
 
 @contextlib.contextmanager
-def _announced(scope: Scope, home: Home, install: Install, over: str | None, by: Person, reason: str) -> Iterator[None]:
+def _announced(
+    scope: Scope, home: SkillLocation, install: Install, over: str | None, by: Person, reason: str
+) -> Iterator[None]:
     """Say which content takes the place of which, before it does; and if it comes to nothing, that it did not."""
     known = scope.installs.get(home.location)
     # From here on the place is on record: whoever is killed leaves one of these two contents there.
@@ -96,7 +98,7 @@ def _announced(scope: Scope, home: Home, install: Install, over: str | None, by:
         raise
 
 
-def finish(scope: Scope, home: Home, there: str | None, actor: Actor) -> None:
+def finish(scope: Scope, home: SkillLocation, there: str | None, actor: Actor) -> None:
     """Put on record a content that took its place when whoever put it there was killed at the last moment."""
     install = scope.installs.get(home.location)
     if install is None or there is None or install.digest == there or not scope.revisions.has(there):
@@ -113,7 +115,7 @@ def finish(scope: Scope, home: Home, there: str | None, actor: Actor) -> None:
         keep(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
 
 
-def require_own(scope: Scope, home: Home) -> None:
+def require_own(scope: Scope, home: SkillLocation) -> None:
     """Raise `NotPermitted` where what is everybody's would be changed by, and on record for, one tenant alone."""
     if scope.tenant and home.layer == "enterprise":
         raise NotPermitted(
@@ -122,7 +124,7 @@ def require_own(scope: Scope, home: Home) -> None:
         )
 
 
-def _note_before(scope: Scope, home: Home, over: str | None, digest: str) -> None:
+def _note_before(scope: Scope, home: SkillLocation, over: str | None, digest: str) -> None:
     """Make sure that what is replaced can be gone back to."""
     known = scope.versions.of(home.location)
     if over is not None and over != digest and scope.revisions.has(over) and (not known or known[-1].digest != over):
@@ -134,7 +136,7 @@ def approve_content(
     scope: Scope,
     effective: EffectivePolicy,
     person: Person,
-    home: Home,
+    home: SkillLocation,
     digest: str,
     reason: str,
     *,

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from metier.tools.descent import Spot
 
 
-class Ground:
+class SafeFolder:
     """A folder, there or not.
 
     >>> import tempfile
-    >>> ground = Ground(os.path.realpath(tempfile.mkdtemp()))
+    >>> ground = SafeFolder(os.path.realpath(tempfile.mkdtemp()))
     >>> with ground.spot("greet", "SKILL.md", create=True) as spot:
     ...     spot.name
     'SKILL.md'

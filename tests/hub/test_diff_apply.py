@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import MetierError, ProposalInvalid
-from metier.hub.comparing import difference
-from metier.hub.diff_reading import MAX_DIFF_BYTES
-from metier.hub.diffs import apply_diff
+from metier.hub.diff import difference
+from metier.hub.diff_apply import apply_diff
+from metier.hub.diff_parser import MAX_DIFF_BYTES
 from metier.skill.contents import Files
 
 SKILL = b"---\nname: deploy\n---\none\ntwo\nthree\nfour\nfive\n"
