@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from metier.agent.agent import Agent as Agent
     from metier.agent.agents import Agents as Agents
     from metier.agent.answer import Answer as Answer
-    from metier.agent.answer import Usage as Usage
-    from metier.agent.building import building_tools as building_tools
+    from metier.agent.answer import ModelUsage as ModelUsage
+    from metier.agent.authoring_tools import authoring_tools as authoring_tools
     from metier.agent.conversation import Conversation as Conversation
     from metier.agent.manifest import Manifest as Manifest
     from metier.agent.manifest import parse_manifest as parse_manifest
     from metier.agent.manifest import read_manifest as read_manifest
-    from metier.agent.order import AgentFailure as AgentFailure
-    from metier.agent.order import start_order as start_order
     from metier.agent.prompt import render_prompt as render_prompt
+    from metier.agent.start_order import AgentFailure as AgentFailure
+    from metier.agent.start_order import start_order as start_order
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

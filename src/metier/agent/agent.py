@@ -12,13 +12,13 @@ import anyio
 import anyio.to_thread
 
 from metier._log import logger
-from metier.agent.building import building_tools
-from metier.agent.forking import AgentSession
+from metier.agent.authoring_tools import authoring_tools
+from metier.agent.delegates import lineage_name, root_lineage
 from metier.agent.manifest import BUILDING, BUILT_IN
 from metier.agent.models import choose_model
-from metier.agent.streaming import streamed
-from metier.agent.team import lineage_name, root_lineage
-from metier.agent.turn import Turn
+from metier.agent.run import AgentRun
+from metier.agent.streaming import stream_events
+from metier.agent.subagents import AgentSession
 from metier.dialect.context import SkillContext, TurnContext, enriched_prompt_async
 from metier.dialect.dialects import dialect as dialect_of
 from metier.dialect.pydantic_ai import Skills
@@ -194,7 +194,7 @@ class Agent:
                     on_suspended(answer)
                 turn.session.emit(answer_event(answer))
 
-            async with contextlib.aclosing(streamed(turn.session, work, view)) as events:
+            async with contextlib.aclosing(stream_events(turn.session, work, view)) as events:
                 async for event in events:
                     yield event
 
@@ -207,7 +207,7 @@ class Agent:
     # --- for the modules around it --------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def begun(self, under: Turn | None = None) -> AsyncIterator[Turn]:
+    async def begun(self, under: AgentRun | None = None) -> AsyncIterator[AgentRun]:
         """A turn in a session of its own, which is closed at the end, whatever happens.
 
         `under` is the turn of the agent that starts this one.
@@ -218,7 +218,7 @@ class Agent:
         ending.enter_context(session)
         try:
             ending.enter_context(session.task())
-            yield Turn(self, session, model=self.model, under=under)
+            yield AgentRun(self, session, model=self.model, under=under)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ending.close)
@@ -299,7 +299,7 @@ class Agent:
             from metier.dialect.proposing import proposal_tools
 
             os.makedirs(session.workspace, exist_ok=True)
-            tools = (*building_tools(session.workspace, session=session), *proposal_tools(session))
+            tools = (*authoring_tools(session.workspace, session=session), *proposal_tools(session))
             known = {tool.name: tool for tool in tools}
         known |= self._host
         return [known[name] for name in self._wanted]

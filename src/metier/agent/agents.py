@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
 from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PROMPT_FILE, read_manifest
-from metier.agent.order import AgentFailure, start_order
+from metier.agent.start_order import AgentFailure, start_order
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
 from metier.guard import current_user
 from metier.hints import ASK_TO_TRUST, for_people

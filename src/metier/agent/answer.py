@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class ModelUsage:
     """What a run took of its models, with everything that the agents took which it started.
 
-    >>> Usage(requests=1, input_tokens=10) + Usage(requests=2, output_tokens=5)
+    >>> ModelUsage(requests=1, input_tokens=10) + ModelUsage(requests=2, output_tokens=5)
     Usage(requests=3, input_tokens=10, output_tokens=5)
     """
 
@@ -27,7 +27,7 @@ class Usage:
     output_tokens: int = 0
 
     @classmethod
-    def of(cls, usage: RunUsage) -> Usage:
+    def of(cls, usage: RunUsage) -> ModelUsage:
         """What pydantic-ai counted."""
         return cls(
             requests=usage.requests,
@@ -35,8 +35,8 @@ class Usage:
             output_tokens=usage.output_tokens,
         )
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        return ModelUsage(
             requests=self.requests + other.requests,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -56,7 +56,7 @@ class Answer:
     """Whose answer it is."""
     turns: int
     """How often its model was asked; the agents that it started are not counted."""
-    usage: Usage = field(default_factory=Usage)
+    usage: ModelUsage = field(default_factory=ModelUsage)
     session: str = ""
     """The id of the session it was given in, as audit records have it."""
     history: tuple[ModelMessage, ...] = field(default=(), repr=False)

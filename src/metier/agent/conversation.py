@@ -10,9 +10,9 @@ import anyio.to_thread
 
 from metier.agent.agent import answer_event
 from metier.agent.answer import Answer
-from metier.agent.forking import forks
-from metier.agent.streaming import streamed
-from metier.agent.turn import NOT_MADE, Turn, completed, exchange
+from metier.agent.run import NOT_MADE, AgentRun, complete_calls, message_pair
+from metier.agent.streaming import stream_events
+from metier.agent.subagents import subagent_spawner
 from metier.errors import InvalidArgument
 from metier.session.invocation import parse_invocation
 
@@ -44,19 +44,19 @@ class Conversation:
     """
 
     def __init__(self, agent: Agent, state: Mapping[str, Any] | str | bytes | None = None) -> None:
-        from metier.agent.saving import Saved
+        from metier.agent.serialisation import SavedConversation
 
         self.agent = agent
-        saved = None if state is None else Saved(state, agent.manifest.id)
-        self.session = agent.session(state=None if saved is None else saved.session)
+        save_conversation = None if state is None else SavedConversation(state, agent.manifest.id)
+        self.session = agent.session(state=None if save_conversation is None else save_conversation.session)
         """What it has loaded."""
-        self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
-        self.questions: tuple[Question, ...] = () if saved is None else saved.waiting
+        self._history: tuple[ModelMessage, ...] = () if save_conversation is None else save_conversation.history
+        self.questions: tuple[Question, ...] = () if save_conversation is None else save_conversation.waiting
         """What somebody has to answer before `resume` goes on; none where nothing waits."""
-        if saved is not None and saved.is_cut(self.session.bound):
+        if save_conversation is not None and save_conversation.is_cut(self.session.bound):
             self.session.history_was_cut()
         active = {one.name for one in self.session.active}
-        before = () if saved is None else (one["name"] for one in saved.session["active"])
+        before = () if save_conversation is None else (one["name"] for one in save_conversation.session["active"])
         self.left_out = tuple(name for name in before if name not in active)
         """Skills that it had loaded when it was saved, and that are gone or refused by now."""
         self._is_busy = False
@@ -92,17 +92,17 @@ class Conversation:
         if not self.questions:
             raise nothing_waits()
         with self._busy():
-            return await self._resumed(Turn(self.agent, self.session, model=self.agent.model), answers, None)
+            return await self._resumed(AgentRun(self.agent, self.session, model=self.agent.model), answers, None)
 
-    async def _told(self, work: Callable[[Turn, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
+    async def _told(self, work: Callable[[AgentRun, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
         with self._busy():
             await anyio.to_thread.run_sync(self.session.library.refresh)
-            turn = Turn(self.agent, self.session, model=self.agent.model)
+            turn = AgentRun(self.agent, self.session, model=self.agent.model)
 
             async def worked(pace: Any) -> None:
                 self.session.emit(answer_event(await work(turn, pace)))
 
-            async with contextlib.aclosing(streamed(self.session, worked, view)) as events:
+            async with contextlib.aclosing(stream_events(self.session, worked, view)) as events:
                 async for event in events:
                     yield event
 
@@ -116,10 +116,10 @@ class Conversation:
         finally:
             self._is_busy = False
 
-    async def _resumed(self, turn: Turn, answers: Mapping[str, bool] | None, pace: Any) -> Answer:
+    async def _resumed(self, turn: AgentRun, answers: Mapping[str, bool] | None, pace: Any) -> Answer:
         return await self._kept(turn, turn.resume(self._history, answers, pace=pace))
 
-    async def _kept(self, turn: Turn, answering: Awaitable[Answer]) -> Answer:
+    async def _kept(self, turn: AgentRun, answering: Awaitable[Answer]) -> Answer:
         """The answer, with all that was said on the way to it kept."""
         self.questions = ()
         try:
@@ -131,9 +131,9 @@ class Conversation:
         self.questions = answer.questions
         return answer
 
-    async def _answered(self, turn: Turn, text: str, pace: Any) -> Answer:
+    async def _answered(self, turn: AgentRun, text: str, pace: Any) -> Answer:
         if self.questions:
-            self.questions, self._history = (), tuple(completed(self._history, NOT_MADE))
+            self.questions, self._history = (), tuple(complete_calls(self._history, NOT_MADE))
         invoked = parse_invocation(text)
         if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
             return await self._forked(turn, text, *invoked)
@@ -148,7 +148,7 @@ class Conversation:
             return invocation.text if invocation else text
         return f"{text}\n\n{invocation.text}"
 
-    async def _forked(self, turn: Turn, text: str, name: str, arguments: str) -> Answer:
+    async def _forked(self, turn: AgentRun, text: str, name: str, arguments: str) -> Answer:
         """The output of a skill with an agent of its own; all that this conversation keeps of it."""
 
         def fork() -> Any:
@@ -156,22 +156,22 @@ class Conversation:
 
         child = await self.agent.guard.in_thread(fork)
         try:
-            output = await forks(turn)(child.one(), arguments, child)
+            output = await subagent_spawner(turn)(child.one(), arguments, child)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(child.close)
-        self._history = (*self._history, *exchange(text, output))
+        self._history = (*self._history, *message_pair(text, output))
         return Answer(text=output, agent=self.agent.manifest.id, turns=0, usage=turn.spent, session=self.session.id)
 
     # --- keeping ------------------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
         """Its state as JSON holds it, for `Agent.conversation`."""
-        from metier.agent.saving import saved
+        from metier.agent.serialisation import save_conversation
 
         if self._is_busy:
             raise InvalidArgument("The agent has not answered yet.", hint="Save it between two turns.")
-        return saved(self.agent.manifest.id, self.session, self._history, self.questions)
+        return save_conversation(self.agent.manifest.id, self.session, self._history, self.questions)
 
     def close(self) -> None:
         """Unload everything and end."""

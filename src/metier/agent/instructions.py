@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from metier.agent.delegates import tool_name
 from metier.agent.project import project_instructions
-from metier.agent.team import tool_name
 from metier.agent.tool_guide import tool_guide
 from metier.errors import AgentFailed
 from metier.guard import Action, Subject
@@ -15,7 +15,7 @@ from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.agent.agent import Agent
-    from metier.agent.forking import AgentSession
+    from metier.agent.subagents import AgentSession
     from metier.dialect import Kit
 
 

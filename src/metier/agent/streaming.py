@@ -39,7 +39,7 @@ MAX_WAITING = 64
 _MAX_LINE = 200
 
 
-class Telling:
+class EventEmitter:
     """Tells the listeners of a session what a model says and does."""
 
     def __init__(self, session: Session, pace: Pace | None = None) -> None:
@@ -95,7 +95,7 @@ class Telling:
             await self._pace()
 
 
-async def streamed(
+async def stream_events(
     session: Session, work: Callable[[Pace], Awaitable[Any]], view: View = "full"
 ) -> AsyncGenerator[Event]:
     """The events of a session while some work is done; whoever stops iterating ends the work.

@@ -36,13 +36,13 @@ _MOST_FILES = 64
 _MOST_BYTES = 512 * 1024
 
 
-def building_tools(workspace: Workspace | str, *, session: Session | None = None) -> tuple[Tool, ...]:
+def authoring_tools(workspace: Workspace | str, *, session: Session | None = None) -> tuple[Tool, ...]:
     """The tools `write_skill` and `validate_skill` for a workspace, and with a session `propose_draft`.
 
     In a session, its rules for Write and Read hold for what these write and read as well.
 
     >>> import tempfile
-    >>> [tool.name for tool in building_tools(tempfile.mkdtemp())]
+    >>> [tool.name for tool in authoring_tools(tempfile.mkdtemp())]
     ['write_skill', 'validate_skill']
     """
     may_call, access = (session.may_call, session.file_access) if session is not None else (None, None)

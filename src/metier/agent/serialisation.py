@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from metier.agent.turn import completed, open_calls
+from metier.agent.run import complete_calls, open_calls
 from metier.errors import InvalidArgument
 from metier.guard import Question
 from metier.session import MARKER
@@ -45,7 +45,7 @@ _SAID = (TextPart, ThinkingPart, ToolCallPart)
 _DELIVERED = re.compile(rf'{re.escape(MARKER)}[^>]{{0,1000}}?digest=\\?"(sha256:[0-9a-f]{{64}})')
 
 
-def saved(
+def save_conversation(
     agent: str, session: Session, history: Sequence[ModelMessage], waiting: Sequence[Question] = ()
 ) -> dict[str, Any]:
     """The state of a conversation with an agent as JSON holds it; `waiting` is what it is suspended at."""
@@ -58,8 +58,8 @@ def saved(
     return {**state, "waiting": [asdict(question) for question in waiting]} if waiting else state
 
 
-class Saved:
-    """What `saved` made, checked."""
+class SavedConversation:
+    """What `save_conversation` made, checked."""
 
     def __init__(self, data: Mapping[str, Any] | str | bytes, agent: str) -> None:
         if isinstance(data, str | bytes):
@@ -80,7 +80,7 @@ class Saved:
         history, waiting = _checked(data.get("history")), _questions(data.get("waiting", []))
         self.waiting = waiting if open_calls(history) else ()
         """What it is suspended at."""
-        self.history = tuple(completed(history, leaves_last=bool(self.waiting)))
+        self.history = tuple(complete_calls(history, leaves_last=bool(self.waiting)))
 
     def is_cut(self, elsewhere: Container[str]) -> bool:
         """Whether skills were delivered, as the session has it, whose text is not in the history.

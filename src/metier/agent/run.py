@@ -21,12 +21,12 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.usage import RunUsage, UsageLimits
 
 from metier._exporting import agent_instrumentation
-from metier.agent.answer import Answer, Usage
+from metier.agent.answer import Answer, ModelUsage
 from metier.agent.budget import Budget
-from metier.agent.forking import forks
+from metier.agent.delegates import delegate_tools
 from metier.agent.instructions import OwnInstructions
-from metier.agent.streaming import Telling
-from metier.agent.team import team
+from metier.agent.streaming import EventEmitter
+from metier.agent.subagents import subagent_spawner
 from metier.dialect import Kit
 from metier.dialect.suspending import Suspension
 from metier.errors import AgentFailed, MetierError
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from metier.agent.agent import Agent
-    from metier.agent.forking import AgentSession
     from metier.agent.streaming import Pace
+    from metier.agent.subagents import AgentSession
 
 _EMPTY_ANSWERS = 2
 """How often a model that says nothing is asked again."""
@@ -52,7 +52,7 @@ INTERRUPTED = "The call was interrupted; nobody knows what it did."
 NOT_MADE = "The call was not made: somebody had to agree first, and nobody did."
 
 
-class Turn:
+class AgentRun:
     """An agent at work in a session: its model is asked until it answers, or may not be asked again."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Turn:
         session: AgentSession,
         *,
         model: Model,
-        under: Turn | None = None,
+        under: AgentRun | None = None,
         is_itself: bool = True,
     ) -> None:
         """`under` is the turn that starts this one; without `is_itself`, it has nothing of what the agent is told."""
@@ -70,7 +70,7 @@ class Turn:
         self.model = model
         self.messages: list[ModelMessage] = []
         """The conversation as it stands, also when there was no answer."""
-        self.spent = Usage()
+        self.spent = ModelUsage()
         """What the agents took that it started, also those that came to no answer."""
         self.budget: Budget = Budget(agent.manifest) if under is None else under.budget
         self._under = under
@@ -81,20 +81,20 @@ class Turn:
         self._kit = _Kit(
             session,
             agent.dialect,
-            spawn=forks(self),
+            spawn=subagent_spawner(self),
             builtin=agent.builtin,
-            tools=(*agent.tools(session), *team(self)),
+            tools=(*agent.tools(session), *delegate_tools(self)),
         )
         self._own = OwnInstructions(agent, session, self._kit) if is_itself else None
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ModelUsage:
         """What it took so far, with everything that the agents took which it started."""
-        return Usage.of(self._used) + self.spent
+        return ModelUsage.of(self._used) + self.spent
 
     async def answer(self, prompt: str, history: Sequence[ModelMessage] = (), *, pace: Pace | None = None) -> Answer:
         """Ask until there is an answer; raises `AgentFailed`. With `pace`, what the model says is told as it comes."""
-        self.messages = completed(history)
+        self.messages = complete_calls(history)
         # Nobody can be waited for inside a call of the agent around it: what has to be asked is asked now, or refused.
         is_inside = self._under is not None and isinstance(asked_meanwhile(), Answers)
         with asking(None) if is_inside else contextlib.nullcontext():
@@ -104,7 +104,7 @@ class Turn:
         self, history: Sequence[ModelMessage], answers: Mapping[str, bool] | None = None, *, pace: Pace | None = None
     ) -> Answer:
         """Make the calls again that a turn was suspended at, which `history` ends in, and go on."""
-        self.messages = completed(history, leaves_last=True)
+        self.messages = complete_calls(history, leaves_last=True)
         return await self._answer(None, pace, Suspension(answers, open_calls(history)))
 
     async def _answer(self, prompt: str | None, pace: Pace | None, suspension: Suspension) -> Answer:
@@ -129,10 +129,12 @@ class Turn:
         )
         if self._suspension is None or not self._suspension.open:
             return answer
-        from metier.agent.saving import saved
+        from metier.agent.serialisation import save_conversation
 
         questions = tuple(self._suspension.open)
-        return replace(answer, questions=questions, state=saved(answer.agent, self.session, self.messages, questions))
+        return replace(
+            answer, questions=questions, state=save_conversation(answer.agent, self.session, self.messages, questions)
+        )
 
     def _engine(self) -> Engine[None, str | DeferredToolRequests]:
         manifest = self.agent.manifest
@@ -170,12 +172,12 @@ class Turn:
                     deferred_tool_results=DeferredToolResults(approvals={**again}) if again else None,
                 ) as run:
                     try:
-                        await self._driven(run, Telling(self.session, self._pace), is_streamed=is_streamed)
+                        await self._driven(run, EventEmitter(self.session, self._pace), is_streamed=is_streamed)
                     finally:
                         asked = [] if prompt is None else [ModelRequest(parts=[UserPromptPart(prompt)])]
                         waits = self._suspension is not None and bool(self._suspension.open)
-                        new = completed(run.new_messages(), leaves_last=waits) or asked
-                        self.messages = completed([*before, *new], leaves_last=waits)
+                        new = complete_calls(run.new_messages(), leaves_last=waits) or asked
+                        self.messages = complete_calls([*before, *new], leaves_last=waits)
             assert run.result is not None
         except MetierError:
             raise
@@ -188,7 +190,7 @@ class Turn:
         return output if isinstance(output, str) else ""
 
     async def _driven(
-        self, run: AgentRun[None, str | DeferredToolRequests], telling: Telling, *, is_streamed: bool
+        self, run: AgentRun[None, str | DeferredToolRequests], telling: EventEmitter, *, is_streamed: bool
     ) -> None:
         async for node in run:
             if Engine.is_model_request_node(node):
@@ -254,12 +256,12 @@ class _Kit(Kit):
         return None if wanted in self.without else wanted
 
 
-def exchange(asked: str, said: str) -> tuple[ModelMessage, ...]:
+def message_pair(asked: str, said: str) -> tuple[ModelMessage, ...]:
     """What somebody asked and what was said, as messages."""
     return ModelRequest(parts=[UserPromptPart(asked)]), ModelResponse(parts=[TextPart(said)])
 
 
-def plain(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, ...]:
+def without_system_parts(messages: Sequence[ModelMessage]) -> tuple[ModelMessage, ...]:
     """Messages without the instructions that went with them, which are made anew for every call."""
     return tuple(replace(one, instructions=None) if isinstance(one, ModelRequest) else one for one in messages)
 
@@ -275,7 +277,7 @@ def open_calls(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
     return ()
 
 
-def completed(
+def complete_calls(
     messages: Sequence[ModelMessage], why: str = INTERRUPTED, *, leaves_last: bool = False
 ) -> list[ModelMessage]:
     """Messages that a conversation can go on from: every call in them has a result, which may be `why` it has none.
@@ -284,7 +286,7 @@ def completed(
     """
     found: list[ModelMessage] = []
     calls: list[ToolCallPart] = []
-    said = plain(messages)
+    said = without_system_parts(messages)
     last = max((place for place, one in enumerate(said) if isinstance(one, ModelResponse)), default=-1)
     for place, message in enumerate(said):
         if calls:
