@@ -469,9 +469,9 @@ def streams(url: str, how: str) -> Iterator[Callable[[], socket.socket]]:
 def test_streams_on_which_clients_listen_keep_nobody_out(
     serve: Callable[..., SkillServer], http: Callable[..., str], how: str
 ) -> None:
-    from metier.serve.mcp.connections import Limits
+    from metier.serve.mcp.http_limits import HttpLimits
 
-    url = http(serve(), token=TOKEN, limits=Limits(connections=6, by_address=6))
+    url = http(serve(), token=TOKEN, limits=HttpLimits(connections=6, by_address=6))
     with streams(url, how) as stream:
         first, *_ = [stream() for _ in range(5)]
         for _ in range(8):

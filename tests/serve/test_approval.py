@@ -23,7 +23,7 @@ from metier import Library, Place
 from metier.guard import MemoryLog, Policy
 from metier.guard.question import Question
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.asking import SECONDS, Questions
+from metier.serve.mcp.elicitation import SECONDS, Questions
 from metier.source import FolderSource
 
 ASKING = Policy(unsandboxed="allow", scripts="ask")

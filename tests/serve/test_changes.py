@@ -23,9 +23,9 @@ from metier import Library
 from metier.dialect import Skills
 from metier.guard import MemoryLog
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.changes import Changes
+from metier.serve.mcp.change_notifications import ChangeNotifier
+from metier.serve.mcp.connection import ClientConnection, Peer
 from metier.serve.mcp.conversations import Conversations
-from metier.serve.mcp.lines import Line, Peer
 from metier.testing import library
 
 URI = "skill://quiet/SKILL.md"
@@ -146,11 +146,11 @@ class Reader:
 
 def test_what_happens_while_a_client_does_not_read_is_told_as_one() -> None:
     conversations = Conversations(Skills(library("greet: Says hello."), audit=MemoryLog()))
-    changes = Changes(conversations)
+    changes = ChangeNotifier(conversations)
 
     async def main() -> tuple[int, int]:
         bus = InMemorySubscriptionBus()
-        line = Line(conversations=conversations, bus=bus, listen=ListenHandler(bus))
+        line = ClientConnection(conversations=conversations, bus=bus, listen=ListenHandler(bus))
         slow, quick = Reader(), Reader()
         quick.reads.set()
         line.peers.update({name: Peer(session=cast("Any", one)) for name, one in (("slow", slow), ("quick", quick))})

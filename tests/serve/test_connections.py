@@ -16,18 +16,18 @@ from tests.serve.test_http import DISCOVER, post
 from uvicorn.server import ServerState
 
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.connections import BoundedProtocol, Limits
+from metier.serve.mcp.http_limits import BoundedProtocol, HttpLimits
 
 Serve = Callable[..., SkillServer]
 Http = Callable[..., str]
 LONG, SHORT = 600.0, 0.2
-PATIENT = Limits(header_seconds=LONG, body_seconds=LONG, unread_seconds=LONG, idle_seconds=600)
+PATIENT = HttpLimits(header_seconds=LONG, body_seconds=LONG, unread_seconds=LONG, idle_seconds=600)
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
-def limited(**limits: Any) -> Limits:
+def limited(**limits: Any) -> HttpLimits:
     """Limits that end nothing, but for those that are given."""
-    return Limits(**{name: getattr(PATIENT, name) for name in Limits.__slots__} | limits)
+    return HttpLimits(**{name: getattr(PATIENT, name) for name in HttpLimits.__slots__} | limits)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def _sent(send: Any) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def listening(app: Any, limits: Limits, state: dict[str, Any]) -> AsyncIterator[int]:
+async def listening(app: Any, limits: HttpLimits, state: dict[str, Any]) -> AsyncIterator[int]:
     """An app on loopback, as the server has its own."""
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(app, log_config=None, lifespan="off")

@@ -20,7 +20,7 @@ from metier import Change, Library
 from metier.guard import MemoryLog, Policy
 from metier.library.watch import Watch
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.manifests import Manifests
+from metier.serve.mcp.manifests import SkillManifests
 from metier.serve.mcp.pages import PAGE, cursor_after
 from metier.skill import FolderPackage
 
@@ -211,7 +211,7 @@ def test_a_skill_that_no_host_could_verify_is_left_out_and_said_in_the_log(
 )
 def test_frontmatter_ends_with_the_first_line_that_closes_it(text: str) -> None:
     entry = Library.from_files({"SKILL.md": text}).get("odd")
-    assert Manifests().of(entry).frontmatter == {"name": "odd", "description": "Is odd."}
+    assert SkillManifests().of(entry).frontmatter == {"name": "odd", "description": "Is odd."}
 
 
 @pytest.mark.parametrize(("files", "size"), [(513, 0), (1, 16 * 1024 * 1024)])

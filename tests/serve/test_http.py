@@ -22,8 +22,8 @@ from metier import Library
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
+from metier.serve.mcp.connection import MAX_SUBSCRIPTIONS
 from metier.serve.mcp.http import MAX_BODY
-from metier.serve.mcp.lines import MAX_SUBSCRIPTIONS
 
 DISCOVER = {
     "jsonrpc": "2.0",
@@ -445,7 +445,7 @@ class TestWhatIsListenedFor:
     def test_all_streams_together_are_bounded(
         self, serve: Callable[..., SkillServer], http: Callable[..., str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("metier.serve.mcp.lines.MAX_LISTENED", 100)
+        monkeypatch.setattr("metier.serve.mcp.connection.MAX_LISTENED", 100)
         uris = [f"skill://forms/{'x' * 50}.md"]
 
         async def use(client: mcp.Client) -> None:

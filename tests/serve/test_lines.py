@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from metier.serve.mcp.lines import Line, Peer
+from metier.serve.mcp.connection import ClientConnection, Peer
 
 URI = "skill://forms/SKILL.md"
 
@@ -17,7 +17,7 @@ def test_a_client_may_leave_while_others_are_looked_at() -> None:
             return super().__iter__()
 
     none = cast("Any", None)
-    line = Line(conversations=none, bus=none, listen=none)
+    line = ClientConnection(conversations=none, bus=none, listen=none)
     line.peers["first"] = Peer(session=none, subscriptions=Leaving([URI]))
     line.peers["second"] = Peer(session=none)
     line.require_few([URI])

@@ -12,7 +12,7 @@ from tests.serve.clients import MODES, talk, text_of
 
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
-from metier.serve.mcp.turns import Busy, Turns
+from metier.serve.mcp.concurrency import ConcurrencyLimit, ServerBusy
 
 DIALECTS = {
     "runtime": ["skills_load", "skills_unload", "skills_read", "skills_run", "skills_search"],
@@ -156,10 +156,10 @@ def test_built_in_tools_are_under_the_rules_of_the_active_skills(
 def test_a_script_for_which_there_is_no_turn_is_told_so(
     serve: Callable[..., SkillServer], log: MemoryLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(turns: Turns, key: str) -> None:
-        raise Busy
+    def none(turns: ConcurrencyLimit, key: str) -> None:
+        raise ServerBusy
 
-    monkeypatch.setattr(Turns, "of", none)
+    monkeypatch.setattr(ConcurrencyLimit, "of", none)
 
     async def use(client: mcp.Client) -> str:
         await client.call_tool("skills_load", {"skills": ["forms"]})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from metier.serve.mcp.turns import MAX_ALONE, MAX_EACH, MAX_RUNNING, Busy, Turns
+from metier.serve.mcp.concurrency import MAX_ALONE, MAX_EACH, MAX_RUNNING, ConcurrencyLimit, ServerBusy
 
 
 def test_one_conversation_cannot_take_all_turns() -> None:
     async def main() -> None:
-        turns = Turns(seconds=0.05)
+        turns = ConcurrencyLimit(seconds=0.05)
         going = 0
 
         async def run(key: str) -> None:
@@ -26,7 +26,7 @@ def test_one_conversation_cannot_take_all_turns() -> None:
                     tasks.start_soon(run, key)
                 while going < before + most:
                     await anyio.sleep(0)
-                with pytest.raises(Busy):
+                with pytest.raises(ServerBusy):
                     await run(key)
             with anyio.fail_after(5):
                 async with turns.of("b"):
@@ -38,7 +38,7 @@ def test_one_conversation_cannot_take_all_turns() -> None:
 
 def test_all_together_are_bounded_and_whoever_waits_gets_a_turn() -> None:
     async def main() -> None:
-        turns, most, going = Turns(), 0, 0
+        turns, most, going = ConcurrencyLimit(), 0, 0
 
         async def run(key: str) -> None:
             nonlocal most, going

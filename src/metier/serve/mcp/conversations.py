@@ -33,7 +33,7 @@ _KEY_BYTES = 24
 
 
 @dataclass(slots=True, kw_only=True)
-class Beginning:
+class NewConversation:
     """A conversation that has just begun."""
 
     key: str
@@ -85,14 +85,14 @@ class Conversations:
         return key, self._named.begin(key)
 
     @contextlib.asynccontextmanager
-    async def beginning(self) -> AsyncIterator[Beginning]:
+    async def beginning(self) -> AsyncIterator[NewConversation]:
         """A new conversation, which ends with the block unless it is said to go on."""
         # Whoever gives up while it is made leaves nothing behind.
         making: ThreadHandoff[tuple[str, Kit]] = ThreadHandoff(
             lambda made: self._named.end(made[0]), self.guard.in_thread
         )
         key, kit = await making.fetch(self.begin)
-        begun = Beginning(key=key, kit=kit)
+        begun = NewConversation(key=key, kit=kit)
         try:
             yield begun
         finally:

@@ -15,7 +15,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from metier._parts import optional
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
-from metier.serve.mcp.entrance import ANY_HOST, Entrance
+from metier.serve.mcp.http_admission import ANY_HOST, HttpAdmission
 from metier.serve.mcp.http_sessions import MAX_BODY as MAX_BODY
 from metier.serve.mcp.http_sessions import Answered, HttpSessions, error
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from metier.serve.mcp.connections import Limits
-    from metier.serve.mcp.lines import Line
+    from metier.serve.mcp.connection import ClientConnection
+    from metier.serve.mcp.http_limits import HttpLimits
     from metier.serve.mcp.server import SkillServer
 
 PATH = "/mcp"
@@ -37,7 +37,7 @@ _BACKLOG = 128
 
 
 def app_of(
-    protocol: Server[Line],
+    protocol: Server[ClientConnection],
     *,
     token: str | None,
     allowed_hosts: Sequence[str] | None,
@@ -58,7 +58,7 @@ def app_of(
     )
     app.router.redirect_slashes = False  # there is one path, and what is close to it is another
     app.add_middleware(HttpSessions, on_end=on_end, is_over=is_over)
-    app.add_middleware(Entrance, token=token, allowed_hosts=allowed_hosts or ())
+    app.add_middleware(HttpAdmission, token=token, allowed_hosts=allowed_hosts or ())
     app.build_middleware_stack()  # what is wrong with an option is said here, and not at the first request
     return app
 
@@ -91,13 +91,13 @@ async def serve(
     token: str | None,
     allowed_hosts: Sequence[str] | None,
     on_ready: Callable[[str], object] | None,
-    limits: Limits | None,
+    limits: HttpLimits | None,
 ) -> None:
     """Listen until cancelled, or until a signal says to stop."""
     with optional("Servers over HTTP", "uvicorn", extra="mcp"):
         import uvicorn
 
-        from metier.serve.mcp.connections import BoundedProtocol, Limits, most_connections
+        from metier.serve.mcp.http_limits import BoundedProtocol, HttpLimits, most_connections
 
     if not is_loopback(host) and token is None:
         raise InvalidArgument(
@@ -124,7 +124,7 @@ async def serve(
                 server.end_streams()
                 await super().shutdown(sockets)
 
-        within = limits or Limits()
+        within = limits or HttpLimits()
         bounded: Any = functools.partial(BoundedProtocol, within)
         config = uvicorn.Config(
             app,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import MetierError, PackageTooLarge, SkillInvalid
-from metier.serve.mcp.typed import typed_mapping
+from metier.serve.mcp.typed_frontmatter import typed_mapping
 from metier.serve.mcp.uris import uri_of
 from metier.skill.frontmatter import split
 from metier.skill.names import is_valid_name
@@ -29,7 +29,7 @@ _FATAL = re.compile(r"spec-(?!unexpected-field)|portable-tools-list").match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class SkillManifest:
     """What a host needs to know of a skill before it reads any of its files."""
 
     name: str
@@ -50,14 +50,14 @@ class Manifest:
         return {"uri": uri_of(self.name, FILE), "frontmatter": frontmatter, "resources": resources}
 
 
-class Manifests:
+class SkillManifests:
     """The manifests of skills, made again when a file may have changed."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], tuple[str, Manifest | MetierError]] = {}
+        self._kept: dict[tuple[int, str], tuple[str, SkillManifest | MetierError]] = {}
         self._lock = threading.Lock()
 
-    def of(self, entry: Entry) -> Manifest:
+    def of(self, entry: Entry) -> SkillManifest:
         """The manifest of a skill; raises where the extension has no way to serve it."""
         where = (id(entry.place), entry.key)
         signature = entry.package.signature()
@@ -75,10 +75,10 @@ class Manifests:
         return made
 
 
-def _made(entry: Entry) -> Manifest | MetierError:
+def _made(entry: Entry) -> SkillManifest | MetierError:
     try:
         scripts = frozenset(file.path for file in entry.package.listing().scripts())
-        return Manifest(name=entry.name, files=_files(entry), frontmatter=_frontmatter(entry), scripts=scripts)
+        return SkillManifest(name=entry.name, files=_files(entry), frontmatter=_frontmatter(entry), scripts=scripts)
     except MetierError as error:
         log.warning("%s is not served as a skill: %s %s", entry.name, error.message, error.hint)
         return error

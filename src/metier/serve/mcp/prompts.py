@@ -11,7 +11,7 @@ from mcp_types import GetPromptResult, ListPromptsResult, Prompt, PromptArgument
 
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard.question import asking_if
-from metier.serve.mcp.lines import conversation_of, kit_of
+from metier.serve.mcp.connection import conversation_of, kit_of
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.tools import naming
 from metier.skill import shown
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from metier.dialect import Kit
     from metier.guard.question import Answers
     from metier.library import Entry
-    from metier.serve.mcp.asking import Questions
+    from metier.serve.mcp.connection import Context
     from metier.serve.mcp.conversations import Conversations
-    from metier.serve.mcp.lines import Context
+    from metier.serve.mcp.elicitation import Questions
 
 ARGS = "args"
 

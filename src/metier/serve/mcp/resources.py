@@ -27,11 +27,11 @@ from mcp_types import (
 from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
 from metier.guard.question import asking_if
-from metier.serve.mcp.contents import Contents, FileContent
-from metier.serve.mcp.lines import conversation_of, kit_of
-from metier.serve.mcp.manifests import FILE, MAX_BYTES, Manifests
+from metier.serve.mcp.connection import conversation_of, kit_of
+from metier.serve.mcp.manifests import FILE, MAX_BYTES, SkillManifests
 from metier.serve.mcp.pages import page_of, place_of
-from metier.serve.mcp.uris import address_of, uri_of
+from metier.serve.mcp.served_files import ServedFile, ServedFiles
+from metier.serve.mcp.uris import parse_uri, uri_of
 from metier.session.active import is_same, subject_of
 from metier.skill import FolderPackage, shown
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from metier.dialect import Kit
     from metier.guard.question import Answers
     from metier.library import Entry
-    from metier.serve.mcp.asking import Questions
+    from metier.serve.mcp.connection import ClientConnection, Context
     from metier.serve.mcp.conversations import Conversations
-    from metier.serve.mcp.lines import Context, Line
+    from metier.serve.mcp.elicitation import Questions
     from metier.session.active import ActiveSkill
     from metier.skill import Listing
 
@@ -82,8 +82,8 @@ class Resources:
     def __init__(self, conversations: Conversations, questions: Questions) -> None:
         self._conversations = conversations
         self._questions = questions
-        self._manifests = Manifests()
-        self._contents = Contents(conversations.library)
+        self._manifests = SkillManifests()
+        self._contents = ServedFiles(conversations.library)
         self._agreed: set[tuple[str, str]] = set()
 
     # --- the extension ------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Resources:
         session = (await kit_of(ctx) or self._conversations.window).session
 
         def found() -> dict[str, Any]:
-            address = address_of(params.uri)
+            address = parse_uri(params.uri)
             if address.path != FILE:
                 raise SkillNotFound(
                     f"{shown(params.uri, 200)!r} is no address of a skill.", hint="It ends in /SKILL.md."
@@ -133,7 +133,7 @@ class Resources:
         session = (await kit_of(ctx) or self._conversations.window).session
 
         def found() -> dict[str, Any]:
-            address, after = address_of(params.uri), place_of(params.cursor)
+            address, after = parse_uri(params.uri), place_of(params.cursor)
             entry = self._entry(address.skill)
             one = _active_skill(session, entry)
             children = _children(entry, entry.package.listing() if one is None else one.listing, address.path)
@@ -182,7 +182,7 @@ class Resources:
 
     def _read(self, kit: Kit | None, uri: str) -> Served:
         session = (kit or self._conversations.window).session
-        address = address_of(uri)
+        address = parse_uri(uri)
         entry = self._entry(address.skill)
         path = address.path
         self._conversations.library.document(entry.name)  # raises where its file hides it by now, or is another skill
@@ -231,8 +231,8 @@ class Resources:
 
     async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
         """Tell a client of the handshake protocols when a file changes."""
-        await anyio.to_thread.run_sync(self._entry, address_of(params.uri).skill)
-        line: Line = ctx.lifespan_context
+        await anyio.to_thread.run_sync(self._entry, parse_uri(params.uri).skill)
+        line: ClientConnection = ctx.lifespan_context
         peer = line.peer(ctx)
         if params.uri not in peer.subscriptions:
             line.require_few([params.uri], beside=len(peer.subscriptions))
@@ -241,7 +241,7 @@ class Resources:
 
     async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         """Stop telling it."""
-        line: Line = ctx.lifespan_context
+        line: ClientConnection = ctx.lifespan_context
         line.peer(ctx).subscriptions.discard(params.uri)
         return EmptyResult()
 
@@ -273,13 +273,13 @@ def _active_skill(session: Session, entry: Entry) -> ActiveSkill | None:
     return next((one for one in session.active if is_same(one.entry, entry)), None)
 
 
-def _of_copy(session: Session, one: ActiveSkill, path: str) -> FileContent:
+def _of_copy(session: Session, one: ActiveSkill, path: str) -> ServedFile:
     """A file of what was loaded, whatever lies in the skill's folder by now."""
     with session.copies.of(one) as root:
         try:
-            return FileContent(digest=one.digest, data=FolderPackage(root).read(path, limit=MAX_BYTES))
+            return ServedFile(digest=one.digest, data=FolderPackage(root).read(path, limit=MAX_BYTES))
         except MetierError as error:
-            return FileContent(digest=one.digest, problem=error)
+            return ServedFile(digest=one.digest, problem=error)
 
 
 def _children(entry: Entry, listing: Listing, folder: str) -> dict[str, Resource]:

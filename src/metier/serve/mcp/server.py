@@ -19,13 +19,13 @@ from metier._version import __version__
 from metier.dialect import Skills
 from metier.errors import MetierError
 from metier.hints import for_model
-from metier.serve.mcp.asking import Questions
-from metier.serve.mcp.changes import Changes
+from metier.serve.mcp.change_notifications import ChangeNotifier
+from metier.serve.mcp.connection import ClientConnection
 from metier.serve.mcp.conversations import Conversations
-from metier.serve.mcp.lines import Line
+from metier.serve.mcp.elicitation import Questions
 from metier.serve.mcp.prompts import Prompts
 from metier.serve.mcp.resources import EXTENSION, ByUri, FolderParams, Resources
-from metier.serve.mcp.tools import Tools
+from metier.serve.mcp.tools import ServedTools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from metier.dialect.skills import Where
     from metier.guard import AuditLog, Guard, Policy
     from metier.guard.question import Approve
-    from metier.serve.mcp.connections import Limits
-    from metier.serve.mcp.lines import Context
+    from metier.serve.mcp.connection import Context
+    from metier.serve.mcp.http_limits import HttpLimits
 
 log = logger("metier.serve")
 
@@ -84,9 +84,9 @@ class SkillServer:
         """Serve a library or folders, by default all that `Library.discover` finds; options are those of `Skills`."""
         skills = Skills(library, dialect=dialect, policy=policy, guard=guard, audit=audit, approve=approve)
         self._conversations = Conversations(skills, builtin=builtin, **options)
-        self._changes = Changes(self._conversations)
+        self._changes = ChangeNotifier(self._conversations)
         self._questions = Questions()
-        self.protocol: Server[Line] = self._made(self._connection)
+        self.protocol: Server[ClientConnection] = self._made(self._connection)
 
     @property
     def library(self) -> Library:
@@ -132,7 +132,7 @@ class SkillServer:
         token: str | None = None,
         allowed_hosts: Sequence[str] | None = None,
         on_ready: Callable[[str], object] | None = None,
-        limits: Limits | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         """Serve `http_app` until cancelled or told to stop by a signal; `on_ready` is told the URL.
 
@@ -157,9 +157,11 @@ class SkillServer:
 
     # --- what the protocol asks for -----------------------------------------------------------------------------------
 
-    def _made(self, lifespan: Callable[[Server[Line]], AbstractAsyncContextManager[Line]]) -> Server[Line]:
+    def _made(
+        self, lifespan: Callable[[Server[ClientConnection]], AbstractAsyncContextManager[ClientConnection]]
+    ) -> Server[ClientConnection]:
         conversations, questions = self._conversations, self._questions
-        tools = Tools(conversations, questions)
+        tools = ServedTools(conversations, questions)
         prompts = Prompts(conversations, questions)
         resources = Resources(conversations, questions)
         server = _Server(
@@ -188,14 +190,14 @@ class SkillServer:
         server.middleware.append(self._explained)
         return server
 
-    def _connection(self, server: Server[Line]) -> AbstractAsyncContextManager[Line]:
+    def _connection(self, server: Server[ClientConnection]) -> AbstractAsyncContextManager[ClientConnection]:
         """A line that is one conversation."""
         return self._line(server, secrets.token_urlsafe(24))
 
     @contextlib.asynccontextmanager
-    async def _line(self, server: Server[Line], key: str = "") -> AsyncIterator[Line]:
+    async def _line(self, server: Server[ClientConnection], key: str = "") -> AsyncIterator[ClientConnection]:
         bus = InMemorySubscriptionBus()
-        line = Line(conversations=self._conversations, bus=bus, listen=ListenHandler(bus), key=key)
+        line = ClientConnection(conversations=self._conversations, bus=bus, listen=ListenHandler(bus), key=key)
         try:
             async with self._changes.told_to(line):
                 yield line
@@ -230,7 +232,7 @@ class SkillServer:
             raise MCPError(INTERNAL_ERROR, f"The server failed: {type(error).__name__}.") from None
 
 
-class _Server(Server[Line]):
+class _Server(Server[ClientConnection]):
     """A server that tells clients of every generation about changes."""
 
     def create_initialization_options(
@@ -246,6 +248,6 @@ class _Server(Server[Line]):
 
 
 async def _listen(ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-    line: Line = ctx.lifespan_context
+    line: ClientConnection = ctx.lifespan_context
     with line.listening(params.notifications.resource_subscriptions or ()):
         return await line.listen(ctx, params)

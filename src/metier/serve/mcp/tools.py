@@ -12,9 +12,9 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 from metier.dialect import as_text
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.question import asking_if
-from metier.serve.mcp.lines import conversation_of, is_stateless, kit_of
+from metier.serve.mcp.concurrency import ServerBusy
+from metier.serve.mcp.connection import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
-from metier.serve.mcp.turns import Busy
 from metier.tools import ToolResult
 from metier.tools.arguments import Misfit, arguments_for
 from metier.tools.tool import failure_of
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from metier.dialect import Kit
     from metier.guard.question import Answers
-    from metier.serve.mcp.asking import Questions
+    from metier.serve.mcp.connection import ClientConnection, Context
     from metier.serve.mcp.conversations import Conversations
-    from metier.serve.mcp.lines import Context, Line
+    from metier.serve.mcp.elicitation import Questions
     from metier.tools import Tool as AnyTool
 
 CONVERSATION = {
@@ -50,7 +50,7 @@ _BUSY = ToolResult.failure(
 )
 
 
-class Tools:
+class ServedTools:
     """What clients see of the tools, and the calls that they make."""
 
     def __init__(self, conversations: Conversations, questions: Questions) -> None:
@@ -136,11 +136,11 @@ async def _executed(
     tool = kit.executor.registry.get(name)
     if tool is None or "exec" not in getattr(tool, "tags", ()):
         return await kit.execute(name, dict(arguments), answers=answers)
-    line: Line = ctx.lifespan_context
+    line: ClientConnection = ctx.lifespan_context
     try:
         async with line.turns.of(turn):
             return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
-    except Busy:
+    except ServerBusy:
         return await _refused(kit, name, arguments, _BUSY)
 
 

@@ -14,7 +14,7 @@ MAX_URI = 8_192
 _PLAIN = "!$&'()*+,;=:@~"
 
 
-class Address(NamedTuple):
+class SkillUri(NamedTuple):
     """What a URI names: a skill, and a path inside it, which is empty for its folder."""
 
     skill: str
@@ -31,10 +31,10 @@ def uri_of(skill: str, path: str = "") -> str:
     return f"{root}/{quote(path, safe='/' + _PLAIN)}" if path else root
 
 
-def address_of(uri: str) -> Address:
+def parse_uri(uri: str) -> SkillUri:
     """What a URI names; raises `FileRefused` for one that is not written as `uri_of` writes it.
 
-    >>> address_of("skill://pdf-forms/SKILL.md")
+    >>> parse_uri("skill://pdf-forms/SKILL.md")
     Address(skill='pdf-forms', path='SKILL.md')
     """
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI:
@@ -43,7 +43,7 @@ def address_of(uri: str) -> Address:
         segments = [unquote(segment, errors="strict") for segment in uri.removeprefix(SCHEME).split("/")]
     except UnicodeDecodeError:
         raise _refused(uri) from None
-    address = Address(segments[0], "/".join(segments[1:]))
+    address = SkillUri(segments[0], "/".join(segments[1:]))
     # One address for one file: an escaped slash, a dot segment or a query would make two.
     if not all(segments) or {".", ".."}.intersection(segments) or uri_of(*address) != uri:
         raise _refused(uri)

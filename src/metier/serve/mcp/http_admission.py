@@ -36,19 +36,19 @@ _MAX_HEAD = 32_768
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class HostAndPort:
     """A host that a request names, and the port if it names one."""
 
     host: str
     port: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Address | None:
+    def parse(cls, text: str) -> HostAndPort | None:
         """The address in a `Host` header, compared by meaning and not by letters; None for a text that is no host.
 
-        >>> Address.parse("LocalHost.:80")
+        >>> HostAndPort.parse("LocalHost.:80")
         Address(host='localhost', port=80)
-        >>> Address.parse("localhost:evil"), Address.parse("a@localhost"), Address.parse("localhost:99999")
+        >>> HostAndPort.parse("localhost:evil"), HostAndPort.parse("a@localhost"), HostAndPort.parse("localhost:99999")
         (None, None, None)
         """
         found = _HOST.fullmatch(text.lower()) if text.isascii() and len(text) <= 300 else None
@@ -64,12 +64,12 @@ class Address:
         except ValueError:
             return None
 
-    def is_meant_by(self, allowed: Iterable[Address]) -> bool:
+    def is_meant_by(self, allowed: Iterable[HostAndPort]) -> bool:
         """Whether it is one of those that are allowed; one of them without a port allows every port."""
         return any(one.host == self.host and one.port in (None, self.port) for one in allowed)
 
 
-class Entrance:
+class HttpAdmission:
     """Lets requests through that are for a host which is allowed, from no foreign page, and have the token."""
 
     def __init__(self, app: ASGIApp, token: str | None, allowed_hosts: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ class Entrance:
             return _answer(400, "bad-request", "Say once how long the body is.")
         if not scope["path"].startswith("/"):
             return _answer(400, "bad-request", "Name the path alone: this is no proxy.")
-        host = Address.parse(one.get(b"host", b"").decode("latin-1"))
+        host = HostAndPort.parse(one.get(b"host", b"").decode("latin-1"))
         if host is None or not (self._allowed is None or host.is_meant_by(self._allowed)):
             log.warning(
                 "a request for another host was refused: Host %s", shown(one.get(b"host", b"").decode("latin-1"))
@@ -126,7 +126,7 @@ class Entrance:
         if self._allowed is None:
             return True
         found = _ORIGIN.fullmatch(origin.lower())
-        host = None if found is None else Address.parse(found["host"])
+        host = None if found is None else HostAndPort.parse(found["host"])
         return host is not None and host.is_meant_by(self._allowed)
 
     def _has_token(self, given: bytes) -> bool:
@@ -159,10 +159,10 @@ def _answer(status: int, error: str, hint: str, headers: dict[str, str] | None =
     return JSONResponse({"error": error, "hint": hint}, status_code=status, headers=headers)
 
 
-def _parse_allowed(host: str) -> Address:
+def _parse_allowed(host: str) -> HostAndPort:
     # An address of version 6 may be named as it is, without the brackets that a URL wants.
     bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
-    found = Address.parse(bare)
+    found = HostAndPort.parse(bare)
     if found is None:
         raise InvalidArgument(
             f"{shown(host)!r} is no host.", hint="Write a name, or a name and a port: example.com:443."

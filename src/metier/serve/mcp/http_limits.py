@@ -19,7 +19,7 @@ log = logger("metier.serve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class HttpLimits:
     """The most connections of a server, and the longest that each may keep it waiting."""
 
     connections: int = 512
@@ -50,7 +50,7 @@ class BoundedProtocol(H11Protocol):
 
     _silent_until = 0.0
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    def __init__(self, limits: HttpLimits, **options: Any) -> None:
         super().__init__(**options)
         self._limits = limits
         self._number = next(_numbers)
@@ -157,7 +157,7 @@ class BoundedProtocol(H11Protocol):
         self.transport.abort()
 
 
-def most_connections(limits: Limits) -> int:
+def most_connections(limits: HttpLimits) -> int:
     """The most connections at once, fewer where descriptors are few."""
     try:
         import resource

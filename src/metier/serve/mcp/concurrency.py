@@ -19,7 +19,7 @@ MAX_ALONE = 32
 WAIT_SECONDS = 10.0
 
 
-class Busy(Exception):
+class ServerBusy(Exception):
     """Raised where no turn came in good time."""
 
 
@@ -32,7 +32,7 @@ class _Share:
 
 
 @dataclass(slots=True, kw_only=True)
-class Turns:
+class ConcurrencyLimit:
     """Who may run something now; others wait, for a while."""
 
     seconds: float = WAIT_SECONDS
@@ -41,7 +41,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def of(self, key: str) -> AsyncIterator[None]:
-        """A turn of a conversation, empty for none; raises `Busy` where it does not come."""
+        """A turn of a conversation, empty for none; raises `ServerBusy` where it does not come."""
         share = self._shares.get(key)
         if share is None:
             share = self._shares[key] = _Share(limit=CapacityLimiter(MAX_EACH if key else MAX_ALONE))
@@ -53,7 +53,7 @@ class Turns:
                     await held.enter_async_context(share.limit)
                     await held.enter_async_context(self._all)
                 if waiting.cancelled_caught:
-                    raise Busy
+                    raise ServerBusy
                 yield
         finally:
             share.users -= 1

@@ -14,7 +14,7 @@ from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, R
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.serve.mcp.lines import is_modern
+from metier.serve.mcp.connection import is_modern
 from metier.serve.mcp.manifests import FILE, MAX_FILES
 from metier.serve.mcp.uris import uri_of
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from metier.library import Change
     from metier.library.watch import Watch
+    from metier.serve.mcp.connection import ClientConnection, Context, Peer
     from metier.serve.mcp.conversations import Conversations
-    from metier.serve.mcp.lines import Context, Line, Peer
 
 log = logger("metier.serve")
 
@@ -35,31 +35,31 @@ _SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class ChangeNotice:
     """What clients are told of a change."""
 
     tools: bool = True
     uris: frozenset[str] = frozenset()
     """Files that have changed."""
 
-    def and_then(self, later: News) -> News:
+    def and_then(self, later: ChangeNotice) -> ChangeNotice:
         """What both of them say."""
-        return News(tools=self.tools or later.tools, uris=self.uris | later.uris)
+        return ChangeNotice(tools=self.tools or later.tools, uris=self.uris | later.uris)
 
 
-class Changes:
+class ChangeNotifier:
     """Watches a library for as long as there is anybody to tell."""
 
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
-        self._lines: dict[int, tuple[Line, BlockingPortal]] = {}
+        self._lines: dict[int, tuple[ClientConnection, BlockingPortal]] = {}
         self._watch: Watch | None = None
         self._lock = threading.Lock()
         self._tools: object = None
         self._version = conversations.window.session.rules_version
 
     @contextlib.asynccontextmanager
-    async def told_to(self, line: Line) -> AsyncIterator[None]:
+    async def told_to(self, line: ClientConnection) -> AsyncIterator[None]:
         """Tell the clients of a line of every change meanwhile."""
         async with BlockingPortal() as portal:
             with self._lock:
@@ -99,7 +99,7 @@ class Changes:
     def look(self) -> None:
         """Tell everybody that what is blocked or allowed has changed."""
         self._version = self._conversations.window.session.rules_version
-        self._tell(News())
+        self._tell(ChangeNotice())
 
     def forget(self, key: str) -> None:
         """Tell the client of a conversation nothing more."""
@@ -114,7 +114,7 @@ class Changes:
 
     async def introduced(self, ctx: Context, params: NotificationParams | None) -> None:
         """A client of the handshake protocols is ready: it is told of changes without asking."""
-        line: Line = ctx.lifespan_context
+        line: ClientConnection = ctx.lifespan_context
         if not is_modern(ctx):
             line.peer(ctx)
 
@@ -126,7 +126,7 @@ class Changes:
                 files = self._conversations.library.files(name).files
                 uris.update(uri_of(name, file.path) for file in files[:MAX_FILES])
         tools, self._tools = self._tools, self._shown_tools()
-        self._tell(News(tools=tools != self._tools, uris=frozenset(uris)))
+        self._tell(ChangeNotice(tools=tools != self._tools, uris=frozenset(uris)))
 
     def _shown_tools(self) -> object:
         try:
@@ -134,7 +134,7 @@ class Changes:
         except MetierError:
             return None
 
-    def _tell(self, news: News) -> None:
+    def _tell(self, news: ChangeNotice) -> None:
         with self._lock:
             lines = list(self._lines.values())
         for line, portal in lines:
@@ -142,7 +142,7 @@ class Changes:
                 portal.start_task_soon(_told, line, news)
 
 
-async def _told(line: Line, news: News) -> None:
+async def _told(line: ClientConnection, news: ChangeNotice) -> None:
     if news.tools:
         await line.bus.publish(ToolsListChanged())
     for listed in (PromptsListChanged(), ResourcesListChanged()):
@@ -155,7 +155,7 @@ async def _told(line: Line, news: News) -> None:
             tasks.start_soon(_told_to_peer, line, key, peer)
 
 
-async def _told_to_peer(line: Line, key: str, peer: Peer) -> None:
+async def _told_to_peer(line: ClientConnection, key: str, peer: Peer) -> None:
     """Tell a client all that there is; what comes while it is told something is told as one afterwards."""
     if peer.is_being_told:
         return
@@ -172,7 +172,7 @@ async def _told_to_peer(line: Line, key: str, peer: Peer) -> None:
         peer.is_being_told = False
 
 
-async def _sent(peer: Peer, news: News) -> None:
+async def _sent(peer: Peer, news: ChangeNotice) -> None:
     if news.tools:
         await peer.session.send_tool_list_changed()
     await peer.session.send_prompt_list_changed()

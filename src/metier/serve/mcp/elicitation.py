@@ -26,7 +26,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 from metier._log import logger
 from metier.errors import MetierError
 from metier.guard.question import Answers
-from metier.serve.mcp.lines import is_modern
+from metier.serve.mcp.connection import is_modern
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp_types import InputResponseRequestParams
 
     from metier.guard.question import Question
-    from metier.serve.mcp.lines import Context
+    from metier.serve.mcp.connection import Context
 
 log = logger("metier.serve")
 

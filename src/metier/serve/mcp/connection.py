@@ -10,8 +10,8 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from metier.errors import InvalidArgument
-from metier.serve.mcp.turns import Turns
-from metier.serve.mcp.uris import address_of
+from metier.serve.mcp.concurrency import ConcurrencyLimit
+from metier.serve.mcp.uris import parse_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
     from metier.dialect import Kit
-    from metier.serve.mcp.changes import News
+    from metier.serve.mcp.change_notifications import ChangeNotice
     from metier.serve.mcp.conversations import Conversations
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -37,7 +37,7 @@ class Peer:
 
     session: ServerSession
     subscriptions: set[str] = field(default_factory=set)
-    news: News | None = None
+    news: ChangeNotice | None = None
     """What it is still to be told."""
     is_being_told: bool = False
 
@@ -48,7 +48,7 @@ class Peer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
+class ClientConnection:
     """What lasts as long as a connection, or as a server on HTTP."""
 
     conversations: Conversations
@@ -58,7 +58,7 @@ class Line:
     """By conversation. Whoever ends its session is taken out in a worker thread, whatever is done here meanwhile."""
     key: str = ""
     """The conversation of a connection; empty on HTTP, where there are many, or none."""
-    turns: Turns = field(default_factory=Turns)
+    turns: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)
     """Who may run scripts now."""
     listened: int = 0
     """The characters of what streams that are open listen for."""
@@ -78,7 +78,7 @@ class Line:
         if len(uris) + beside > MAX_SUBSCRIPTIONS:
             raise InvalidArgument("There are too many subscriptions.", hint=f"At most {MAX_SUBSCRIPTIONS:,} are kept.")
         for uri in uris:
-            address_of(uri)
+            parse_uri(uri)
         kept = self.listened + sum(peer.characters for peer in list(self.peers.values()))
         if kept + sum(map(len, uris)) > MAX_LISTENED:
             raise InvalidArgument("Clients listen for too much already.", hint="Listen for less, or try again later.")
@@ -107,13 +107,13 @@ def is_modern(ctx: Context) -> bool:
 
 def is_stateless(ctx: Context) -> bool:
     """Whether nothing but an argument can tell which conversation a request belongs to."""
-    line: Line = ctx.lifespan_context
+    line: ClientConnection = ctx.lifespan_context
     return not line.key and is_modern(ctx)
 
 
 def conversation_of(ctx: Context) -> str | None:
     """The key of the conversation that a request belongs to; None where only its arguments can tell."""
-    line: Line = ctx.lifespan_context
+    line: ClientConnection = ctx.lifespan_context
     if line.key:
         return line.key
     if is_modern(ctx) or ctx.request is None:

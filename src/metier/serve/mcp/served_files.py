@@ -31,7 +31,7 @@ _MAX_LINKS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileContent:
+class ServedFile:
     """A file of a skill, and the digest of the whole skill that it was read as a part of."""
 
     digest: str
@@ -40,12 +40,12 @@ class FileContent:
     """Why there is nothing to be read; whether that may be told is decided first."""
 
 
-class Contents:
+class ServedFiles:
     """Reads files of skills, each from one and the same state of its skill.
 
     >>> from metier import Library
     >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
-    >>> content = Contents(library).read(library.get("greet"), "SKILL.md", limit=1_000)
+    >>> content = ServedFiles(library).read(library.get("greet"), "SKILL.md", limit=1_000)
     >>> content.digest == library.digest("greet"), content.data[-6:]
     (True, b'hello.')
     """
@@ -55,17 +55,17 @@ class Contents:
         self._kept: OrderedDict[str, _Hashes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def read(self, entry: Entry, path: str, *, limit: int) -> FileContent:
+    def read(self, entry: Entry, path: str, *, limit: int) -> ServedFile:
         """A file; raises `SkillChanged` where the skill does not stay the same for as long as that takes."""
         for _ in range(_ATTEMPTS):
             digest = self._library.digest(entry)
             try:
                 data = entry.package.read(path, limit=limit)
             except MetierError as error:
-                return FileContent(digest=digest, problem=error)
+                return ServedFile(digest=digest, problem=error)
             hashes = self._hashes(entry, digest)
             if hashes is not None and hashes.of(path) == hashlib.sha256(data).digest():
-                return FileContent(digest=digest, data=data)
+                return ServedFile(digest=digest, data=data)
         raise SkillChanged(
             f"The files of skill {entry.name!r} are being changed.", hint="Read it again.", name=entry.name
         )
