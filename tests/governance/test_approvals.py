@@ -357,9 +357,9 @@ def test_a_scanner_that_fails_is_never_taken_for_clean(
 ) -> None:
     enterprise('version: 1\nrules: [{id: R2, point: activate, when: {scan: ">=high"}, effect: ask}]\n')
     put("project", "peek", "A text that nobody else has.")
-    from metier.scan import Report
+    from metier.scan import ScanReport
 
     monkeypatch.setattr(
-        "metier.scan.scan", lambda *_, **__: Report(name="peek", digest="", status="error", error="it crashed")
+        "metier.scan.scan", lambda *_, **__: ScanReport(name="peek", digest="", status="error", error="it crashed")
     )
     assert refused(begin(), "peek").code == "not-examined"

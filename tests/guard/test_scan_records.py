@@ -9,7 +9,7 @@ import pytest
 
 from metier.errors import NotPermitted
 from metier.guard.scan_records import MAX_KEPT, may_keep, record_scans, recorded_problem, recorded_severity
-from metier.scan import Report
+from metier.scan import ScanReport
 from metier.scan.suppression import read_suppressions
 from metier.store import Person, ScanRow, Scope, Store
 
@@ -70,7 +70,7 @@ def test_a_viewer_keeps_nothing_and_the_attempt_is_recorded(scope: Scope) -> Non
     with pytest.raises(NotPermitted):
         may_keep(scope, viewer)
     with pytest.raises(NotPermitted):
-        record_scans(scope, viewer, {"core": Report(name="greet", digest="d")})
+        record_scans(scope, viewer, {"core": ScanReport(name="greet", digest="d")})
     assert scope.scans.latest("d") == []
     records = scope.audit.tail(5)
     assert [(one["type"], one["decision"], one["user"]) for one in records] == [("scan.refused", "deny", "vi")] * 2
@@ -78,7 +78,7 @@ def test_a_viewer_keeps_nothing_and_the_attempt_is_recorded(scope: Scope) -> Non
 
 def test_results_and_records_are_kept_together_or_not_at_all(scope: Scope) -> None:
     author = Person(name="ada", roles=frozenset({"author"}))
-    good, bad = Report(name="greet", digest="d"), Report(name="greet", digest="")
+    good, bad = ScanReport(name="greet", digest="d"), ScanReport(name="greet", digest="")
     with pytest.raises(Exception, match="digest"):
         record_scans(scope, author, {"core": good, "other": bad})
     assert (scope.scans.latest("d"), scope.audit.tail(5)) == ([], [])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.scan import Rule, scan, view_of
+from metier.scan import ScanRule, scan, view_of
 from metier.scan.rules import ALL_RULES
 from metier.scan.rules._reading import reading
 from metier.scan.rules._words import words_of
@@ -65,7 +65,7 @@ NASTY = [
 ]
 
 
-def cost(unit: str, size: int, rules: Sequence[Rule] | None) -> float:
+def cost(unit: str, size: int, rules: Sequence[ScanRule] | None) -> float:
     text = unit * (size // len(unit))
     package = MemoryPackage({"SKILL.md": f"---\nname: a\ndescription: d\n---\n{text}", "x.sh": text})
     start = time.thread_time()
@@ -73,7 +73,7 @@ def cost(unit: str, size: int, rules: Sequence[Rule] | None) -> float:
     return time.thread_time() - start
 
 
-def is_linear(unit: str, size: int, rules: Sequence[Rule] | None) -> bool:
+def is_linear(unit: str, size: int, rules: Sequence[ScanRule] | None) -> bool:
     """A square would take sixteen times as long for four times the text; what takes no time cannot be compared."""
     much = cost(unit, 4 * size, rules)
     return much < 9 * 0.02 or much < 9 * cost(unit, size, rules)

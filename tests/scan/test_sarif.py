@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from metier.scan import Finding, Report, Severity
+from metier.scan import Finding, ScanReport, Severity
 from metier.scan.finding import SEVERITIES
 from metier.scan.sarif import sarif_of
 from metier.scan.sarif_in import read_sarif
@@ -146,8 +146,8 @@ def finding(severity: Severity = "high", **fields: Any) -> Finding:
     return Finding(severity=severity, **{**said, **fields})
 
 
-def report(*findings: Finding) -> Report:
-    return Report(name="a", digest="sha256:0", findings=findings)
+def report(*findings: Finding) -> ScanReport:
+    return ScanReport(name="a", digest="sha256:0", findings=findings)
 
 
 REPORTS = [
@@ -162,7 +162,7 @@ REPORTS = [
 
 @pytest.mark.covers("A-31")
 @pytest.mark.each("scanned", REPORTS)
-def test_the_log_is_valid(scanned: list[tuple[str, Report]]) -> None:
+def test_the_log_is_valid(scanned: list[tuple[str, ScanReport]]) -> None:
     log = json.loads(json.dumps(sarif_of(scanned)))
     errors = [error.message for error in jsonschema_rs.validator_for(SCHEMA).iter_errors(log)]
     assert errors == []

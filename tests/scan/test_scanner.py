@@ -13,11 +13,11 @@ import pytest
 
 import metier
 from metier.errors import PackageTooLarge
-from metier.scan import Finding, Hit, Rule, Severity, ruleset, scan
+from metier.scan import Finding, Hit, ScanRule, Severity, ruleset, scan
 from metier.scan.finding import SEVERITIES
 from metier.scan.ruleset import all_rules, ruleset_of
 from metier.scan.scanner import MAX_HITS
-from metier.scan.view import View
+from metier.scan.view import SkillView
 from metier.skill import FolderPackage, MemoryPackage
 from metier.skill.files import DigestEntry
 
@@ -25,8 +25,10 @@ SKILL = "---\nname: greeter\ndescription: Greets.\n---\nSay hello.\nSay  it twic
 PACKAGE = MemoryPackage({"SKILL.md": SKILL})
 
 
-def rule(check: Callable[[View], Iterable[Hit]], *, name: str = "SOME_RULE", severity: Severity = "high") -> Rule:
-    return Rule(
+def rule(
+    check: Callable[[SkillView], Iterable[Hit]], *, name: str = "SOME_RULE", severity: Severity = "high"
+) -> ScanRule:
+    return ScanRule(
         id=name,
         ast="AST01",
         category="execution_code_delivery",
@@ -37,11 +39,11 @@ def rule(check: Callable[[View], Iterable[Hit]], *, name: str = "SOME_RULE", sev
     )
 
 
-def hitting(*hits: Hit) -> Callable[[View], Iterable[Hit]]:
+def hitting(*hits: Hit) -> Callable[[SkillView], Iterable[Hit]]:
     return lambda _view: hits
 
 
-def breaking(_view: View) -> Iterator[Hit]:
+def breaking(_view: SkillView) -> Iterator[Hit]:
     yield Hit("SKILL.md", 5, "Say hello.")
     raise RuntimeError("broken")
 
@@ -134,7 +136,7 @@ def test_a_rule_that_raises_makes_an_error_and_keeps_what_was_found() -> None:
         lambda _view: [Hit("SKILL.md", "x", "y")],  # type: ignore[arg-type]
     ],
 )
-def test_whatever_is_wrong_with_a_rule_the_report_is_not_clean(check: Callable[[View], Iterable[Hit]]) -> None:
+def test_whatever_is_wrong_with_a_rule_the_report_is_not_clean(check: Callable[[SkillView], Iterable[Hit]]) -> None:
     report = scan(PACKAGE, rules=[rule(check)])
     assert (report.status, report.max_severity) == ("error", "high")
 

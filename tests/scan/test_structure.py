@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from metier.scan import Finding, Report, scan, view_of
+from metier.scan import Finding, ScanReport, scan, view_of
 from metier.scan.structure import RULES
 from metier.skill import FolderPackage, MemoryFile, MemoryPackage
 
 SKILL = "---\nname: a\ndescription: Does it.\n---\nDo it.\n"
 
 
-def scanned(**files: bytes | str | MemoryFile) -> Report:
+def scanned(**files: bytes | str | MemoryFile) -> ScanReport:
     return scan(MemoryPackage({"SKILL.md": SKILL, **files}), rules=RULES)
 
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import PolicyInvalid
-from metier.scan import Hit, Rule, scan
+from metier.scan import Hit, ScanRule, scan
 from metier.scan.suppression import read_suppressions
 from metier.skill import MemoryPackage
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 PACKAGE = MemoryPackage({"SKILL.md": "Do it.", "references/a.md": "x"})
-RULE = Rule(
+RULE = ScanRule(
     id="SOME_RULE",
     ast="AST01",
     category="execution_code_delivery",
@@ -94,7 +94,7 @@ def test_a_failed_scan_cannot_be_suppressed() -> None:
     def broken(_view: object) -> list[Hit]:
         raise RuntimeError
 
-    rule = Rule(id="X", ast="AST01", category="c", severity="high", message="m", hint="h", check=broken)
+    rule = ScanRule(id="X", ast="AST01", category="c", severity="high", message="m", hint="h", check=broken)
     report = scan(PACKAGE, rules=[rule], suppressions=read_suppressions(line(rule="SCAN_FAILED")))
     assert report.max_severity == "high"
 

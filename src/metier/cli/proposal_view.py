@@ -18,7 +18,7 @@ from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from metier.hub.review_base import ReviewBase
-    from metier.scan import Report
+    from metier.scan import ScanReport
     from metier.store import Person, Proposal, Scope
 
 _FEW = 10
@@ -62,7 +62,7 @@ class _Text:
     def __init__(
         self,
         proposal: Proposal,
-        report: Report,
+        report: ScanReport,
         basis: ReviewBase,
         capabilities: list[str],
         *,

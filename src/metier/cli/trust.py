@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier.library import Entry
-    from metier.scan import Report
+    from metier.scan import ScanReport
 
 
 def run(options: argparse.Namespace) -> int:
@@ -98,9 +98,9 @@ def _require_looked_at(project: Path, accepted: str) -> None:
     _keep(bad)
 
 
-def _scan(library: Library, entry: Entry) -> Report:
+def _scan(library: Library, entry: Entry) -> ScanReport:
     from metier.guard import Action, Actor, Governance
-    from metier.scan import Report
+    from metier.scan import ScanReport
     from metier.session.active import subject_of
 
     digest = library.digest(entry)
@@ -108,10 +108,10 @@ def _scan(library: Library, entry: Entry) -> Report:
     try:
         return Governance.default().case(action, Actor()).report
     except MetierError as error:
-        return Report(name=entry.name, digest=digest, status="error", error=str(error))
+        return ScanReport(name=entry.name, digest=digest, status="error", error=str(error))
 
 
-def _keep(reports: list[tuple[str, Report]]) -> None:
+def _keep(reports: list[tuple[str, ScanReport]]) -> None:
     if not reports:
         return
     from metier.cli.identity import open_store, who

@@ -17,7 +17,7 @@ from metier.skill.files import MAX_FILE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.scan import Report
+    from metier.scan import ScanReport
     from metier.scan.capabilities import Capabilities
     from metier.scan.suppression import Suppression
     from metier.skill import Listing, Package
@@ -103,7 +103,7 @@ class Inspector:
 
     def __init__(self) -> None:
         self._capabilities: OrderedDict[tuple[str, ToolClasses], Capabilities] = OrderedDict()
-        self._reports: OrderedDict[tuple[str, tuple[Suppression, ...]], Report] = OrderedDict()
+        self._reports: OrderedDict[tuple[str, tuple[Suppression, ...]], ScanReport] = OrderedDict()
         self._keeping = threading.Lock()
 
     def capabilities(self, package: Callable[[], Package], digest: str, classes: ToolClasses) -> Capabilities:
@@ -118,7 +118,9 @@ class Inspector:
             self._keep(self._capabilities, key, found)
         return found
 
-    def report(self, package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...] = ()) -> Report:
+    def report(
+        self, package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...] = ()
+    ) -> ScanReport:
         """What the scanner says to it, without what somebody answers for."""
         key = (digest, suppressions)
         found = self._reports.get(key)

@@ -17,7 +17,7 @@ from metier.store import ScanRow
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metier.scan import Report
+    from metier.scan import ScanReport
     from metier.scan.suppression import Suppression
     from metier.store import Person, Scope
 
@@ -33,7 +33,7 @@ def may_keep(scope: Scope, person: Person) -> None:
 
 
 def record_scans(
-    scope: Scope, person: Person, reports: Mapping[str, Report], *, path: str = "", policy: str = ""
+    scope: Scope, person: Person, reports: Mapping[str, ScanReport], *, path: str = "", policy: str = ""
 ) -> tuple[ScanRow, ...]:
     """Keep what several scanners said to one content, each with a record; `reports` are theirs, by their names.
 
@@ -99,7 +99,7 @@ def _demand(person: Person) -> None:
     require_role(person, "author", "keep what scanners say")
 
 
-def _row(engine: str, report: Report) -> ScanRow:
+def _row(engine: str, report: ScanReport) -> ScanRow:
     raw = (replace(found, suppressed_by="") for found in report.findings)
     findings = sorted(raw, key=lambda found: -rank(found.severity))
     return ScanRow(
@@ -114,7 +114,7 @@ def _row(engine: str, report: Report) -> ScanRow:
     )
 
 
-def _told(row: ScanRow, report: Report) -> str:
+def _told(row: ScanRow, report: ScanReport) -> str:
     if row.status != "ok":
         return f"{row.engine} failed. {shown(report.error, 500)}"
     count = len(report.findings)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.hub.skill_location import SkillLocation
-    from metier.scan import Report
+    from metier.scan import ScanReport
     from metier.skill.contents import Files
     from metier.store import Person, Scope, Version
 
@@ -45,7 +45,7 @@ class Deployed:
 
     home: SkillLocation
     version: Version
-    report: Report
+    report: ScanReport
     """What the scanner found."""
     not_approved: str = ""
     """Why its content is not approved by that, if it is not."""

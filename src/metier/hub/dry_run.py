@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.deploy import DeployCandidate
     from metier.hub.skill_location import SkillLocation
-    from metier.scan import Report
+    from metier.scan import ScanReport
     from metier.store import Person, Scope
 
 
@@ -59,7 +59,7 @@ class DeployDryRun:
     environment: str
     is_unchanged: bool
     """Whether it is deployed already, as it is."""
-    report: Report
+    report: ScanReport
     """What the scanner found."""
     explanation: Explanation
     """What decides whether it is deployed, and everything else that has a say."""

@@ -10,17 +10,17 @@ from metier.scan.finding import rank
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.scan import Report
+    from metier.scan import ScanReport
 
 _MOST_NAMED = 6
 
 
-def is_bad(report: Report) -> bool:
+def is_bad(report: ScanReport) -> bool:
     """Whether somebody has to look at it first: a finding of severity high or above, or a scanner that failed."""
     return report.status != "ok" or rank(report.max_severity) >= rank("high")
 
 
-def against(report: Report, accepted: str = "") -> Decision | None:
+def against(report: ScanReport, accepted: str = "") -> Decision | None:
     """The decision against a skill that the scanner found something bad in, unless somebody `accepted` it for a reason.
 
     Findings that are suppressed, for which somebody answers already, do not count.
@@ -38,7 +38,7 @@ def against(report: Report, accepted: str = "") -> Decision | None:
     )
 
 
-def named_findings(report: Report) -> str:
+def named_findings(report: ScanReport) -> str:
     """The findings of severity high or above, in a line; why there are none where the scanner failed."""
     bad = [one for one in report.findings if not one.suppressed_by and rank(one.severity) >= rank("high")]
     if not bad:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from metier.scan.finding import Finding as Finding
     from metier.scan.finding import Severity as Severity
     from metier.scan.reading import view_of as view_of
-    from metier.scan.report import Report as Report
+    from metier.scan.report import ScanReport as ScanReport
     from metier.scan.rule import Hit as Hit
-    from metier.scan.rule import Rule as Rule
+    from metier.scan.rule import ScanRule as ScanRule
     from metier.scan.sarif import sarif_of as sarif_of
     from metier.scan.sarif_in import read_sarif as read_sarif
     from metier.scan.scanner import scan as scan
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.scan.suppression import read_suppressions as read_suppressions
     from metier.scan.view import OpaqueFile as OpaqueFile
     from metier.scan.view import Part as Part
-    from metier.scan.view import View as View
+    from metier.scan.view import SkillView as SkillView
     from metier.scan.view import ViewFile as ViewFile
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -6,13 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.scan.finding import Severity
-    from metier.scan.view import View, ViewFile
+    from metier.scan.view import SkillView, ViewFile
 
 
 class _When(NamedTuple):
@@ -136,7 +136,7 @@ _WHEN = (
 )
 
 
-def _check(view: View) -> Iterator[Hit]:
+def _check(view: SkillView) -> Iterator[Hit]:
     for file in view.files:
         for when in _WHEN:
             if when.name.match(file.path):
@@ -168,7 +168,7 @@ def _json(file: ViewFile) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-RULE = Rule(
+RULE = ScanRule(
     id="AUTORUN_FILE",
     ast="AST02",
     category="execution_code_delivery",

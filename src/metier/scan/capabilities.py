@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from metier.scan.capability_patterns import ToolClass
-    from metier.scan.view import View, ViewFile
+    from metier.scan.view import SkillView, ViewFile
     from metier.skill import Package, Skill
 
 CAPABILITIES = (
@@ -103,7 +103,7 @@ def infer(
 
 
 def infer_from(
-    view: View, *, network: Sequence[str] = NETWORK_TOOLS, write: Sequence[str] = WRITE_TOOLS
+    view: SkillView, *, network: Sequence[str] = NETWORK_TOOLS, write: Sequence[str] = WRITE_TOOLS
 ) -> Capabilities:
     """The capabilities of a skill that was already read."""
     found = _Evidence()

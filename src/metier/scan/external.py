@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import InvalidArgument, MetierError
-from metier.scan.report import Report
+from metier.scan.report import ScanReport
 from metier.scan.sarif_in import read_sarif
 from metier.skill import is_valid_name, shown
 from metier.skill.files import checked_path
@@ -76,10 +76,10 @@ class ExternalScanner:
             except InvalidArgument as error:
                 raise _failed(self.name, f"it ended with {ended.exit_code}. {error.message}") from None
 
-    def report(self, package: Package, start: Start, *, name: str = "", digest: str = "") -> Report:
+    def report(self, package: Package, start: Start, *, name: str = "", digest: str = "") -> ScanReport:
         """What it says to a package of this name and digest, as a report of its own: failed, if anything went wrong."""
         started = time.monotonic()
-        report = Report(name=name, digest=digest)
+        report = ScanReport(name=name, digest=digest)
         try:
             report = report.with_findings(self.scan(package, start, folder=name))
         except MetierError as error:

@@ -13,53 +13,53 @@ if TYPE_CHECKING:
     from metier.scan.view import OpaqueKind
 
 
-class Kind(NamedTuple):
+class FileType(NamedTuple):
     """What a file is: a word for rules and the end of a sentence for people."""
 
     kind: OpaqueKind
     why: str
 
 
-_MAGIC: tuple[tuple[bytes, Kind], ...] = (
-    (b"\x7fELF", Kind("program", "is a program (ELF)")),
-    (b"\xfe\xed\xfa\xce", Kind("program", "is a program (Mach-O)")),
-    (b"\xfe\xed\xfa\xcf", Kind("program", "is a program (Mach-O)")),
-    (b"\xce\xfa\xed\xfe", Kind("program", "is a program (Mach-O)")),
-    (b"\xcf\xfa\xed\xfe", Kind("program", "is a program (Mach-O)")),
-    (b"\xca\xfe\xba\xbe", Kind("program", "is a program (Mach-O or Java)")),
-    (b"\x00asm", Kind("program", "is a program (WebAssembly)")),
-    (b"dex\n", Kind("program", "is a program (Dalvik)")),
-    (b"L\x00\x00\x00\x01\x14\x02\x00", Kind("program", "is a Windows shortcut")),
-    (b"PK\x03\x04", Kind("archive", "is a zip archive")),
-    (b"PK\x05\x06", Kind("archive", "is a zip archive")),
-    (b"\x1f\x8b", Kind("archive", "is compressed (gzip)")),
-    (b"BZh", Kind("archive", "is compressed (bzip2)")),
-    (b"\xfd7zXZ\x00", Kind("archive", "is compressed (xz)")),
-    (b"7z\xbc\xaf\x27\x1c", Kind("archive", "is a 7z archive")),
-    (b"Rar!\x1a\x07", Kind("archive", "is a RAR archive")),
-    (b"\x28\xb5\x2f\xfd", Kind("archive", "is compressed (zstd)")),
-    (b"xar!", Kind("archive", "is an installer (xar)")),
-    (b"!<arch>\n", Kind("archive", "is an archive (ar)")),
-    (b"\x89PNG\r\n\x1a\n", Kind("media", "is an image (PNG)")),
-    (b"\xff\xd8\xff", Kind("media", "is an image (JPEG)")),
-    (b"GIF8", Kind("media", "is an image (GIF)")),
-    (b"\x00\x00\x01\x00", Kind("media", "is an image (ICO)")),
-    (b"II*\x00", Kind("media", "is an image (TIFF)")),
-    (b"MM\x00*", Kind("media", "is an image (TIFF)")),
-    (b"RIFF", Kind("media", "is an image or a recording (RIFF)")),
-    (b"OggS", Kind("media", "is a recording (Ogg)")),
-    (b"ID3", Kind("media", "is a recording (MP3)")),
-    (b"fLaC", Kind("media", "is a recording (FLAC)")),
-    (b"\x00\x01\x00\x00", Kind("media", "is a font")),
-    (b"OTTO", Kind("media", "is a font")),
-    (b"wOFF", Kind("media", "is a font")),
-    (b"wOF2", Kind("media", "is a font")),
-    (b"%PDF-", Kind("document", "is a PDF document")),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Kind("document", "is an Office document")),
-    (b"{\\rtf", Kind("document", "is an RTF document")),
-    (b"SQLite format 3\x00", Kind("document", "is a database (SQLite)")),
-    (b"MZ", Kind("program", "is a program (Windows)")),
-    (b"BM", Kind("media", "is an image (BMP)")),
+_MAGIC: tuple[tuple[bytes, FileType], ...] = (
+    (b"\x7fELF", FileType("program", "is a program (ELF)")),
+    (b"\xfe\xed\xfa\xce", FileType("program", "is a program (Mach-O)")),
+    (b"\xfe\xed\xfa\xcf", FileType("program", "is a program (Mach-O)")),
+    (b"\xce\xfa\xed\xfe", FileType("program", "is a program (Mach-O)")),
+    (b"\xcf\xfa\xed\xfe", FileType("program", "is a program (Mach-O)")),
+    (b"\xca\xfe\xba\xbe", FileType("program", "is a program (Mach-O or Java)")),
+    (b"\x00asm", FileType("program", "is a program (WebAssembly)")),
+    (b"dex\n", FileType("program", "is a program (Dalvik)")),
+    (b"L\x00\x00\x00\x01\x14\x02\x00", FileType("program", "is a Windows shortcut")),
+    (b"PK\x03\x04", FileType("archive", "is a zip archive")),
+    (b"PK\x05\x06", FileType("archive", "is a zip archive")),
+    (b"\x1f\x8b", FileType("archive", "is compressed (gzip)")),
+    (b"BZh", FileType("archive", "is compressed (bzip2)")),
+    (b"\xfd7zXZ\x00", FileType("archive", "is compressed (xz)")),
+    (b"7z\xbc\xaf\x27\x1c", FileType("archive", "is a 7z archive")),
+    (b"Rar!\x1a\x07", FileType("archive", "is a RAR archive")),
+    (b"\x28\xb5\x2f\xfd", FileType("archive", "is compressed (zstd)")),
+    (b"xar!", FileType("archive", "is an installer (xar)")),
+    (b"!<arch>\n", FileType("archive", "is an archive (ar)")),
+    (b"\x89PNG\r\n\x1a\n", FileType("media", "is an image (PNG)")),
+    (b"\xff\xd8\xff", FileType("media", "is an image (JPEG)")),
+    (b"GIF8", FileType("media", "is an image (GIF)")),
+    (b"\x00\x00\x01\x00", FileType("media", "is an image (ICO)")),
+    (b"II*\x00", FileType("media", "is an image (TIFF)")),
+    (b"MM\x00*", FileType("media", "is an image (TIFF)")),
+    (b"RIFF", FileType("media", "is an image or a recording (RIFF)")),
+    (b"OggS", FileType("media", "is a recording (Ogg)")),
+    (b"ID3", FileType("media", "is a recording (MP3)")),
+    (b"fLaC", FileType("media", "is a recording (FLAC)")),
+    (b"\x00\x01\x00\x00", FileType("media", "is a font")),
+    (b"OTTO", FileType("media", "is a font")),
+    (b"wOFF", FileType("media", "is a font")),
+    (b"wOF2", FileType("media", "is a font")),
+    (b"%PDF-", FileType("document", "is a PDF document")),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileType("document", "is an Office document")),
+    (b"{\\rtf", FileType("document", "is an RTF document")),
+    (b"SQLite format 3\x00", FileType("document", "is a database (SQLite)")),
+    (b"MZ", FileType("program", "is a program (Windows)")),
+    (b"BM", FileType("media", "is an image (BMP)")),
 )
 _OFFICE = re.compile(r"\.(?:docx|xlsx|pptx|docm|xlsm|pptm|odt|ods|odp|epub)$", re.IGNORECASE)
 _BYTECODE = re.compile(r"\.py[co]$", re.IGNORECASE)
@@ -70,46 +70,46 @@ _MAX_COMMENT = 65_557
 _MOST_TEXT = 1 << 20
 
 
-def kind_of_file(path: str, data: bytes, *, is_text: bool) -> Kind | None:
+def kind_of_file(path: str, data: bytes, *, is_text: bool) -> FileType | None:
     """What a file is that rules cannot see into; None when it is plain text.
 
     >>> kind_of_file("notes.md", b"PK\\x03\\x04\\x14\\x00\\x01\\x00", is_text=False)
     Kind(kind='encrypted', why='is a zip archive with a password')
     """
     if _BYTECODE.search(path):
-        return Kind("bytecode", "is Python bytecode")
+        return FileType("bytecode", "is Python bytecode")
     if _NOTEBOOK.search(path):
-        return Kind("document", "is a notebook")
+        return FileType("document", "is a notebook")
     found = _by_magic(data, is_text=is_text)
     if found is None and _PICKLE.search(path) and not is_text:
-        found = Kind("program", "is a pickle, which runs code when it is loaded")
+        found = FileType("program", "is a pickle, which runs code when it is loaded")
     if found is not None and found.why == "is a zip archive":
         if any(flags & 1 for flags in _zip_flags(data)):
-            return Kind("encrypted", "is a zip archive with a password")
+            return FileType("encrypted", "is a zip archive with a password")
         if _OFFICE.search(path):
-            return Kind("document", "is an Office document")
+            return FileType("document", "is an Office document")
         return found
     if _has_zip_behind(data):
-        return Kind("stowaway", "has a zip archive behind its end")
+        return FileType("stowaway", "has a zip archive behind its end")
     if found is not None and found.kind == "media":
         behind = data[_end_of_image(data) :]
         # Some programs fill up the last block.
         if behind.strip(b"\0\r\n\t "):
-            return Kind("stowaway", f"is an image with {len(behind):,} bytes behind its end")
+            return FileType("stowaway", f"is an image with {len(behind):,} bytes behind its end")
     if found is None and not is_text:
-        return Kind("binary", "is binary data")
+        return FileType("binary", "is binary data")
     return found
 
 
-def _by_magic(data: bytes, *, is_text: bool) -> Kind | None:
+def _by_magic(data: bytes, *, is_text: bool) -> FileType | None:
     for magic, kind in _MAGIC:
         # A text may well begin with a few letters that mean something at the head of other files.
         if data.startswith(magic) and not (is_text and len(magic) < 4):
             return kind
     if data[257:262] == b"ustar":
-        return Kind("archive", "is a tar archive")
+        return FileType("archive", "is a tar archive")
     if data[4:8] == b"ftyp":
-        return Kind("media", "is a recording or an image (MP4)")
+        return FileType("media", "is a recording or an image (MP4)")
     return None
 
 

@@ -12,7 +12,7 @@ from metier.errors import FileTooLarge, MetierError, SkillChanged
 from metier.scan.decoding import decoded
 from metier.scan.magic import kind_of_file, text_in_image
 from metier.scan.parts import language_of, parts_of
-from metier.scan.view import OpaqueFile, Part, View, ViewFile
+from metier.scan.view import OpaqueFile, Part, SkillView, ViewFile
 from metier.skill import FolderPackage, parse
 from metier.skill.files import EXCLUDED, MAX_FILES, digest_of
 
@@ -36,7 +36,7 @@ _SCRIPT_NAMES = frozenset({"makefile", "dockerfile", "justfile", "rakefile", "ge
 _SHEBANG = re.compile(r"#![ \t]{0,20}(\S[^\n]{0,300})")
 
 
-def view_of(package: Package, *, folder: str = "") -> View:
+def view_of(package: Package, *, folder: str = "") -> SkillView:
     """A skill as rules see it; `folder` is the name of its folder, which names a skill without a name.
 
     Raises `SkillChanged` when a file changes while it is read, so that a view is always of one content.
@@ -53,7 +53,7 @@ def view_of(package: Package, *, folder: str = "") -> View:
     for entry in entries:
         reading.take(entry)
     skill = reading.skill
-    return View(
+    return SkillView(
         name=skill.name if skill is not None else folder,
         description=skill.description if skill is not None else "",
         frontmatter=skill.frontmatter if skill is not None else MappingProxyType({}),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ScanReport:
     """What scanning a skill said.
 
     >>> from metier.skill import MemoryPackage
@@ -47,12 +47,12 @@ class Report:
         counting = (found.severity for found in self.findings if not found.suppressed_by)
         object.__setattr__(self, "max_severity", max(counting, key=rank, default="none"))
 
-    def with_findings(self, more: Iterable[Finding], suppressions: Sequence[Suppression] = ()) -> Report:
+    def with_findings(self, more: Iterable[Finding], suppressions: Sequence[Suppression] = ()) -> ScanReport:
         """The same report with what another scanner found: it can only get worse."""
         added = tuple(marked(found, suppressions, self.digest) for found in more)
         return replace(self, findings=worst_first((*self.findings, *added)))
 
-    def failed(self, error: str) -> Report:
+    def failed(self, error: str) -> ScanReport:
         """The same report, no longer to be taken for complete."""
         return replace(
             self,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from metier.scan.finding import Severity
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ScanRule:
     """One thing to look for in a skill.
 
     `check` takes the view of a skill and returns hits. It must take time that grows with the size of the text and no
@@ -39,6 +39,6 @@ class Rule:
     """What it is, in one sentence."""
     hint: str
     """What to do about it."""
-    check: Callable[[View], Iterable[Hit]]
+    check: Callable[[SkillView], Iterable[Hit]]
     sums_up: Literal["", "line", "skill"] = ""
     """Whether it only weighs what other rules find, too: at the same line, or in the whole skill."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from metier.scan.rule import Rule
+    from metier.scan.rule import ScanRule
 
 _RULES = "metier.scan.rules"
 ENGINE = (
@@ -29,7 +29,7 @@ ENGINE = (
 """What decides, besides the rules' own modules, what is found in a skill."""
 
 
-def all_rules() -> tuple[Rule, ...]:
+def all_rules() -> tuple[ScanRule, ...]:
     """Every rule: those about text and those about the structure of a package."""
     from metier.scan.rules import ALL_RULES
     from metier.scan.structure import RULES
@@ -37,7 +37,7 @@ def all_rules() -> tuple[Rule, ...]:
     return (*RULES, *ALL_RULES)
 
 
-def ruleset_of(rules: Sequence[Rule]) -> str:
+def ruleset_of(rules: Sequence[ScanRule]) -> str:
     """A digest of the rules and of the code that they and the engine consist of.
 
     It is the same wherever the same version is installed, and another one as soon as a pattern changes.
@@ -49,7 +49,7 @@ def ruleset_of(rules: Sequence[Rule]) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _named(rules: tuple[Rule, ...]) -> str:
+def _named(rules: tuple[ScanRule, ...]) -> str:
     modules = {*ENGINE, *(rule.check.__module__ for rule in rules)}
     if any(name.startswith(_RULES) for name in modules):
         # Rules share what they are made of: whichever of them is asked for, all of it counts.

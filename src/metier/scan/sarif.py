@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from metier.scan.finding import Finding, Severity
-    from metier.scan.report import Report
+    from metier.scan.report import ScanReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 SCORES: Mapping[Severity, str] = {"info": "0.0", "low": "3.0", "medium": "5.5", "high": "8.0", "critical": "9.5"}
@@ -26,7 +26,7 @@ _LEVELS: Mapping[Severity, str] = {
 }
 
 
-def sarif_of(scanned: Sequence[tuple[str, Report]]) -> dict[str, Any]:
+def sarif_of(scanned: Sequence[tuple[str, ScanReport]]) -> dict[str, Any]:
     """The reports of skills, each with the path of its folder, as one SARIF log with a run for each scanner.
 
     >>> sarif_of([])["runs"][0]["tool"]["driver"]["name"]
@@ -40,7 +40,7 @@ def sarif_of(scanned: Sequence[tuple[str, Report]]) -> dict[str, Any]:
     }
 
 
-def _run(engine: str, scanned: Sequence[tuple[str, Report]]) -> dict[str, Any]:
+def _run(engine: str, scanned: Sequence[tuple[str, ScanReport]]) -> dict[str, Any]:
     found = [(folder, found) for folder, report in scanned for found in report.findings if found.engine == engine]
     rules = _rules(found for _, found in found)
     index = {rule["id"]: at for at, rule in enumerate(rules)}

@@ -11,16 +11,16 @@ from metier._log import logger
 from metier.errors import MetierError
 from metier.scan.finding import Finding, rank
 from metier.scan.reading import view_of
-from metier.scan.report import Report, marked, worst_first
+from metier.scan.report import ScanReport, marked, worst_first
 from metier.scan.ruleset import all_rules, ruleset_of
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metier.scan.rule import Hit, Rule
+    from metier.scan.rule import Hit, ScanRule
     from metier.scan.suppression import Suppression
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
     from metier.skill import Package
 
 SECONDS = 20.0
@@ -28,7 +28,7 @@ SECONDS = 20.0
 MAX_HITS = 50
 """Findings that are kept of one rule and severity; the rest is counted."""
 
-__all__ = ["MAX_HITS", "SECONDS", "Report", "scan"]
+__all__ = ["MAX_HITS", "SECONDS", "ScanReport", "scan"]
 
 log = logger("metier.scan")
 
@@ -36,12 +36,12 @@ log = logger("metier.scan")
 def scan(
     package: Package,
     *,
-    rules: Sequence[Rule] | None = None,
+    rules: Sequence[ScanRule] | None = None,
     suppressions: Sequence[Suppression] = (),
     folder: str = "",
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.thread_time,
-) -> Report:
+) -> ScanReport:
     """Look at every file of a skill with every rule; all rules there are unless `rules` says which.
 
     A rule that fails, or a skill that takes longer than `seconds` of CPU time, makes a report with the status
@@ -49,7 +49,7 @@ def scan(
     """
     started = clock()
     chosen = all_rules() if rules is None else tuple(rules)
-    report = Report(name=folder, digest="", ruleset=ruleset_of(chosen))
+    report = ScanReport(name=folder, digest="", ruleset=ruleset_of(chosen))
     try:
         view = view_of(package, folder=folder)
     except MetierError as error:
@@ -80,7 +80,7 @@ class _Run:
     """One view under all rules."""
 
     def __init__(
-        self, view: View, suppressions: Sequence[Suppression], deadline: float, clock: Callable[[], float]
+        self, view: SkillView, suppressions: Sequence[Suppression], deadline: float, clock: Callable[[], float]
     ) -> None:
         self._view = view
         self._suppressions = suppressions
@@ -90,7 +90,7 @@ class _Run:
         self.problems: list[str] = []
         self.not_shown = 0
 
-    def apply(self, rule: Rule) -> None:
+    def apply(self, rule: ScanRule) -> None:
         if self._is_late():
             if not self.problems or not self.problems[-1].startswith(_LATE):
                 self.problems.append(f"{_LATE} the rules from {rule.id} on were not applied.")
@@ -123,7 +123,7 @@ class _Run:
 _LATE = "Scanning took too long:"
 
 
-def _finding(rule: Rule, hit: Hit) -> Finding:
+def _finding(rule: ScanRule, hit: Hit) -> Finding:
     return Finding(
         rule=rule.id,
         ast=rule.ast,
@@ -137,7 +137,7 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
     )
 
 
-def _resting(findings: Sequence[Finding], rules: Sequence[Rule]) -> Iterator[Finding]:
+def _resting(findings: Sequence[Finding], rules: Sequence[ScanRule]) -> Iterator[Finding]:
     """The findings; one that sums up others is suppressed with them when none of those is left to count."""
     sums = {rule.id: rule.sums_up for rule in rules if rule.sums_up}
     others = [found for found in findings if found.rule not in sums and rank(found.severity) >= rank("medium")]
@@ -152,7 +152,7 @@ def _resting(findings: Sequence[Finding], rules: Sequence[Rule]) -> Iterator[Fin
         yield found
 
 
-def _capabilities(view: View) -> tuple[str, ...]:
+def _capabilities(view: SkillView) -> tuple[str, ...]:
     from metier.scan.capabilities import infer_from
 
     names = set(infer_from(view).names)

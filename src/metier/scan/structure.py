@@ -7,40 +7,40 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.scan.autorun import RULE as AUTORUN
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _EVASION = "defense_evasion_obfuscation"
 _DELIVERY = "execution_code_delivery"
 
 
-def _opaque(view: View) -> Iterator[Hit]:
+def _opaque(view: SkillView) -> Iterator[Hit]:
     for file in view.opaque:
         yield Hit(file.path, 1, file.why, f"The file {file.why}: nothing in it was scanned.")
 
 
-def _left_out(view: View) -> Iterator[Hit]:
+def _left_out(view: SkillView) -> Iterator[Hit]:
     for file in view.left_out:
         yield Hit(file.path, 1, file.why, f"{file.path.rpartition('/')[2]} {file.why}; it was not scanned.")
 
 
-def _programs(view: View) -> Iterator[Hit]:
+def _programs(view: SkillView) -> Iterator[Hit]:
     for file in view.opaque:
         if file.kind in ("program", "bytecode"):
             yield Hit(file.path, 1, file.why, f"The file {file.why}: it runs, and nobody can read what it does.")
 
 
-def _encrypted(view: View) -> Iterator[Hit]:
+def _encrypted(view: SkillView) -> Iterator[Hit]:
     for file in view.opaque:
         if file.kind == "encrypted":
             yield Hit(file.path, 1, file.why)
 
 
-def _stowaways(view: View) -> Iterator[Hit]:
+def _stowaways(view: SkillView) -> Iterator[Hit]:
     for file in view.opaque:
         if file.kind == "stowaway":
             is_archive = "archive" in file.why
@@ -51,7 +51,7 @@ _MEDIA_NAME = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|ico|tiff?|mp[34]|wav|ogg|
 _TEXT_NAME = re.compile(r"\.(?:md|markdown|txt|rst|json|ya?ml|toml|csv|html?|css)$", re.IGNORECASE)
 
 
-def _disguises(view: View) -> Iterator[Hit]:
+def _disguises(view: SkillView) -> Iterator[Hit]:
     """A script under the name of an image; a program under the name of a text."""
     known = {file.path for file in view.opaque}
     for text in view.files:
@@ -68,14 +68,14 @@ def _disguises(view: View) -> Iterator[Hit]:
             yield Hit(file.path, 1, file.why, f"The file {file.why}, whatever its name says.")
 
 
-def _nested(view: View) -> Iterator[Hit]:
+def _nested(view: SkillView) -> Iterator[Hit]:
     for path in view.paths:
         folder, _, name = path.rpartition("/")
         if folder and name.lower() == "skill.md":
             yield Hit(path, 1, path)
 
 
-def _second_instructions(view: View) -> Iterator[Hit]:
+def _second_instructions(view: SkillView) -> Iterator[Hit]:
     own = view.instructions
     for path in view.paths:
         if path.lower() == "skill.md" and (own is None or path != own.path):
@@ -93,7 +93,7 @@ _DOUBLE = re.compile(
 )
 
 
-def _names(view: View) -> Iterator[Hit]:
+def _names(view: SkillView) -> Iterator[Hit]:
     for path in view.paths:
         if _UNSEEN.search(path):
             yield Hit(path, 1, path, "The name of a file has characters in it that nobody sees.", "high")
@@ -101,7 +101,7 @@ def _names(view: View) -> Iterator[Hit]:
             yield Hit(path, 1, path)
 
 
-def _control(view: View) -> Iterator[Hit]:
+def _control(view: SkillView) -> Iterator[Hit]:
     for path, line in view.control.items():
         text = next((file.text for file in view.files if file.path == path), "")
         yield Hit(path, line, text.split("\n", line)[line - 1] if text.count("\n") >= line - 1 else "")
@@ -112,7 +112,7 @@ MAX_BLANKS = 400
 _BLANKS = re.compile(rf"(?:^|(?<=\S))[^\S\n]{{{MAX_BLANKS},}}(?=[^\s|])", re.MULTILINE)
 
 
-def _padding(view: View) -> Iterator[Hit]:
+def _padding(view: SkillView) -> Iterator[Hit]:
     """Blank lines that push text out of sight, and blanks that push it off the side of the screen."""
     for file in view.files:
         if file.role not in ("instructions", "markdown", "script"):
@@ -135,9 +135,9 @@ def _padding(view: View) -> Iterator[Hit]:
             break
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ScanRule, ...] = (
     AUTORUN,
-    Rule(
+    ScanRule(
         id="OPAQUE_FILE",
         ast="AST08",
         category=_EVASION,
@@ -146,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         hint="Look at it with the program that it is for, or ask for a version as text.",
         check=_opaque,
     ),
-    Rule(
+    ScanRule(
         id="LEFT_OUT",
         ast="AST08",
         category=_EVASION,
@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         hint="Remove them: this runtime never uses them, but other programs may.",
         check=_left_out,
     ),
-    Rule(
+    ScanRule(
         id="BUNDLED_PROGRAM",
         ast="AST02",
         category=_DELIVERY,
@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         hint="Ask for its source, or get the program from its vendor.",
         check=_programs,
     ),
-    Rule(
+    ScanRule(
         id="ENCRYPTED_ARCHIVE",
         ast="AST01",
         category=_EVASION,
@@ -173,7 +173,7 @@ RULES: tuple[Rule, ...] = (
         hint="Do not open it. Ask for the files themselves.",
         check=_encrypted,
     ),
-    Rule(
+    ScanRule(
         id="STOWAWAY",
         ast="AST01",
         category=_EVASION,
@@ -182,7 +182,7 @@ RULES: tuple[Rule, ...] = (
         hint="Do not use the skill before you know what the data is for.",
         check=_stowaways,
     ),
-    Rule(
+    ScanRule(
         id="DISGUISED_FILE",
         ast="AST04",
         category=_EVASION,
@@ -191,7 +191,7 @@ RULES: tuple[Rule, ...] = (
         hint="Do not use the skill before you know why.",
         check=_disguises,
     ),
-    Rule(
+    ScanRule(
         id="NESTED_SKILL",
         ast="AST04",
         category="instruction_goal_memory_manipulation",
@@ -200,7 +200,7 @@ RULES: tuple[Rule, ...] = (
         hint="Install it as a skill of its own, or rename its SKILL.md.",
         check=_nested,
     ),
-    Rule(
+    ScanRule(
         id="SECOND_INSTRUCTIONS",
         ast="AST04",
         category=_EVASION,
@@ -209,7 +209,7 @@ RULES: tuple[Rule, ...] = (
         hint="Keep one.",
         check=_second_instructions,
     ),
-    Rule(
+    ScanRule(
         id="DECEPTIVE_FILE_NAME",
         ast="AST04",
         category=_EVASION,
@@ -218,7 +218,7 @@ RULES: tuple[Rule, ...] = (
         hint="Rename it to what it is.",
         check=_names,
     ),
-    Rule(
+    ScanRule(
         id="CONTROL_CHARACTERS",
         ast="AST04",
         category=_EVASION,
@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
         hint="Remove them.",
         check=_control,
     ),
-    Rule(
+    ScanRule(
         id="PADDED_FILE",
         ast="AST04",
         category=_EVASION,

@@ -67,7 +67,7 @@ class OpaqueFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class SkillView:
     """A skill as rules see it."""
 
     name: str

@@ -56,7 +56,7 @@ from metier.scan.rules import (
 from metier.scan.rules.together import with_sum
 
 if TYPE_CHECKING:
-    from metier.scan.rule import Rule
+    from metier.scan.rule import ScanRule
 
 _FAMILIES = (
     delivery, prerequisites, archives, encoding, payloads, exfiltration, handover, abroad, relayed, hoards, fetched,
@@ -65,7 +65,7 @@ _FAMILIES = (
     squatting, integrity, favours, trading, skimming, followers, destruction, lettering, strangers,
 )  # fmt: skip
 
-ALL_RULES: tuple[Rule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))
+ALL_RULES: tuple[ScanRule, ...] = with_sum(tuple(rule for family in _FAMILIES for rule in family.RULES))
 """Every rule about what a skill says, in the order in which they are applied."""
 
 __all__ = ["ALL_RULES"]

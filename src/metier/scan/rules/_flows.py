@@ -28,7 +28,7 @@ from metier.scan.rules._names import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metier.scan.rules._functions import Function, Scope
+    from metier.scan.rules._functions import Function, FunctionScope
     from metier.scan.rules._statements import Statement
 
 _MAX_NAMES = 60
@@ -105,7 +105,7 @@ class _Flow:
         for scope in self._scopes:
             yield from self._walked(scope, self._taken)
 
-    def _try_out(self, scope: Scope, function: Function) -> None:
+    def _try_out(self, scope: FunctionScope, function: Function) -> None:
         """Find out whether a function sends what it is given."""
         if not self._sending and not any(id(self._code[at]) in self._ends for at in scope.lines):
             return
@@ -124,7 +124,7 @@ class _Flow:
                 self._sending[function.name] = arrived[1]
 
     def _walked(
-        self, scope: Scope, taken: dict[int, Statement], given: dict[str, Statement] | None = None
+        self, scope: FunctionScope, taken: dict[int, Statement], given: dict[str, Statement] | None = None
     ) -> Iterator[tuple[Statement, list[Statement]]]:
         """The calls of a scope that something arrives at; `given` is what a function is tried out with."""
         function = scope.function
@@ -176,7 +176,7 @@ class _Flow:
         if given is None:
             scope.names = names
 
-    def _call(self, scope: Scope, place: int, one: Statement) -> tuple[list[Statement], list[Statement]] | None:
+    def _call(self, scope: FunctionScope, place: int, one: Statement) -> tuple[list[Statement], list[Statement]] | None:
         """The lines of a call that sends something, and those where what it calls does, if the line begins one."""
         sends: list[Statement] | None = None
         if id(one) in self._ends:

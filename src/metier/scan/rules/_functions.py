@@ -50,12 +50,12 @@ class Function:
 
 
 @dataclass
-class Scope:
+class FunctionScope:
     """Lines that share their names: those of a function, or those outside of all."""
 
     lines: list[int]
     function: Function | None = None
-    around: Scope | None = None
+    around: FunctionScope | None = None
     names: dict[str, Statement] = field(default_factory=dict)
     """What its names carry at its end."""
 
@@ -111,20 +111,20 @@ def _names(part: str) -> list[str]:
     return names if plain.lstrip().startswith(("{", "[")) else names[:1]
 
 
-def scopes_of(code: Sequence[Statement]) -> list[Scope]:
+def scopes_of(code: Sequence[Statement]) -> list[FunctionScope]:
     """The lines outside of functions, and those of each function without those of functions in it."""
     functions = functions_in(code)
     if len(functions) > _MAX_FUNCTIONS:
         functions = []
-    outside = Scope([])
+    outside = FunctionScope([])
     scopes = [outside]
-    begun: list[Scope] = []
+    begun: list[FunctionScope] = []
     at = 0
     for index in range(len(code)):
         while begun and begun[-1].function is not None and begun[-1].function.end <= index:
             begun.pop()
         if at < len(functions) and functions[at].begin == index:
-            begun.append(Scope([], functions[at], begun[-1] if begun else outside))
+            begun.append(FunctionScope([], functions[at], begun[-1] if begun else outside))
             scopes.append(begun[-1])
             at += 1
         (begun[-1] if begun else outside).lines.append(index)

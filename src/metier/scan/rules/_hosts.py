@@ -53,7 +53,7 @@ _MAIL_PROVIDERS = word_set(
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HostAddress:
     """An address as it stands in a text."""
 
     url: str
@@ -82,7 +82,7 @@ class Address:
         return tuple(name for name in names if name not in {"www", "api", "app", "get", "docs", "cdn", "co", "com"})
 
 
-def addresses(text: str, *, bare: bool = False) -> Iterator[Address]:
+def addresses(text: str, *, bare: bool = False) -> Iterator[HostAddress]:
     """The addresses in a text; with `bare` also hosts of a doubtful kind that stand without `https://`."""
     seen: list[tuple[int, int]] = []
     if "://" in text or "[:]//" in text or ":\\\\" in text:
@@ -92,7 +92,7 @@ def addresses(text: str, *, bare: bool = False) -> Iterator[Address]:
                 seen.append(found.span())
                 secure = found["scheme"].lower() in {"https", "wss", "hxxps"}
                 kind = kind_of(host, found["path"] or "")
-                yield Address(found[0], host, kind, found["path"] or "", secure, *found.span())
+                yield HostAddress(found[0], host, kind, found["path"] or "", secure, *found.span())
     if bare and _DOTTED.search(text):
         for found in _BARE.finditer(text):
             if any(start <= found.start() < end for start, end in seen):
@@ -114,10 +114,10 @@ def addresses(text: str, *, bare: bool = False) -> Iterator[Address]:
                     )
                 )
             ):
-                yield Address(found[0], host, kind, found["path"] or "", True, *found.span())
+                yield HostAddress(found[0], host, kind, found["path"] or "", True, *found.span())
 
 
-def mailboxes(text: str) -> Iterator[Address]:
+def mailboxes(text: str) -> Iterator[HostAddress]:
     """Mail addresses of somebody in particular; one at a provider for everybody counts as nobody's."""
     if "@" not in text:
         return
@@ -129,7 +129,7 @@ def mailboxes(text: str) -> Iterator[Address]:
             and found[0].split("@")[0].lower() not in _ANYBODY
             and host not in {"company.com", "acme.com", "b.com", "test.com", "domain.com", "email.com"}
         ):
-            yield Address(found[0], host, kind, "", True, *found.span())
+            yield HostAddress(found[0], host, kind, "", True, *found.span())
 
 
 def _bare_host(host: str) -> str:

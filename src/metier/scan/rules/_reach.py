@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.scan.rules import _places
-from metier.scan.rules._hosts import Address
+from metier.scan.rules._hosts import HostAddress
 from metier.scan.rules._judging import doubt
 from metier.scan.rules._kinds import kind_of
 from metier.scan.rules._prizes import BOT_TOKEN
@@ -14,7 +14,7 @@ from metier.scan.rules._prizes import BOT_TOKEN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
 
 _HOST = re.compile(
@@ -44,7 +44,7 @@ _STANDS_FOR = re.compile(
 """What stands where the reader's own key belongs."""
 
 
-def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> int:
+def reach(code: Sequence[Statement], around: Sequence[Statement], read: SkillText) -> int:
     """How little is known of who gets what is sent in lines of code; -1 where no address is told.
 
     A bot whose key stands in the script belongs to whoever wrote the script, whatever service it runs on.
@@ -60,12 +60,12 @@ def reach(code: Sequence[Statement], around: Sequence[Statement], read: Reading)
     return max(far, _named_apart(whole, read))
 
 
-def _is_hole(place: Address) -> bool:
+def _is_hole(place: HostAddress) -> bool:
     """Whether the host of an address is what a name holds."""
     return place.host[:1] in ("{", "$") or "${" in place.host or place.host.startswith("%s")
 
 
-def _named_apart(code: Sequence[Statement], read: Reading) -> int:
+def _named_apart(code: Sequence[Statement], read: SkillText) -> int:
     """The doubt about hosts that are named without a scheme or put together from parts; -1 without one."""
     worst = -1
     for one in code:
@@ -73,14 +73,14 @@ def _named_apart(code: Sequence[Statement], read: Reading) -> int:
             continue
         for found in _HOST.finditer(one.text):
             host = found["host"].lower()
-            worst = max(worst, doubt(Address(host, host, kind_of(host), "", True, 0, 0), read))
+            worst = max(worst, doubt(HostAddress(host, host, kind_of(host), "", True, 0, 0), read))
         ending = _ENDING.search(one.text)
         if ending is not None and (ending["free"] is None or ending["free"].lower() in _places.FREE):
             worst = max(worst, 3)
     return worst
 
 
-def into_account(code: Sequence[Statement], around: Sequence[Statement], read: Reading) -> bool:
+def into_account(code: Sequence[Statement], around: Sequence[Statement], read: SkillText) -> bool:
     """Whether what is sent goes into the account of whoever wrote the script: with a key that stands in it."""
     if not any(place.kind != "local" for one in code for place in one.places):
         return False

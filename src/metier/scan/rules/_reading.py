@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement, StatementKind
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 @dataclass(frozen=True)
-class Reading:
+class SkillText:
     """All statements of a skill, and what it is about."""
 
-    view: View
+    view: SkillView
     statements: tuple[Statement, ...]
     subject: str
     """Name and description, in lower case."""
@@ -128,10 +128,10 @@ _ANYTHING = frozenset(
 )
 """What a skill may be called that says nothing of who made it."""
 
-_kept: tuple[View, Reading] | None = None
+_kept: tuple[SkillView, SkillText] | None = None
 
 
-def reading(view: View) -> Reading:
+def reading(view: SkillView) -> SkillText:
     """The view taken apart; the one that was asked for last is kept, as one rule after the other asks for it."""
     global _kept
     kept = _kept
@@ -140,8 +140,8 @@ def reading(view: View) -> Reading:
     return kept[1]
 
 
-def _read(view: View) -> Reading:
+def _read(view: SkillView) -> SkillText:
     subject = f"{view.name} {view.description}".lower()
     security = about_security(subject)
     files = {file.path: tuple(statements_of(file, security)) for file in view.files}
-    return Reading(view, tuple(one for some in files.values() for one in some), subject, security, files)
+    return SkillText(view, tuple(one for some in files.values() for one in some), subject, security, files)

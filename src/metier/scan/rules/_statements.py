@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import re
 
     from metier.scan.finding import Severity
-    from metier.scan.rules._hosts import Address
+    from metier.scan.rules._hosts import HostAddress
 
 _SHOWN = 150
 """Characters of a statement that a finding is sure to show."""
@@ -53,7 +53,7 @@ class Statement:
     """Where in its text each further line of the file begins that it goes on over: the place, and the line."""
     words: frozenset[str] = field(init=False)
     """Its words, in lower case."""
-    places: tuple[Address, ...] = field(init=False)
+    places: tuple[HostAddress, ...] = field(init=False)
     """The addresses in it, also those without a scheme."""
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import doubt, nearby, weighed
 from metier.scan.rules._reading import reading
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._hosts import Address
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._hosts import HostAddress
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _MAKERS = {
     "openai": ("openai", "chatgpt"), "anthropic": ("anthropic", "claude"), "claude": ("anthropic", "claude"),
@@ -56,7 +56,7 @@ _POSTS = re.compile(
 _POST_MARKS = ("fetch(", "axios", "post(", "put(", "request(", "urlopen(", "curl")
 
 
-def _abroad(view: View) -> Iterator[Hit]:
+def _abroad(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     coins = read.has(*_COINS)
     for statements in read.files.values():
@@ -74,7 +74,7 @@ def _abroad(view: View) -> Iterator[Hit]:
                 yield one.hit(one.text, weighed("high", one, sent, read))
 
 
-def _stranger(one: Statement, near: list[Statement], read: Reading) -> Address | None:
+def _stranger(one: Statement, near: list[Statement], read: SkillText) -> HostAddress | None:
     """Where the request goes, if nobody knows who is there; what stands below may be another request."""
     for other in near:
         if other is not one and _POSTS.search(other.text):
@@ -84,7 +84,7 @@ def _stranger(one: Statement, near: list[Statement], read: Reading) -> Address |
     return None
 
 
-def _key_of_another(near: list[Statement], place: Address) -> bool:
+def _key_of_another(near: list[Statement], place: HostAddress) -> bool:
     """Whether a maker's key is in the request, and the host is not called like the maker."""
     return any(
         not any(name in place.host for name in _MAKERS[found["maker"].lower()])
@@ -98,7 +98,7 @@ def _is_wallet(one: Statement) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="KEY_SENT_ABROAD",
         ast="AST01",
         category="credential_access",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._agents import AGENT_FILE, BYPASS, GUARD_OFF, WRITES
 from metier.scan.rules._judging import farthest, nearby, weighed, wording, words_among
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 _FILE_MARKS = (".md", "rules", ".json", ".cursor", ".codex", ".claude", ".openclaw")
@@ -82,7 +82,7 @@ _OFFERED = re.compile(r"\b(?:ask|offer|suggest|propose|tell|whether)\w{0,3}\b")
 """What is put back after a question is no rule that grows back."""
 
 
-def _tampered(view: View) -> Iterator[Hit]:
+def _tampered(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -100,7 +100,7 @@ def _tampered(view: View) -> Iterator[Hit]:
                     yield one.hit(one.text, severity)
 
 
-def _forged(view: View) -> Iterator[Hit]:
+def _forged(view: SkillView) -> Iterator[Hit]:
     """Memories that are not the agent's, and rules that grow back."""
     read = reading(view)
     for one in spoken(read):
@@ -125,7 +125,7 @@ def _alters(low: str) -> bool:
     ) is not None  # fmt: skip
 
 
-def _gravity(near: list[Statement], read: Reading, *, script: bool) -> Severity:
+def _gravity(near: list[Statement], read: SkillText, *, script: bool) -> Severity:
     """How bad it is to write what stands here into an agent's own files."""
     low = wording(near)
     words = words_among(near)
@@ -160,7 +160,7 @@ _FORGED_MARKS = (
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="AGENT_FILE_TAMPERING",
         ast="AST01",
         category="instruction_goal_memory_manipulation",
@@ -170,7 +170,7 @@ RULES = (
         hint="Look at what it adds there. Remove it from the agent's files, too, if it ran.",
         check=_tampered,
     ),
-    Rule(
+    ScanRule(
         id="FORGED_MEMORY",
         ast="AST01",
         category="instruction_goal_memory_manipulation",

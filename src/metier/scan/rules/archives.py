@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._asking import ARCHIVE, RUN
 from metier.scan.rules._judging import nearby, wording
 from metier.scan.rules._reading import reading
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 _PASSWORD = re.compile(
@@ -84,7 +84,7 @@ _ARCHIVES = (
 _OPENS = ("unzip", "7z", "unrar", "bsdtar")
 
 
-def _password(view: View) -> Iterator[Hit]:
+def _password(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_ARCHIVES) or not read.has(*_SAYS_PASSWORD, *_SAYS_CODE, *_OPENS):
         return
@@ -122,7 +122,7 @@ def _password(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="PASSWORD_PROTECTED_ARCHIVE",
         ast="AST01",
         category="execution_code_delivery",

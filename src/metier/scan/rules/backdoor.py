@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules._judging import farthest, weighed
 from metier.scan.rules._programs import code_together
 from metier.scan.rules._reading import reading
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _SHELL = re.compile(
     r"(?:ba|z|da|k)?sh\s+-i\s*(?:>|<|[0-9]?>&)\s*&?\s*/dev/(?:tcp|udp)/|/dev/(?:tcp"
@@ -99,7 +99,7 @@ _POLLS = re.compile(
 )
 
 
-def _reverse_shell(view: View) -> Iterator[Hit]:
+def _reverse_shell(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         found = _SHELL.search(one.text) if read.sees(one, _MARKS) else None
@@ -160,7 +160,7 @@ def _apart(some: list[Statement], others: list[Statement]) -> int:
     return least
 
 
-def _obeys(view: View) -> Iterator[Hit]:
+def _obeys(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for file, statements in read.files.items():
         code = [one for one in statements if one.kind == "code" and one.script]
@@ -193,7 +193,7 @@ def _obeys(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="REVERSE_SHELL",
         ast="AST01",
         category="persistence_control",
@@ -202,7 +202,7 @@ RULES = (
         hint="Do not run it. If it ran, take the machine off the network and look for what else was left.",
         check=_reverse_shell,
     ),
-    Rule(
+    ScanRule(
         id="COMMAND_CHANNEL",
         ast="AST01",
         category="persistence_control",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._agents import BYPASS, GUARD_OFF, WRITES
 from metier.scan.rules._judging import weighed
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 _SETS = re.compile(
@@ -27,7 +27,7 @@ _SETS = re.compile(
 )
 
 
-def _bypassed(view: View) -> Iterator[Hit]:
+def _bypassed(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         changes: bool | None = None
@@ -177,7 +177,7 @@ _MARKS = (
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="AGENT_GUARD_BYPASS",
         ast="AST03",
         category="privilege_tool_authority_abuse",

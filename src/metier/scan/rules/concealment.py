@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._honesty import is_honest
 from metier.scan.rules._hosts import mailboxes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 _DENY = re.compile(
@@ -50,7 +50,7 @@ _SCANNER = re.compile(
 )
 
 
-def _conceals(view: View) -> Iterator[Hit]:
+def _conceals(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -101,7 +101,7 @@ _STAYS_HERE = re.compile(
 )
 
 
-def _misleads(view: View) -> Iterator[Hit]:
+def _misleads(view: SkillView) -> Iterator[Hit]:
     """The user is to be told that nothing goes out, by a skill that sends something to a stranger."""
     read = reading(view)
     if not read.has("tell", "assure", "inform", "answer", "reply", "state", "promise", "claim", "say"):
@@ -125,7 +125,7 @@ def _is_denied(one: Statement, found: re.Match[str]) -> bool:
     return before[-1:] in ('"', "'", "=", "“") or negated(before)
 
 
-def _denies(view: View) -> Iterator[Hit]:
+def _denies(view: SkillView) -> Iterator[Hit]:
     yield from _misleads(view)
     read = reading(view)
     if not read.has("if asked", "asks", "asked", "deny", "pretend", "reassure", "fabricate", "falsely"):
@@ -149,7 +149,7 @@ def _denies(view: View) -> Iterator[Hit]:
             yield one.hit(one.text, "high")
 
 
-def _to_scanners(view: View) -> Iterator[Hit]:
+def _to_scanners(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(
         "scan", "audit", "review", "analy", "moderat", "classif", "judge", "verified", "vetted", "certified", "approved"
@@ -188,7 +188,7 @@ _SCANNER_MARKS = (
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="CONCEAL_FROM_USER",
         ast="AST01",
         category="instruction_goal_memory_manipulation",
@@ -197,7 +197,7 @@ RULES = (
         hint="Ask what there is to hide. Remove the sentence, or the skill.",
         check=_conceals,
     ),
-    Rule(
+    ScanRule(
         id="LIES_WHEN_ASKED",
         ast="AST01",
         category="instruction_goal_memory_manipulation",
@@ -206,7 +206,7 @@ RULES = (
         hint="Compare the answer it prepares with what the skill does.",
         check=_denies,
     ),
-    Rule(
+    ScanRule(
         id="SCANNER_ADDRESSED",
         ast="AST08",
         category="defense_evasion_obfuscation",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._reading import reading
 from metier.scan.rules._words import word_set
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 UNASKED = re.compile(
     r"\b(?:do not|don['’]?t|never|without|no need to|skip|bypass|avoid) (?:\w{1,12} ){0,2}(?:ask(?:ing)?"
@@ -51,7 +51,7 @@ _ASKED_FOR = re.compile(
 """What is not to be asked for is a thing, and no leave."""
 
 
-def _unasked(view: View) -> Iterator[Hit]:
+def _unasked(view: SkillView) -> Iterator[Hit]:
     """What matters is done without a question."""
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
@@ -89,7 +89,7 @@ _FAVOURITE = re.compile(
 )
 
 
-def _assumed(view: View) -> Iterator[Hit]:
+def _assumed(view: SkillView) -> Iterator[Hit]:
     """A consent that nobody gave, or that is given to somebody once and for all."""
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
@@ -118,7 +118,7 @@ def _weight(one: Statement) -> Severity:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="ASSUMED_CONSENT",
         ast="AST03",
         category="privilege_tool_authority_abuse",
@@ -127,7 +127,7 @@ RULES = (
         hint="Remove the sentence. Consent is given by the user, for one thing at a time.",
         check=_assumed,
     ),
-    Rule(
+    ScanRule(
         id="ACTS_WITHOUT_ASKING",
         ast="AST03",
         category="privilege_tool_authority_abuse",

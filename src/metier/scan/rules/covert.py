@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._agents import AGENT_FILE
 from metier.scan.rules._cloaks import cloaks
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 SENT = re.compile(
     r"\bcurl\b[^\n]{0,400}(?:\s-(?:d|F|T)\b|\s--(?:data|form|upload-file|json)|@-|@\S|\s-x ?(?:post|put)\b"
@@ -99,7 +99,7 @@ _COIN_MARKS = (
 )  # fmt: skip
 
 
-def _covert(view: View) -> Iterator[Hit]:
+def _covert(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     coins = read.has(*_COIN_MARKS)
     for passage in passages(read):
@@ -126,7 +126,7 @@ def _is_billed(one: Statement) -> bool:
 _PAYS = word_set("sign authorize authorise accept pay sats top charge recharge renew")
 
 
-def _is_carried(one: Statement, read: Reading) -> bool:
+def _is_carried(one: Statement, read: SkillText) -> bool:
     """Whether something is sent to somebody, or fetched there."""
     if one.kind != "code" and (
         sense.SEND.within(one.low, one.words) or (one.places and not one.words.isdisjoint(_HANDED))
@@ -151,7 +151,7 @@ def _is_deed(one: Statement) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="DONE_COVERTLY",
         ast="AST01",
         category="instruction_goal_memory_manipulation",

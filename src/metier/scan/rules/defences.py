@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import doubt, farthest, nearby, weighed, wording
 from metier.scan.rules._reading import reading
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _OFF = re.compile(
     r"spctl\s+--(?:master|global)-disable|csrutil\s+disable|set-mppreference\s[^\n]{0,80}-(?:disable\w+"
@@ -82,7 +82,7 @@ _MARKS = (
 _DOWNLOADS = re.compile(r"\bcurl\b|\bwget\b|download|\.dmg\b|\.pkg\b|\.exe\b|\.zip\b|releases/|下载|скача|descarg")
 
 
-def _off(view: View) -> Iterator[Hit]:
+def _off(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -137,7 +137,7 @@ def _off(view: View) -> Iterator[Hit]:
 _FETCHED_HERE = re.compile(r"\bdownload|\bcurl\b|\bwget\b|\.dmg\b|\.pkg\b|下载|скача|descarg")
 
 
-def _is_the_authors(near: list[Statement], read: Reading) -> bool:
+def _is_the_authors(near: list[Statement], read: SkillText) -> bool:
     """Whether an image of a disk or an installer comes from a host that only the skill's author vouches for."""
     return any(
         place.kind in ("unknown", "free") and doubt(place, read) >= 1 and _INSTALLER.search(place.path)
@@ -149,7 +149,7 @@ def _is_the_authors(near: list[Statement], read: Reading) -> bool:
 _INSTALLER = re.compile(r"\.(?:dmg|pkg|app\.zip|zip|command|mpkg)(?:[?#.,;]|$)", re.IGNORECASE)
 
 
-def _raised(view: View) -> Iterator[Hit]:
+def _raised(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("code"):
         found = _SUDO.search(one.text) if read.sees(one, _SUDO_MARKS) else None
@@ -185,7 +185,7 @@ _SUDO_MARKS = ("nopasswd", "sudoers", "chmod", "usermod", "chown", "localgroup")
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="DEFENCES_OFF",
         ast="AST01",
         category="defense_evasion_obfuscation",
@@ -194,7 +194,7 @@ RULES = (
         hint="Leave the protection on. Honest software works with it.",
         check=_off,
     ),
-    Rule(
+    ScanRule(
         id="RIGHTS_RAISED",
         ast="AST03",
         category="privilege_tool_authority_abuse",

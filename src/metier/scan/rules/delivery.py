@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import doubt, weighed
 from metier.scan.rules._kinds import odd
 from metier.scan.rules._places import MAKERS
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._hosts import Address
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._hosts import HostAddress
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _GET = r"(?:curl(?:\.exe)?|wget|aria2c|iwr|irm|invoke-webrequest|invoke-restmethod|lwp-download)\b"
 _SHELL = (
@@ -68,7 +68,7 @@ _MARKS = (
 _SEVERITY: tuple[Severity, ...] = ("info", "low", "medium", "high", "critical")
 
 
-def _piped(view: View) -> Iterator[Hit]:
+def _piped(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         found = _piping(one) if read.sees(one, _MARKS) else None
@@ -80,7 +80,7 @@ def _piping(one: Statement) -> re.Match[str] | None:
     return ("|" in one.text and _PIPE.search(one.text)) or _PIPED.search(one.text)
 
 
-def _by_host(one: Statement, read: Reading) -> Severity:
+def _by_host(one: Statement, read: SkillText) -> Severity:
     """How bad it is to run what comes from there; an address that is not told could be any."""
     found = list(one.places)
     if not found:
@@ -96,12 +96,12 @@ def _by_host(one: Statement, read: Reading) -> Severity:
     return _SEVERITY[value]
 
 
-def _strangeness(address: Address, read: Reading) -> int:
+def _strangeness(address: HostAddress, read: SkillText) -> int:
     """The doubt about an address that code comes from: to be called like the skill is worth nothing there."""
     return max(3, doubt(address, read)) if address.kind in ("unknown", "free") else doubt(address, read)
 
 
-def _is_of_the_vendor(address: Address, read: Reading) -> bool:
+def _is_of_the_vendor(address: HostAddress, read: SkillText) -> bool:
     """Whether an installer comes from the host that has the skill's name for its own, with nothing added to it."""
     name, _, ending = address.host.rpartition(".")
     if address.kind != "unknown" or not address.secure or odd(address.host) or not name.isalpha() or len(name) < 4:
@@ -109,12 +109,12 @@ def _is_of_the_vendor(address: Address, read: Reading) -> bool:
     return name in read.words or f"{name}{ending}" in read.named
 
 
-def _is_of_a_maker(address: Address) -> bool:
+def _is_of_a_maker(address: HostAddress) -> bool:
     """Whether a project at a forge belongs to an account that people know."""
     return address.path.lower().lstrip("/").partition("/")[0] in MAKERS
 
 
-def _saved_and_run(view: View) -> Iterator[Hit]:
+def _saved_and_run(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has("chmod", "/tmp/", "./", "start-process", "installer -pkg", "msiexec", "open ", ".exe"):
         return
@@ -138,7 +138,7 @@ def _saved_and_run(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="REMOTE_PIPE_TO_SHELL",
         ast="AST01",
         category="execution_code_delivery",
@@ -147,7 +147,7 @@ RULES = (
         hint="Do not run it. Get the tool from its own vendor or a package manager, with a version and a checksum.",
         check=_piped,
     ),
-    Rule(
+    ScanRule(
         id="DOWNLOAD_AND_RUN",
         ast="AST01",
         category="execution_code_delivery",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _WIPES = re.compile(
     r"\brm\s+(?:-\w+\s+|--[\w-]+\s+){1,5}[\"']?(?:/|~|\$home|\$\{home\}|/\*|~/\*|/home|/users|/etc|/usr|/var"
@@ -52,7 +52,7 @@ _FLOODS = re.compile(
 )
 
 
-def _wiped(view: View) -> Iterator[Hit]:
+def _wiped(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         found = _WIPES.search(one.text) if read.sees(one, _MARKS) else None
@@ -114,7 +114,7 @@ _MARKS = (
 )
 
 
-def _flooded(view: View) -> Iterator[Hit]:
+def _flooded(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
         found = _FLOODS.search(one.low) if read.sees(one, _FLOOD_MARKS) else None
@@ -155,7 +155,7 @@ _FLOOD_MARKS = (
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="DESTRUCTIVE_COMMAND",
         ast="AST01",
         category="resource_availability_abuse",
@@ -164,7 +164,7 @@ RULES = (
         hint="Do not run it. Let a skill work on a copy, or inside one folder.",
         check=_wiped,
     ),
-    Rule(
+    ScanRule(
         id="ENDLESS_WORK",
         ast="AST01",
         category="resource_availability_abuse",

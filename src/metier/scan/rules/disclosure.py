@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._bidding import is_bidden, only_speaks
 from metier.scan.rules._hosts import mailboxes
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _SIGNING_IN = re.compile(
     r"authorization|bearer|x-api-key|\bheaders?\b|authenticat|log ?in|sign ?in|oauth|\bexport \w+[_=]|dashboard"
@@ -66,7 +66,7 @@ _DISGUISE = re.compile(
 """What it is to be called instead."""
 
 
-def _frames(read: Reading) -> Iterator[tuple[Statement, list[Statement], str, frozenset[str]]]:
+def _frames(read: SkillText) -> Iterator[tuple[Statement, list[Statement], str, frozenset[str]]]:
     """Every sentence that has something sent, with what stands next to it."""
     for statements in read.files.values():
         spoken = [one for one in statements if is_spoken(one)]
@@ -99,7 +99,7 @@ def _hides(one: Statement, low: str, words: frozenset[str], *, stranger: bool) -
     return sense.STEALTH.within(said, words_of(said))
 
 
-def _given_away(view: View) -> Iterator[Hit]:
+def _given_away(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one, near, low, words in _frames(read):
         own = one.words
@@ -146,7 +146,7 @@ def _given_away(view: View) -> Iterator[Hit]:
             )
 
 
-def _in_command(one: Statement, read: Reading) -> int:
+def _in_command(one: Statement, read: SkillText) -> int:
     """The doubt about the address in a command that a sentence introduces."""
     return max(
         (
@@ -219,7 +219,7 @@ def _severity(
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="SENDS_DATA_AWAY",
         ast="AST01",
         category="data_exfiltration_disclosure",

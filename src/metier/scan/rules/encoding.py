@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
 from metier.scan.rules._words import word_set
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _SHELL = (
     r"(?:sudo\s+)?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k|fi)?sh|python[23]?|perl|ruby|node|php|osascript|iex"
@@ -55,7 +55,7 @@ _SAID = re.compile(
 )
 
 
-def _run(view: View) -> Iterator[Hit]:
+def _run(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         found = _DECODED_AND_RUN.search(one.text) if read.sees(one, _DECODERS) else None
@@ -117,7 +117,7 @@ _EXECUTE_MARKS = (
 )  # fmt: skip
 
 
-def _unpacked(view: View) -> Iterator[Hit]:
+def _unpacked(view: SkillView) -> Iterator[Hit]:
     """A script that makes code out of data and runs it, on different lines."""
     read = reading(view)
     for statements in read.files.values():
@@ -159,7 +159,7 @@ _DECODERS = (
 )
 
 
-def _veiled(view: View) -> Iterator[Hit]:
+def _veiled(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("code"):
         if one.veiled:
@@ -167,7 +167,7 @@ def _veiled(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="ENCODED_SHELL_EXEC",
         ast="AST01",
         category="defense_evasion_obfuscation",
@@ -176,7 +176,7 @@ RULES = (
         hint="Decode it without running it and read what it does; code that is not hidden needs no decoding.",
         check=_run,
     ),
-    Rule(
+    ScanRule(
         id="UNPACKED_AND_RUN",
         ast="AST05",
         category="defense_evasion_obfuscation",
@@ -185,7 +185,7 @@ RULES = (
         hint="Unpack it without running it and read what it does.",
         check=_unpacked,
     ),
-    Rule(
+    ScanRule(
         id="OBFUSCATED_COMMAND",
         ast="AST01",
         category="defense_evasion_obfuscation",

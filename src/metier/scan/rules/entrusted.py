@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._mercy import negated
 from metier.scan.rules._passages import named_by_author, passages
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _NEVER_ASKED = (
     r"(?:seed|recovery|backup|mnemonic|secret) (?:phrases?|words)|mnemonics?\b|private keys?\b|session cookies?\b"
@@ -75,7 +75,7 @@ _ASKED_MARKS = (
 )  # fmt: skip
 
 
-def _asked_for(view: View) -> Iterator[Hit]:
+def _asked_for(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_ASKED_MARKS):
         return
@@ -118,7 +118,7 @@ def _asked_in_list(one: Statement) -> re.Match[str] | None:
 _NUMBER = re.compile(r"^[\s>]*(?:[-*+•]|\d{1,3}[.)])\s+")
 
 
-def _hands_on(one: Statement, read: Reading) -> bool:
+def _hands_on(one: Statement, read: SkillText) -> bool:
     """Whether what was asked for goes to an address here."""
     if not one.places or named_by_author((one,), read) < 1:
         return False
@@ -149,7 +149,7 @@ _TOKEN = re.compile(
 """A key that the author wrote into the page: what is left with it is left with the author."""
 
 
-def _in_full(view: View) -> Iterator[Hit]:
+def _in_full(view: SkillView) -> Iterator[Hit]:
     """Secrets with their values, gathered and sent to an address, or left with a key that the author wrote down."""
     read = reading(view)
     if not read.has(*_FULL_MARKS):
@@ -171,7 +171,7 @@ def _has_secrets(passage: Passage) -> bool:
     return any(sense.SECRET.within(one.low, one.words) or STORE.search(one.text) for one in passage)
 
 
-def _takes(one: Statement, read: Reading) -> bool:
+def _takes(one: Statement, read: SkillText) -> bool:
     if named_by_author((one,), read) < 1:
         return False
     return SENT.search(one.text) is not None or sense.SEND.within(one.low, one.words)
@@ -181,7 +181,7 @@ _KEPT_IN = re.compile(r"(?:>|\btee\b|\s-o)\s*(?P<file>[~/$][^\s;|&`\"']{3,80})")
 _KEEPS = (">", "tee ", " -o")
 
 
-def _left_in_file(view: View) -> Iterator[Hit]:
+def _left_in_file(view: SkillView) -> Iterator[Hit]:
     """A store of secrets is written to a file, and the file is sent, whatever stands between."""
     read = reading(view)
     if not read.has(*_KEEPS) or not read.has("@/", "@~", "@$", " /", " ~/"):
@@ -199,14 +199,14 @@ def _left_in_file(view: View) -> Iterator[Hit]:
                 yield one.hit(one.text, "high")
 
 
-def _entrusted(view: View) -> Iterator[Hit]:
+def _entrusted(view: SkillView) -> Iterator[Hit]:
     yield from _asked_for(view)
     yield from _in_full(view)
     yield from _left_in_file(view)
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="SECRET_ENTRUSTED",
         ast="AST01",
         category="credential_access",

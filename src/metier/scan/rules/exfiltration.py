@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import doubt, weighed
 from metier.scan.rules._mercy import in_quotes
 from metier.scan.rules._names import setting_in
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _KEY_FILE = re.compile(
     r"(?:cat|open\(|read(?:file(?:sync)?|_text|_bytes)?\(|path\(|source|<|@|cp|tar\b[^\n]{0,80}|zip\b[^\n]{0,80}"
@@ -67,7 +67,7 @@ _BUNDLE = 2_000
 """Lines of a script beyond which it is a bundle of many, where everything stands somewhere."""
 
 
-def _taken(view: View) -> Iterator[Hit]:
+def _taken(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for code in code_together(read):
         sinks = {id(one) for one in code if sends_off(one, read)}
@@ -108,7 +108,7 @@ _LEFT_ALONE = re.compile(
 )
 
 
-def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | None:
+def _one(one: Statement, sends: bool, value: int, read: SkillText) -> Severity | None:
     store = read.sees(one, STORE_MARKS) and read.holds(is_store, one)
     whole = not store and read.sees(one, ENVIRONMENT_MARKS) and ENVIRONMENT.search(one.text) is not None
     if "tojson" in one.low and re.search(r"tojson\(\s*secrets\s*\)", one.low):
@@ -147,7 +147,7 @@ def _one(one: Statement, sends: bool, value: int, read: Reading) -> Severity | N
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="CRED_PATH_AND_NETWORK",
         ast="AST01",
         category="credential_access",

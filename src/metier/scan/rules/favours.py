@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._reading import reading
 from metier.scan.rules._words import word_set
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 WALLET = re.compile(
     r"\b0x[a-fA-F0-9]{40}\b|\bbc1[a-z0-9]{25,60}\b|\b[13][1-9A-HJ-NP-Za-km-z]{25,34}\b|\bT[1-9A-HJ-NP-Za-km-z]{33}\b"
@@ -78,7 +78,7 @@ _UNBIDDEN = re.compile(
 )
 
 
-def _redirected(view: View) -> Iterator[Hit]:
+def _redirected(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter", "code"):
         if one.warned or (one.script and not re.match(r"\s*(?:#|//|\*)", one.text)):
@@ -113,7 +113,7 @@ def _redirected(view: View) -> Iterator[Hit]:
             yield one.hit(one.text, "high")
 
 
-def _in_name(view: View) -> Iterator[Hit]:
+def _in_name(view: SkillView) -> Iterator[Hit]:
     """What the user did not ask for is done in the user's name, or to the user's things."""
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
@@ -161,7 +161,7 @@ _REPLACED_MARKS = (
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="PAYMENT_REDIRECT",
         ast="AST01",
         category="integrity_output_manipulation",
@@ -170,7 +170,7 @@ RULES = (
         hint="Do not let it near a wallet or a bank account.",
         check=_redirected,
     ),
-    Rule(
+    ScanRule(
         id="IN_THE_USERS_NAME",
         ast="AST03",
         category="privilege_tool_authority_abuse",

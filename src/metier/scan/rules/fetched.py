@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._flows import carried
 from metier.scan.rules._judging import doubt, farthest, weighed
 from metier.scan.rules._programs import with_imports
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _FETCHES = re.compile(
     r"requests\.(?:get|post|request)\(|urlopen\(|urlretrieve\(|httpx\.(?:get|post)\(|(?:session|client)\.(?:get|post)\("
@@ -64,7 +64,7 @@ _WHOLE = re.compile(r"\w\(\s*(?:await\s+)?[\w.\[\]\"']{1,60}\s*[,)]|\w\s+[\"']?\
 """A call with a name as what it is given."""
 
 
-def _run(view: View) -> Iterator[Hit]:
+def _run(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if read.has(*_PICKLE_MARKS):
         yield from _thawed(read)
@@ -91,7 +91,7 @@ def _run(view: View) -> Iterator[Hit]:
             yield one.hit(one.text, weighed(severity, one, None, read))
 
 
-def _at_once(read: Reading) -> Iterator[Hit]:
+def _at_once(read: SkillText) -> Iterator[Hit]:
     """A command that is a small program: it fetches, and runs what it got."""
     for one in read.told("code"):
         if one.script or not read.sees(one, _INLINE) or not read.sees(one, _FETCH_MARKS):
@@ -114,7 +114,7 @@ _FROZEN = re.compile(r"\.(?:pkl|pickle|joblib|dill|pt|pth)\b", re.IGNORECASE)
 """Files that are programs: to load one runs whatever it says."""
 
 
-def _thawed(read: Reading) -> Iterator[Hit]:
+def _thawed(read: SkillText) -> Iterator[Hit]:
     """A script that loads what it has from a stranger as if it were data."""
     for statements in read.files.values():
         code = [one for one in statements if one.script and read.sees(one, _PICKLE_MARKS)]
@@ -132,7 +132,7 @@ def _among(ids: set[int]) -> Callable[[Statement], bool]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="RUNS_WHAT_IT_FETCHED",
         ast="AST07",
         category="execution_code_delivery",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import farthest, weighed
 from metier.scan.rules._reading import reading
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _MARKS = (
     "star", "follow", "like", "click", "post ", "contact", "aid=", "upvot", "retweet", "repost", "subscrib",
@@ -88,7 +88,7 @@ _GLUED = re.compile(r"(?:\+|\}|format\()\s*[\"'`]?[?&]?(?:tag|aff\w{0,10})=[a-z]
 """A tag of somebody's, put behind an address."""
 
 
-def _hired(view: View) -> Iterator[Hit]:
+def _hired(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.statements:
         if one.places and is_spoken(one) and _is_lent(one, read):
@@ -119,7 +119,7 @@ _IDLE = re.compile(
 )
 
 
-def _is_lent(one: Statement, read: Reading) -> bool:
+def _is_lent(one: Statement, read: SkillText) -> bool:
     """Whether the agent works for somebody else while nobody looks."""
     if not one.places or one.warned or _LENT.search(one.low) is None:
         return False
@@ -165,7 +165,7 @@ def _unbidden(one: Statement, name: str) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="CROWD_FOR_HIRE",
         ast="AST03",
         category="privilege_tool_authority_abuse",

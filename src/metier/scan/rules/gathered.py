@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import doubt
 from metier.scan.rules._mercy import negated
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _TAKEN = re.compile(
     r"\b(?:collect|gather|read|copy|copies|extract|dump|look (?:up|in|for|at)|find|grab|pull|include|bundle|take|load"
@@ -81,7 +81,7 @@ _UNSENT = re.compile(
 )
 
 
-def _gathered(view: View) -> Iterator[Hit]:
+def _gathered(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has("http") or not read.has(*_MARKS):
         return
@@ -94,7 +94,7 @@ def _gathered(view: View) -> Iterator[Hit]:
             yield told.hit(told.text, "high")
 
 
-def _hoard(passage: Passage, read: Reading) -> Statement | None:
+def _hoard(passage: Passage, read: SkillText) -> Statement | None:
     """A sentence that has the keys of many gathered, where the passage passes on what was gathered."""
     for index, one in enumerate(passage):
         if one.bad_company or one.kind == "row" or not is_spoken(one) or not read.sees(one, _MARKS):
@@ -115,7 +115,7 @@ def _hoard(passage: Passage, read: Reading) -> Statement | None:
     return None
 
 
-def _passes_on(one: Statement, read: Reading) -> bool:
+def _passes_on(one: Statement, read: SkillText) -> bool:
     if one.bad_company or not one.places or named_by_author((one,), read) < 1:
         return False
     if not is_spoken(one) or (read.sees(one, SENT_MARKS) and SENT.search(one.text)):
@@ -140,7 +140,7 @@ _IT = re.compile(
 )
 
 
-def _lent(passage: Passage, read: Reading) -> Statement | None:
+def _lent(passage: Passage, read: SkillText) -> Statement | None:
     """A command that takes the sign-in of a session along to a host that is not the one it is for."""
     homes = tuple(
         home
@@ -164,7 +164,7 @@ _SENDS_ALONG = re.compile(r"\b(?:curl|wget|http|https|requests\.\w{3,6}|fetch|ir
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="KEYS_GATHERED",
         ast="AST01",
         category="credential_access",

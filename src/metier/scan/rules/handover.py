@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._flows import carried
 from metier.scan.rules._judging import farthest, nearby, weighed
 from metier.scan.rules._loot import finds_keys, is_clipboard, is_dotenv, is_for, is_its_own, is_memory, is_prize
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _MARKS = (
     "key", "seed", "mnemonic", "phrase", "secret", ".ssh", "id_rsa", ".aws", ".env", "environ", "process.env", "env:",
@@ -62,7 +62,7 @@ _PAYLOAD = re.compile(
 )
 
 
-def _handed_over(view: View) -> Iterator[Hit]:
+def _handed_over(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_MARKS):
         return
@@ -76,7 +76,7 @@ def _handed_over(view: View) -> Iterator[Hit]:
         yield from _asked_for(read)
 
 
-def _asked_for(read: Reading) -> Iterator[Hit]:
+def _asked_for(read: SkillText) -> Iterator[Hit]:
     """A command that sends what the sentence before it is about: the words that are somebody's money."""
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -107,7 +107,7 @@ _FILLED = re.compile(
 _DROP_MARKS = ("gh ", "://", "s3://", "gs://", "mail ", "mutt ", "swaks ")
 
 
-def _in(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
+def _in(code: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
     around = reach(code, code, read)
     seen: set[int] = set()
 
@@ -171,7 +171,7 @@ def _foreign(text: str, call: list[Statement]) -> set[str]:
     return {brand for brand in brands if hosts and brand not in hosts and not (brand == "gh" and "github" in hosts)}
 
 
-def _severity(source: Statement, here: int, read: Reading, *, at_once: bool) -> Severity:
+def _severity(source: Statement, here: int, read: SkillText, *, at_once: bool) -> Severity:
     if finds_keys(source) and read.about_security:
         return "medium"
     if here < 0:
@@ -189,7 +189,7 @@ def _severity(source: Statement, here: int, read: Reading, *, at_once: bool) -> 
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="SECRET_HANDED_OVER",
         ast="AST01",
         category="credential_access",

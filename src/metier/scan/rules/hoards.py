@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._flows import carried
 from metier.scan.rules._judging import farthest, nearby, weighed
 from metier.scan.rules._programs import with_imports
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _WALKS = re.compile(
     r"os\.walk\(|os\.scandir\(|os\.listdir\(|\.rglob\(|\.iterdir\(|\.glob\(\s*[\"'`][^\"'`\n]{0,40}\*|\bglob\.i?glob\("
@@ -81,7 +81,7 @@ _HOME = re.compile(
 )
 
 
-def _sent_off(view: View) -> Iterator[Hit]:
+def _sent_off(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if read.has("@"):
         yield from _uploaded(read)
@@ -95,7 +95,7 @@ def _sent_off(view: View) -> Iterator[Hit]:
             yield from _in(code, stays, read)
 
 
-def _promised(read: Reading) -> bool:
+def _promised(read: SkillText) -> bool:
     """Whether the page itself says that what is worked on stays where it is."""
     page = read.view.instructions
     said = read.files.get(page.path, ()) if page is not None else ()
@@ -107,7 +107,7 @@ def _is_bundle(code: Sequence[Statement]) -> bool:
     return len(code) > _MAX_LINES or any(len(one.text) > _MAX_LINES for one in code)
 
 
-def _in(code: Sequence[Statement], stays: bool, read: Reading) -> Iterator[Hit]:
+def _in(code: Sequence[Statement], stays: bool, read: SkillText) -> Iterator[Hit]:
     def walks(one: Statement) -> bool:
         return read.sees(one, _WALK_MARKS) and _WALKS.search(one.text) is not None
 
@@ -140,7 +140,7 @@ _GIVES = re.compile(
 """A request that has something in it, and not only an address."""
 
 
-def _uploaded(read: Reading) -> Iterator[Hit]:
+def _uploaded(read: SkillText) -> Iterator[Hit]:
     """Commands that upload files one by one, or where nobody sees that they do."""
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -157,7 +157,7 @@ def _uploaded(read: Reading) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="FILES_SENT_OFF",
         ast="AST01",
         category="data_exfiltration_disclosure",

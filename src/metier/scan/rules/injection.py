@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._reading import reading
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 OVERRIDE = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|discard|set aside|do not follow|stop following|supersede"
@@ -94,7 +94,7 @@ _SETTING = re.compile(r"override (?:the |its |a |this )?default\b")
 """A prompt of a program, which is a setting like others."""
 
 
-def _override(view: View) -> Iterator[Hit]:
+def _override(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         if not read.sees(one, _OVERRIDE_HINTS):
@@ -124,7 +124,7 @@ _RIVALS = re.compile(
 )
 
 
-def _first_in_line(view: View) -> Iterator[Hit]:
+def _first_in_line(view: SkillView) -> Iterator[Hit]:
     """A skill that wants all the work and speaks ill of the others."""
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
@@ -136,7 +136,7 @@ def _first_in_line(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="INSTRUCTION_OVERRIDE",
         ast="AST01",
         category="instruction_goal_memory_manipulation",
@@ -145,7 +145,7 @@ RULES = (
         hint="Do not load it. A skill adds to what an agent can do; it has no say over its rules.",
         check=_override,
     ),
-    Rule(
+    ScanRule(
         id="PUSHES_IN_FRONT",
         ast="AST04",
         category="instruction_goal_memory_manipulation",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import farthest
 from metier.scan.rules._reading import reading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _ALWAYS_SAY = re.compile(
     r"\b(?:always|must|automatically|every (?:response|reply|answer|time|output|email|message|post|commit|file)"
@@ -116,7 +116,7 @@ _EVASIVE = re.compile(
 )
 
 
-def _bent(view: View) -> Iterator[Hit]:
+def _bent(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
         if one.warned:
@@ -185,7 +185,7 @@ def _bent(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="OUTPUT_TAMPERING",
         ast="AST01",
         category="integrity_output_manipulation",

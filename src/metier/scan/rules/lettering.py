@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules._hosts import addresses
 from metier.scan.rules._looks import cleaned
 from metier.scan.rules._reading import reading
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.finding import Severity
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _FORMLESS = re.compile("[\U000e0001\U000e0020-\U000e007f\U000e0100-\U000e01ef]|[\ufe00-\ufe0f]{3}")
 _TAGS = re.compile("[\U000e0001\U000e0020-\U000e007f]+")
@@ -35,7 +35,7 @@ def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def _tagged(view: View) -> Iterator[Hit]:
+def _tagged(view: SkillView) -> Iterator[Hit]:
     for file in view.files:
         if file.text.isascii() or not _FORMLESS.search(file.text):
             continue
@@ -53,7 +53,7 @@ def _tagged(view: View) -> Iterator[Hit]:
             )
 
 
-def _turned(view: View) -> Iterator[Hit]:
+def _turned(view: SkillView) -> Iterator[Hit]:
     for file in view.files:
         if file.text.isascii() or (found := _BIDI.search(file.text)) is None:
             continue
@@ -62,7 +62,7 @@ def _turned(view: View) -> Iterator[Hit]:
         yield Hit(file.path, line, file.text[max(0, found.start() - 40) : found.end() + 60], "", severity)
 
 
-def _unseen(view: View) -> Iterator[Hit]:
+def _unseen(view: SkillView) -> Iterator[Hit]:
     for file in view.files:
         text = file.text
         if text.isascii() or not _SPACELESS.search(text):
@@ -86,7 +86,7 @@ def _unseen(view: View) -> Iterator[Hit]:
             )
 
 
-def _lookalike(view: View) -> Iterator[Hit]:
+def _lookalike(view: SkillView) -> Iterator[Hit]:
     if view.name and not view.name.isascii() and _deceives(view.name):
         yield Hit(
             view.instructions.path if view.instructions else "SKILL.md",
@@ -134,7 +134,7 @@ def _deceives(name: str) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="UNICODE_TAGS",
         ast="AST04",
         category="defense_evasion_obfuscation",
@@ -143,7 +143,7 @@ RULES = (
         hint="Remove them. What they say is shown here.",
         check=_tagged,
     ),
-    Rule(
+    ScanRule(
         id="BIDI_OVERRIDE",
         ast="AST04",
         category="defense_evasion_obfuscation",
@@ -152,7 +152,7 @@ RULES = (
         hint="Remove them and read the line again.",
         check=_turned,
     ),
-    Rule(
+    ScanRule(
         id="ZERO_WIDTH_RUN",
         ast="AST04",
         category="defense_evasion_obfuscation",
@@ -161,7 +161,7 @@ RULES = (
         hint="Remove them and scan again.",
         check=_unseen,
     ),
-    Rule(
+    ScanRule(
         id="HOMOGLYPH",
         ast="AST04",
         category="defense_evasion_obfuscation",

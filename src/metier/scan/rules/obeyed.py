@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import doubt, weighed
 from metier.scan.rules._passages import passages
 from metier.scan.rules._places import MAKERS
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._hosts import Address
+    from metier.scan.rules._hosts import HostAddress
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _FETCHES = re.compile(
     r"\b(?:web_?)?(?:fetch|read|load|retrieve|download|get|pull|open|curl|wget|request|check|query|sync|obtain"
@@ -128,7 +128,7 @@ _REACH = 6
 """Sentences around an address that go on about what lies there."""
 
 
-def _obeyed(view: View) -> Iterator[Hit]:
+def _obeyed(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has("http") or not read.has(*_MARKS):
         return
@@ -141,7 +141,7 @@ def _obeyed(view: View) -> Iterator[Hit]:
                     break
 
 
-def _is_fetched(one: Statement, before: Passage, read: Reading) -> bool:
+def _is_fetched(one: Statement, before: Passage, read: SkillText) -> bool:
     """Whether a text is got from an address here that its author could change at any time."""
     if one.kind == "row" or not any(_is_anybodys(place, read) for place in one.places):
         return False
@@ -150,7 +150,7 @@ def _is_fetched(one: Statement, before: Passage, read: Reading) -> bool:
     return _FETCHES.search(one.low) is not None or any(_FETCHES.search(other.low) for other in before)
 
 
-def _is_anybodys(place: Address, read: Reading) -> bool:
+def _is_anybodys(place: HostAddress, read: SkillText) -> bool:
     if "githubusercontent" in place.host or "gist" in place.host:
         return place.path.lower().split("/")[1:2] != [] and place.path.lower().split("/")[1] not in MAKERS
     return doubt(place, read) >= 1 and place.kind != "known"
@@ -208,7 +208,7 @@ _GOES_ON = re.compile(
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="OBEYS_A_PAGE",
         ast="AST07",
         category="instruction_goal_memory_manipulation",

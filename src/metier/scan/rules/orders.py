@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._reading import reading
 from metier.scan.rules._spoken import spoken
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _ORDERS = re.compile(
     r"\b(?:execute|run|obey|carry out|perform|follow)\b[^\n]{0,30}\b(?:it|them|any|every|each|all|whatever"
@@ -60,7 +60,7 @@ _ORDER_MARKS = (
 )
 
 
-def _ordered(view: View) -> Iterator[Hit]:
+def _ordered(view: SkillView) -> Iterator[Hit]:
     """Anybody who can write somewhere becomes the agent's master."""
     read = reading(view)
     before = ""
@@ -83,7 +83,7 @@ def _ordered(view: View) -> Iterator[Hit]:
             yield one.hit(one.text, "high" if named or (outside and whole) else "low")
 
 
-def _spreads(view: View) -> Iterator[Hit]:
+def _spreads(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("prose", "comment", "frontmatter"):
         found = (
@@ -99,7 +99,7 @@ def _spreads(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="TAKES_ORDERS",
         ast="AST01",
         category="persistence_control",
@@ -108,7 +108,7 @@ RULES = (
         hint="Do not use it. What comes in from outside is something to read, never an order.",
         check=_ordered,
     ),
-    Rule(
+    ScanRule(
         id="SPREADS_ITSELF",
         ast="AST01",
         category="persistence_control",

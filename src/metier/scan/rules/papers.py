@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._asked_first import asks_first
 from metier.scan.rules._passages import named_by_author, passages
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _INTIMATE = re.compile(
     r"\bpassports?\b|\b(?:id|identity|identification) (?:scans?|cards?|cop(?:y|ies)|documents?|papers|pictures?)\b"
@@ -98,7 +98,7 @@ _MARKS = (
 )  # fmt: skip
 
 
-def _taken(view: View) -> Iterator[Hit]:
+def _taken(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has("http") or not read.has(*_MARKS):
         return
@@ -114,7 +114,7 @@ def _taken(view: View) -> Iterator[Hit]:
             yield told.hit(told.text, "high")
 
 
-def _sends(one: Statement, read: Reading) -> bool:
+def _sends(one: Statement, read: SkillText) -> bool:
     """Whether a file goes to an address here that could be anybody's."""
     if not one.places or one.bad_company or one.kind == "row" or named_by_author((one,), read) < 1:
         return False
@@ -140,7 +140,7 @@ _FILE_SENT = re.compile(
 )
 
 
-def _too_much(one: Statement, passage: Passage, sent: list[Statement], far: int, read: Reading) -> bool:
+def _too_much(one: Statement, passage: Passage, sent: list[Statement], far: int, read: SkillText) -> bool:
     if one.bad_company or one.kind == "row" or not read.sees(one, _MARKS):
         return False
     spoken = is_spoken(one)
@@ -178,7 +178,7 @@ _LOOPED = re.compile(
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="PAPERS_TAKEN",
         ast="AST01",
         category="data_exfiltration_disclosure",

@@ -8,7 +8,7 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._hosts import addresses
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._mercy import warns
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_=-])(?:[A-Za-z0-9+/]{24,}={0,2}|[A-Za-z0-9_-]{24,}={0,2})(?![A-Za-z0-9+/_=-])")
 
@@ -72,7 +72,7 @@ def _is_place(plain: str) -> bool:
     return _PLACE.fullmatch(plain) is not None and any(addresses(plain if "://" in plain else f"https://{plain}"))
 
 
-def _payload(view: View) -> Iterator[Hit]:
+def _payload(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         if len(one.text) < 24 or "data:image" in one.low or "data:font" in one.low:
@@ -114,7 +114,7 @@ def _at_least(severity: Severity, one: Statement, plain: str) -> Severity:
     return "high" if bare and not warns(one.heading, one.lead, security=False, code=True) else severity
 
 
-def _spelt(view: View) -> Iterator[Hit]:
+def _spelt(view: SkillView) -> Iterator[Hit]:
     """A place or a command that is written as numbers, or turned letter by letter."""
     read = reading(view)
     for one in read.told("code"):
@@ -191,7 +191,7 @@ def _inflated(data: bytes) -> bytes:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="ENCODED_PAYLOAD",
         ast="AST01",
         category="defense_evasion_obfuscation",
@@ -200,7 +200,7 @@ RULES = (
         hint="Do not run it. What it says when decoded is shown here.",
         check=_payload,
     ),
-    Rule(
+    ScanRule(
         id="SPELT_IN_NUMBERS",
         ast="AST01",
         category="defense_evasion_obfuscation",

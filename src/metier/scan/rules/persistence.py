@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import farthest, weighed, wording, words_among
 from metier.scan.rules._reading import reading
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _PLACE = re.compile(
     r"\bcrontab\s+(?:-|\S+\s*$|<)|\|\s*crontab\b|/etc/cron|/var/spool/cron|@reboot\b|launchagents|launchdaemons"
@@ -105,7 +105,7 @@ _STAYS = re.compile(
 )
 
 
-def _lasting(view: View) -> Iterator[Hit]:
+def _lasting(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -129,7 +129,7 @@ def _lasting(view: View) -> Iterator[Hit]:
                     yield one.hit(one.text, severity)
 
 
-def _gravity(one: Statement, near: list[Statement], read: Reading) -> Severity:
+def _gravity(one: Statement, near: list[Statement], read: SkillText) -> Severity:
     """How bad it is to be started again: by what is started."""
     text = " ".join(other.text for other in near)
     far_here = farthest((one,), read)
@@ -149,7 +149,7 @@ def _gravity(one: Statement, near: list[Statement], read: Reading) -> Severity:
     return "medium" if _HIDDEN_PATH.search(one.text) and "plist" not in one.low else "low"
 
 
-def _said(statements: tuple[Statement, ...], index: int, read: Reading) -> Severity | None:
+def _said(statements: tuple[Statement, ...], index: int, read: SkillText) -> Severity | None:
     one = statements[index]
     if read.about_security and re.match(r"\s*(?:[-*•\d.]+\s+)?[\w /-]{2,40}:", one.text):
         return None
@@ -185,7 +185,7 @@ def _said(statements: tuple[Statement, ...], index: int, read: Reading) -> Sever
 _FETCHED_KEY = re.compile(r"\b(?:curl|wget)\b[^\n]{0,120}://[^\s$<{]{4,200}\.keys?\b")
 
 
-def _let_in(view: View) -> Iterator[Hit]:
+def _let_in(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has("authorized_keys"):
         return
@@ -210,7 +210,7 @@ def _let_in(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="PERSISTENCE",
         ast="AST01",
         category="persistence_control",
@@ -219,7 +219,7 @@ RULES = (
         hint="Look at what is started. Remove the entry if you did not ask for it.",
         check=_lasting,
     ),
-    Rule(
+    ScanRule(
         id="LETS_A_KEY_IN",
         ast="AST01",
         category="persistence_control",

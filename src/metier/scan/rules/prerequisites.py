@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._asking import FILE, Around
 from metier.scan.rules._judging import related
 from metier.scan.rules._kinds import odd
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._hosts import Address
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._hosts import HostAddress
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 _ARTEFACT = re.compile(
@@ -98,7 +98,7 @@ _HOST_SCORE = {
 }
 
 
-def _untrusted(view: View) -> Iterator[Hit]:
+def _untrusted(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -127,7 +127,7 @@ def _untrusted(view: View) -> Iterator[Hit]:
                 yield one.hit(one.text, "high")
 
 
-def _spoken_against(one: Statement, address: Address) -> bool:
+def _spoken_against(one: Statement, address: HostAddress) -> bool:
     return negated(one.low[max(0, address.start - 140) : address.start])
 
 
@@ -148,14 +148,14 @@ def _is_indicator(one: Statement) -> bool:
     )
 
 
-def _is_call(one: Statement, address: Address) -> bool:
+def _is_call(one: Statement, address: HostAddress) -> bool:
     """Whether a command only talks to an address, or hands it on, and gets nothing there that could be run."""
     if one.kind != "code" or one.language != "shell" or _ARTEFACT.search(address.path) or _SAVES.search(one.low):
         return False
     return not _FETCHES.search(one.low) or _CALLS.search(one.low) is not None
 
 
-def _score(one: Statement, address: Address, around: Around, read: Reading) -> float:
+def _score(one: Statement, address: HostAddress, around: Around, read: SkillText) -> float:
     """How much an address looks like where a fake prerequisite comes from."""
     base = 1.0 if address.host.endswith(_PROJECT_PAGES) else _HOST_SCORE.get(address.kind, 0.0)
     mimics = _mimics(address)
@@ -180,7 +180,7 @@ def _score(one: Statement, address: Address, around: Around, read: Reading) -> f
     return score if acts else min(score, 3.0)
 
 
-def _is_page(one: Statement, address: Address) -> bool:
+def _is_page(one: Statement, address: HostAddress) -> bool:
     """Whether it is a page to read, at a host like any other: documentation, or one that offers nothing."""
     if not address.secure or odd(address.host) or FILE.search(one.low):
         return False
@@ -189,13 +189,13 @@ def _is_page(one: Statement, address: Address) -> bool:
     return not _OFFERS.search(address.host + address.path)
 
 
-def _is_short_name(address: Address, read: Reading) -> bool:
+def _is_short_name(address: HostAddress, read: SkillText) -> bool:
     """Whether a host has a name of three letters that the skill has, too; longer ones are found within words."""
     labels = address.host.split(".")
     return address.kind == "unknown" and len(labels[-2]) == 3 and labels[-2] in read.words
 
 
-def _is_packaged(address: Address, around: Around, read: Reading) -> bool:
+def _is_packaged(address: HostAddress, around: Around, read: SkillText) -> bool:
     """Whether a project at a forge is its own owner, and the skill says which package manager has it, too.
 
     Anybody can call an account like a project, but nobody can have it in a package manager for that.
@@ -206,13 +206,13 @@ def _is_packaged(address: Address, around: Around, read: Reading) -> bool:
     return any(owner in re.split(r"[\s.,`'\"()/]+", found["names"]) for found in _PACKAGED.finditer(read.low))
 
 
-def _named_alike(address: Address, read: Reading) -> bool:
+def _named_alike(address: HostAddress, read: SkillText) -> bool:
     """Whether the skill itself is called like the host."""
     name = re.sub(r"[^a-z0-9]", "", read.view.name.lower())
     return any(re.sub(r"[^a-z0-9]", "", label) in name for label in address.labels)
 
 
-def _mimics(address: Address) -> bool:
+def _mimics(address: HostAddress) -> bool:
     """Whether it carries an agent's brand at a place that is not the brand's own."""
     if address.kind == "known":
         parts = address.path.lower().split("/")
@@ -221,7 +221,7 @@ def _mimics(address: Address) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="PREREQ_UNTRUSTED_HOST",
         ast="AST01",
         category="execution_code_delivery",

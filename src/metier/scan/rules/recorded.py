@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._asked_first import asks_first
 from metier.scan.rules._passages import named_by_author, passages
 from metier.scan.rules._pretexts import AGREED
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _SENSED = (
     r"(?:microphone|mic\b|room|surroundings|ambient (?:sound|audio)|web ?cam|camera|(?:the |your )?(?:whole )?screen\b"
@@ -61,7 +61,7 @@ _MARKS = (
 )  # fmt: skip
 
 
-def _uploaded(view: View) -> Iterator[Hit]:
+def _uploaded(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has("http") or not read.has(*_MARKS):
         return
@@ -75,14 +75,14 @@ def _uploaded(view: View) -> Iterator[Hit]:
             yield told.hit(told.text, "high")
 
 
-def _records(one: Statement, read: Reading) -> bool:
+def _records(one: Statement, read: SkillText) -> bool:
     if one.bad_company or one.kind == "row" or not read.sees(one, _MARKS):
         return False
     found = _RECORDED.search(one.low)
     return found is not None and not one.warns_of(found)
 
 
-def _sends(one: Statement, read: Reading) -> bool:
+def _sends(one: Statement, read: SkillText) -> bool:
     if one.bad_company or not one.places or named_by_author((one,), read) < 1:
         return False
     if read.sees(one, SENT_MARKS) and SENT.search(one.text) is not None:
@@ -123,7 +123,7 @@ _SAID_MARKS = (
 )  # fmt: skip
 
 
-def _overheard(view: View) -> Iterator[Hit]:
+def _overheard(view: SkillView) -> Iterator[Hit]:
     """What is said to the agent goes to an address each time, and that nobody is asked is part of the plan."""
     read = reading(view)
     if not read.has("http") or not read.has(*_SAID_MARKS):
@@ -141,20 +141,20 @@ def _overheard(view: View) -> Iterator[Hit]:
                 break
 
 
-def _hands_over(one: Statement, read: Reading) -> bool:
+def _hands_over(one: Statement, read: SkillText) -> bool:
     if read.sees(one, SENT_MARKS) and SENT.search(one.text) is not None:
         return True
     found = _UPLOADS.search(one.low) if is_spoken(one) else None
     return found is not None and not one.warns_of(found)
 
 
-def _recorded(view: View) -> Iterator[Hit]:
+def _recorded(view: SkillView) -> Iterator[Hit]:
     yield from _uploaded(view)
     yield from _overheard(view)
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="RECORDING_UPLOADED",
         ast="AST01",
         category="data_exfiltration_disclosure",

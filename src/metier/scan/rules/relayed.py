@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import farthest, nearby, weighed
 from metier.scan.rules._reading import reading
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _HOOKS = ("userpromptsubmit", "pretooluse", "posttooluse", "sessionstart", "sessionend", "subagentstop", "stop_hook")
 """Moments at which an agent runs a command that was set for it."""
@@ -46,7 +46,7 @@ _REMOTE = re.compile(
 _HOMES = (".openclaw", ".clawdbot", ".claude", ".codex", ".cursor", ".gemini", ".config", ".ssh", ".aws", "add -a -f")
 
 
-def _relayed(view: View) -> Iterator[Hit]:
+def _relayed(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if read.has(*_HOOKS):
         yield from _hooked(read)
@@ -63,7 +63,7 @@ def _relayed(view: View) -> Iterator[Hit]:
 _REMOTES = ("git ",)
 
 
-def _hooked(read: Reading) -> Iterator[Hit]:
+def _hooked(read: SkillText) -> Iterator[Hit]:
     """A command for each prompt or answer that sends it to somebody."""
     for statements in read.files.values():
         if not any(read.sees(one, _HOOKS) for one in statements):
@@ -77,7 +77,7 @@ def _hooked(read: Reading) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="CONVERSATION_PASSED_ON",
         ast="AST01",
         category="data_exfiltration_disclosure",

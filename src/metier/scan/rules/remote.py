@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import doubt, farthest, nearby, weighed, wording, words_among
 from metier.scan.rules._mercy import negated
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _FETCH = re.compile(
     r"\b(?:fetch|read|load|retrieve|download|get|pull|open|visit|curl|wget|request|check|query|import|sync|obtain"
@@ -103,7 +103,7 @@ _OWN_FILES = re.compile(
 _IMAGE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|ico)(?:\?|$)", re.IGNORECASE)
 
 
-def _loaded(view: View) -> Iterator[Hit]:
+def _loaded(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -171,7 +171,7 @@ def _severity(value: int, one: Statement, low: str, told: str, path: str, *, for
     return "high" if bound and always and not documents else "low" if bound or always else None
 
 
-def _updated(view: View) -> Iterator[Hit]:
+def _updated(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -216,7 +216,7 @@ def _updated(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="REMOTE_INSTRUCTIONS",
         ast="AST07",
         category="instruction_goal_memory_manipulation",
@@ -225,7 +225,7 @@ RULES = (
         hint="Put the instructions into the skill, where they can be reviewed and pinned.",
         check=_loaded,
     ),
-    Rule(
+    ScanRule(
         id="SELF_UPDATE",
         ast="AST07",
         category="dependency_supply_chain",

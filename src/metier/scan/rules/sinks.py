@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._flows import carried
 from metier.scan.rules._judging import doubt, farthest, weighed
 from metier.scan.rules._programs import code_together
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
 _NAME_LOOKUP = re.compile(
@@ -60,7 +60,7 @@ _LOOKS_UP = re.compile(
 _LOOK_MARKS = ("gethostbyname", "getaddrinfo", "dns", "resolve", "nslookup", "dig", "drill", "host ", "ping")
 
 
-def _looked_up(read: Reading) -> Iterator[Hit]:
+def _looked_up(read: SkillText) -> Iterator[Hit]:
     """Something is encoded so that it can stand in a name, and the name is looked up: whoever has the zone reads it."""
     if not read.has("gethostbyname", "getaddrinfo", "dns", "resolver", "nslookup", "dig ", "ping ", "host "):
         return
@@ -76,7 +76,7 @@ def _looked_up(read: Reading) -> Iterator[Hit]:
             yield call[0].hit(call[0].text, weighed("high", call[0], None, read))
 
 
-def _leaked(view: View) -> Iterator[Hit]:
+def _leaked(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     yield from _looked_up(read)
     for one in read.told():
@@ -102,7 +102,7 @@ def _leaked(view: View) -> Iterator[Hit]:
                 yield one.hit(found[0], weighed("high" if bids else "medium", one, found, read))
 
 
-def _sink(view: View) -> Iterator[Hit]:
+def _sink(view: SkillView) -> Iterator[Hit]:
     """Something is handed over where only the one who set the trap can see it."""
     read = reading(view)
     for one in read.told("code", "frontmatter"):
@@ -131,7 +131,7 @@ def _sink(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="DATA_IN_ADDRESS",
         ast="AST01",
         category="data_exfiltration_disclosure",
@@ -140,7 +140,7 @@ RULES = (
         hint="Do not run it, and do not let the agent show pictures from there.",
         check=_leaked,
     ),
-    Rule(
+    ScanRule(
         id="EXFIL_SINK",
         ast="AST01",
         category="data_exfiltration_disclosure",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._functions import functions_in
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _FEE_NAME = re.compile(
     r"\b\w{0,20}(?:fee|tip|dev|treasury|donat\w{1,4}|commission|referr\w{1,4}|collector|skim)_?(?:wallet|address|addr"
@@ -65,7 +65,7 @@ _NEAR = 12
 """Lines of a page around a command that are about it."""
 
 
-def _skimmed(view: View) -> Iterator[Hit]:
+def _skimmed(view: SkillView) -> Iterator[Hit]:
     """A script that pays a part to somebody whom the page does not name."""
     read = reading(view)
     if not read.has(*_PAY_MARKS, "address", "wallet"):
@@ -78,7 +78,7 @@ def _skimmed(view: View) -> Iterator[Hit]:
             yield from _in_page(statements, read)
 
 
-def _in_script(code: Sequence[Statement], read: Reading) -> Iterator[Hit]:
+def _in_script(code: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
     if code[0].language in _DATA or not any(read.sees(one, _RECEIVER_MARKS) for one in code):
         return
     fixed = [one for one in code if len(one.text) < 1_000 and _names_somebody(one)]
@@ -147,7 +147,7 @@ def _now_and_then(code: Sequence[Statement], fixed: Sequence[Statement]) -> Iter
                 break
 
 
-def _in_page(statements: Sequence[Statement], read: Reading) -> Iterator[Hit]:
+def _in_page(statements: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
     """An approval without an end to an address that the page brings along, where nobody is to be asked."""
     for one in statements:
         if one.kind != "code" or one.warned or not read.sees(one, _APPROVAL_MARKS) or not _MAX.search(one.text):
@@ -183,7 +183,7 @@ _DATA = frozenset({"json", "yaml", "toml", "ini", "cfg", "conf", "lock", "xml", 
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="MONEY_SKIMMED",
         ast="AST03",
         category="privilege_tool_authority_abuse",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.finding import Severity
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _KEYLOGGER = re.compile(
     r"pynput(?:\.keyboard|\s+import\s+keyboard)|keyboard\.(?:on_press|hook|record|listener)\(|pyxhook"
@@ -56,7 +56,7 @@ _MINER_MARKS = (
 )  # fmt: skip
 
 
-def _listens(view: View) -> Iterator[Hit]:
+def _listens(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if read.has(*_KEY_MARKS):
         sends = read.has("requests.post", "urlopen", "fetch(", "socket", "smtplib", "curl ", "webhook")
@@ -76,7 +76,7 @@ def _listens(view: View) -> Iterator[Hit]:
             yield Hit(file, first.line, first.text, "It watches the clipboard for coin addresses.", "high")
 
 
-def _mines(view: View) -> Iterator[Hit]:
+def _mines(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         if not read.sees(one, _MINER_MARKS):
@@ -96,7 +96,7 @@ _UNSEEN = re.compile(r"background|idle|silent|quiet|xmrig|stratum")
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="LISTENS_IN",
         ast="AST01",
         category="credential_access",
@@ -105,7 +105,7 @@ RULES = (
         hint="Do not run it unless that is what the skill is for, and look where the record goes.",
         check=_listens,
     ),
-    Rule(
+    ScanRule(
         id="COIN_MINER",
         ast="AST01",
         category="resource_availability_abuse",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
 from metier.scan.rules._words import word_set
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _INSTALL = re.compile(
     r"\b(?P<tool>pip3?|pipx|uv pip|uv tool|uv|poetry|npm|pnpm|yarn|bun|npx|bunx|pnpx|uvx)\s{1,4}"
@@ -73,7 +73,7 @@ _IMAGES = word_set(
 _GATES = ("install", "npx", "uvx", " add ", "dlx", "bunx", "docker", "podman")
 
 
-def _squatted(view: View) -> Iterator[Hit]:
+def _squatted(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("code", "prose", "frontmatter"):
         if read.sees(one, _GATES):
@@ -127,7 +127,7 @@ def _one_apart(name: str, meant: str) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="TYPOSQUATTED_PACKAGE",
         ast="AST02",
         category="dependency_supply_chain",

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _places
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._hosts import mailboxes
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._hosts import Address
-    from metier.scan.rules._reading import Reading
+    from metier.scan.rules._hosts import HostAddress
+    from metier.scan.rules._reading import SkillText
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _LISTED = re.compile(
     r"\s*[\"']?(?:homepage|url|repository|source|documentation|docs|author|license|website|icon|repo|support)\b"
@@ -68,8 +68,8 @@ _SERVICES = _places.SINK | _places.TUNNEL | _places.PASTE | _places.SHARE
 _WEIGHT = {2: 0.5, 3: 2.0, 4: 3.0}
 
 
-def _doubtful(one: Statement, read: Reading) -> tuple[int, Address | None]:
-    worst: tuple[int, Address | None] = (0, None)
+def _doubtful(one: Statement, read: SkillText) -> tuple[int, HostAddress | None]:
+    worst: tuple[int, HostAddress | None] = (0, None)
     for place in (*one.places, *(mailboxes(one.text) if one.kind != "frontmatter" else ())):
         value = doubt(place, read)
         if value > worst[0]:
@@ -77,7 +77,7 @@ def _doubtful(one: Statement, read: Reading) -> tuple[int, Address | None]:
     return worst
 
 
-def _added_up(view: View) -> Iterator[Hit]:
+def _added_up(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for statements in read.files.values():
         told = [one for one in statements if not one.warned and not one.script]
@@ -96,7 +96,7 @@ def _added_up(view: View) -> Iterator[Hit]:
                 yield one.hit(one.text, weighed(severity, one, None, read), at=place.start)
 
 
-def _points(one: Statement, near: list[Statement], place: Address, value: int, read: Reading) -> float:
+def _points(one: Statement, near: list[Statement], place: HostAddress, value: int, read: SkillText) -> float:
     """How many signs stand around a place, weighed by how rarely honest skills show them there."""
     low = wording(near, one)
     words = words_among(near)
@@ -135,7 +135,7 @@ def _is_sample(one: Statement) -> bool:
     return one.kind == "code" and one.language in ("go", "typescript", "javascript", "rust", "java", "hcl", "terraform")
 
 
-def _script(view: View) -> Iterator[Hit]:
+def _script(view: SkillView) -> Iterator[Hit]:
     """A script that talks to a place where anybody could be."""
     read = reading(view)
     for statements in read.files.values():
@@ -164,7 +164,7 @@ def _script(view: View) -> Iterator[Hit]:
 _TEST = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+[._-](?:test|spec)\.\w{1,4}|__tests__/[^/]+)$")
 
 
-def _is_test(path: str, statements: tuple[Statement, ...], read: Reading) -> bool:
+def _is_test(path: str, statements: tuple[Statement, ...], read: SkillText) -> bool:
     """Whether a script only tries another one out: it is called so, and nothing in the skill has it run."""
     if not _TEST.search(path.lower()):
         return False
@@ -192,7 +192,7 @@ def _by_use(used: str) -> Severity:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="SIGNS_ADD_UP",
         ast="AST01",
         category="execution_code_delivery",
@@ -202,7 +202,7 @@ RULES = (
         check=_added_up,
         sums_up="line",
     ),
-    Rule(
+    ScanRule(
         id="SCRIPT_CALLS_STRANGER",
         ast="AST01",
         category="data_exfiltration_disclosure",

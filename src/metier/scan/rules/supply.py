@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.scan.autorun import keeps_house
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._hosts import addresses
 from metier.scan.rules._judging import doubt, farthest, related, weighed
 from metier.scan.rules._kinds import odd
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import Reading
-    from metier.scan.view import View
+    from metier.scan.rules._reading import SkillText
+    from metier.scan.view import SkillView
 
 _REGISTRY = re.compile(
     r"(?:--(?:extra-)?index-url|--registry|--trusted-host|--find-links|--default-index|--index)(?:[= ]|\s+)|(?:^"
@@ -82,7 +82,7 @@ _DOES = re.compile(
 )
 
 
-def _redirected(view: View) -> Iterator[Hit]:
+def _redirected(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     yield from _locked(read)
     if not read.has(
@@ -132,7 +132,7 @@ _CHOSEN = re.compile(
 """Where a lock file has a package taken from."""
 
 
-def _locked(read: Reading) -> Iterator[Hit]:
+def _locked(read: SkillText) -> Iterator[Hit]:
     """Packages that a lock file takes from somewhere else, whatever the registry is that one has set."""
     for path, statements in read.files.items():
         for one in statements if is_lock(path) else ():
@@ -142,7 +142,7 @@ def _locked(read: Reading) -> Iterator[Hit]:
                 yield one.hit(one.text, "high" if value >= 3 else "medium")
 
 
-def _from_address(view: View) -> Iterator[Hit]:
+def _from_address(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told():
         if "://" not in one.text:
@@ -158,7 +158,7 @@ def _from_address(view: View) -> Iterator[Hit]:
             yield one.hit(found[0], weighed(severity, one, found, read))
 
 
-def _unverified(view: View) -> Iterator[Hit]:
+def _unverified(view: SkillView) -> Iterator[Hit]:
     """What proves that a package is its maker's is switched off or led elsewhere."""
     read = reading(view)
     for one in read.told():
@@ -190,7 +190,7 @@ _PROOFS = (
 )  # fmt: skip
 
 
-def _hooked(view: View) -> Iterator[Hit]:
+def _hooked(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("code"):
         found = _SCRIPT.search(one.text) if "install" in one.low or "prepare" in one.low else None
@@ -200,7 +200,7 @@ def _hooked(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="REGISTRY_REDIRECT",
         ast="AST02",
         category="dependency_supply_chain",
@@ -209,7 +209,7 @@ RULES = (
         hint="Install from the official registry, or from a mirror that your organisation names.",
         check=_redirected,
     ),
-    Rule(
+    ScanRule(
         id="PACKAGE_FROM_ADDRESS",
         ast="AST02",
         category="dependency_supply_chain",
@@ -218,7 +218,7 @@ RULES = (
         hint="Install a version from the official registry, with its hash.",
         check=_from_address,
     ),
-    Rule(
+    ScanRule(
         id="VERIFICATION_OFF",
         ast="AST02",
         category="dependency_supply_chain",
@@ -227,7 +227,7 @@ RULES = (
         hint="Leave signatures and certificates on, and give a container only the folder that it needs.",
         check=_unverified,
     ),
-    Rule(
+    ScanRule(
         id="INSTALL_HOOK",
         ast="AST02",
         category="dependency_supply_chain",

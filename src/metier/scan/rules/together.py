@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules._reading import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 
-def with_sum(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def with_sum(rules: tuple[ScanRule, ...]) -> tuple[ScanRule, ...]:
     """The rules and one more, which looks at what the others found; none of them looks twice."""
     kept = tuple(replace(rule, check=_once(rule)) for rule in rules)
     return (
         *kept,
-        Rule(
+        ScanRule(
             id="SEVERAL_SIGNS",
             ast="AST01",
             category="execution_code_delivery",
@@ -32,8 +32,8 @@ def with_sum(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     )
 
 
-def _once(rule: Rule) -> Callable[[View], Iterable[Hit]]:
-    def check(view: View) -> Iterable[Hit]:
+def _once(rule: ScanRule) -> Callable[[SkillView], Iterable[Hit]]:
+    def check(view: SkillView) -> Iterable[Hit]:
         hits = reading(view).hits
         if rule.id not in hits:
             hits[rule.id] = tuple(rule.check(view))
@@ -42,8 +42,8 @@ def _once(rule: Rule) -> Callable[[View], Iterable[Hit]]:
     return check
 
 
-def _sum_of(rules: tuple[Rule, ...]) -> Callable[[View], Iterator[Hit]]:
-    def check(view: View) -> Iterator[Hit]:
+def _sum_of(rules: tuple[ScanRule, ...]) -> Callable[[SkillView], Iterator[Hit]]:
+    def check(view: SkillView) -> Iterator[Hit]:
         if reading(view).about_security:
             # What such a page shows as examples was weighed by each rule; together they prove no more.
             return

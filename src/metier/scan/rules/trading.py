@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._statements import Statement
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _MARKS = (
     "approv", "allowance", "unlimited", "infinite", "uint256", "buy", "purchas", "portfolio", "invest", "swap", "stake",
@@ -59,7 +59,7 @@ _ASKED = re.compile(
 )
 
 
-def _moved(view: View) -> Iterator[Hit]:
+def _moved(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in spoken(read):
         if one.warned or not read.sees(one, _MARKS):
@@ -87,7 +87,7 @@ def _points(one: Statement) -> int:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="MONEY_UNASKED",
         ast="AST03",
         category="privilege_tool_authority_abuse",

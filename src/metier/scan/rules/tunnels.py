@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._hosts import mailboxes
 from metier.scan.rules._judging import weighed
 from metier.scan.rules._reading import reading
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _MARKS = (
     "ssh ", "autossh", "ngrok", "cloudflared", "tailscale", "useradd", "adduser", "net user", "net localgroup", "tmate",
@@ -42,7 +42,7 @@ _SAID = re.compile(
 )
 
 
-def _opened(view: View) -> Iterator[Hit]:
+def _opened(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_MARKS):
         return
@@ -68,7 +68,7 @@ def _opened(view: View) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="WAY_IN",
         ast="AST01",
         category="persistence_control",

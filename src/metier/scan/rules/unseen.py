@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Hit, Rule
+from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules import _senses as sense
 from metier.scan.rules._reading import reading
 from metier.scan.rules._secrecy import secrecy
@@ -15,7 +15,7 @@ from metier.scan.rules.injection import OVERRIDE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _COMMENT = re.compile(
     r"\b(?:ignore|disregard|override|execute|run|send|post|fetch|curl|wget|upload|download|install|append|read|write"
@@ -46,7 +46,7 @@ _LINK_COMMENT = re.compile(
 )
 
 
-def _hidden(view: View) -> Iterator[Hit]:
+def _hidden(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     for one in read.told("comment"):
         pieces = [one.low] if len(one.low) <= 400 else re.split(r"(?<=[.!?。])\s+|\s-\s", one.low)
@@ -104,7 +104,7 @@ def _bids(low: str, *, template: bool = False) -> bool:
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="HIDDEN_COMMENT_DIRECTIVE",
         ast="AST04",
         category="defense_evasion_obfuscation",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.scan.rule import Rule
+from metier.scan.rule import ScanRule
 from metier.scan.rules._reading import reading
 from metier.scan.rules._words import word_set
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.view import View
+    from metier.scan.view import SkillView
 
 _DOG = (
     r"(?:(?:skill|mcp|security|malware|virus|prompt|agent|other|code)[- ]?(?:scan(?:ner)?s?|guards?|vett?ers?"
@@ -71,7 +71,7 @@ _CHOSEN = re.compile(
 )
 
 
-def _muzzled(view: View) -> Iterator[Hit]:
+def _muzzled(view: SkillView) -> Iterator[Hit]:
     read = reading(view)
     if not read.has(*_MARKS):
         return
@@ -94,7 +94,7 @@ _OF_AGENTS = re.compile(r"\b(?:skills?|publishers?|agents?|mcp|agents\.md|claude
 
 
 RULES = (
-    Rule(
+    ScanRule(
         id="WATCHDOG_MUZZLED",
         ast="AST04",
         category="defense_evasion_obfuscation",
