@@ -24,12 +24,12 @@ from typing import Any
 
 from _table import Row, add_options, cells, report
 from metier.guard import AuditRecord
-from metier.guard.audit.chain import ChainLog
 from metier.guard.audit.checkpoints import checkpoints_of, make_checkpoint
-from metier.guard.audit.exporting import exported
-from metier.guard.audit.signing import known_keys
-from metier.guard.audit.verifying import Verdict, verify, verify_export
-from metier.store import Scope
+from metier.guard.audit.export import export_lines
+from metier.guard.audit.keys import known_keys
+from metier.guard.audit.store_log import StoreLog
+from metier.guard.audit.verification import ChainVerification, verify, verify_export
+from metier.store import TenantScope
 
 
 def records(tenant: str) -> Callable[[], AuditRecord]:
@@ -101,7 +101,7 @@ def bare_us(folder: Path, count: int) -> float:
     return statistics.median(times) / 1_000
 
 
-def searches(scope: Scope, count: int) -> list[Row]:
+def searches(scope: TenantScope, count: int) -> list[Row]:
     """What people look for, each over all records."""
     asked: dict[str, dict[str, Any]] = {
         "a session": {"session": "session-7"},
@@ -116,7 +116,7 @@ def searches(scope: Scope, count: int) -> list[Row]:
     return rows
 
 
-def measure(log: ChainLog, tenant: str, count: int, key: Path, folder: Path) -> list[Row]:
+def measure(log: StoreLog, tenant: str, count: int, key: Path, folder: Path) -> list[Row]:
     """All of it."""
     made, times = records(tenant), []
     for _ in range(count):
@@ -135,10 +135,10 @@ def measure(log: ChainLog, tenant: str, count: int, key: Path, folder: Path) -> 
     path, keys, signed = folder / "export.jsonl", known_keys(key), checkpoints_of(scope)
 
     def export() -> None:
-        path.write_text("".join(f"{line}\n" for line in exported(scope.audit.walk(), signed, "jsonl")))
+        path.write_text("".join(f"{line}\n" for line in export_lines(scope.audit.walk(), signed, "jsonl")))
 
     rows.append(Row(f"export {count:,} as JSON lines", clock_us(export)))
-    checks: dict[str, Callable[[], Verdict]] = {
+    checks: dict[str, Callable[[], ChainVerification]] = {
         "the export": lambda: verify_export(path, keys),
         "the store": lambda: verify(tenant, scope.audit.walk(), signed, keys),
     }
@@ -160,7 +160,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         key, tenant = root / "keys" / "audit.ed25519", f"benchmark-{os.urandom(4).hex()}"
-        log = ChainLog(options.store or f"sqlite:///{root}/metier.db", key=key)
+        log = StoreLog(options.store or f"sqlite:///{root}/metier.db", key=key)
         rows = measure(log, tenant, options.records, key, root)
         log.close()
     return report(rows, options, f"{options.records:,} records; microseconds", cells)

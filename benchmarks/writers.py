@@ -25,10 +25,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from metier.guard.audit.verifying import verify
+from metier.guard.audit.verification import verify
 from metier.skill.contents import Mode
 from metier.skill.memory import MemoryPackage
-from metier.store import Approval, Revision, Scope, Store, revision_files
+from metier.store import Approval, Revision, Store, TenantScope, revision_files
 
 TENANT = "writers"
 BETWEEN_KILLS = 20
@@ -65,7 +65,7 @@ class Writer:
         return left
 
 
-def write(scope: Scope, name: str, told: int) -> NoReturn:
+def write(scope: TenantScope, name: str, told: int) -> NoReturn:
     """Write until killed; each line on the pipe names what was committed."""
 
     def record(what: str) -> None:
@@ -191,7 +191,7 @@ def play(store: Store, options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def faults_of(scope: Scope, acknowledged: list[str]) -> list[str]:
+def faults_of(scope: TenantScope, acknowledged: list[str]) -> list[str]:
     """What is wrong with what is there, if anything."""
     faults = []
     verdict = verify(TENANT, scope.audit.walk(), (), {})
@@ -211,7 +211,7 @@ def faults_of(scope: Scope, acknowledged: list[str]) -> list[str]:
     return faults
 
 
-def is_there(what: str, scope: Scope, records: Counter[str], approvals: Counter[str]) -> bool:
+def is_there(what: str, scope: TenantScope, records: Counter[str], approvals: Counter[str]) -> bool:
     """Whether all that a name stands for is there."""
     kind = what.partition(":")[0]
     if kind == "revision":

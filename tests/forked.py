@@ -28,9 +28,14 @@ from pathlib import Path
 from typing import NoReturn
 
 ALL_NEED = ("metier.cli.library", "metier.cli.list", "metier.session.session", "metier.library.layers", "yaml")
-_STORE = ("metier.store.sqlite", "metier.store.statements", "metier.store.trail", "sqlalchemy.dialects.sqlite.pysqlite")
+_STORE = (
+    "metier.store.sqlite",
+    "metier.store.statements",
+    "metier.store.audit_log",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+)
 _DECIDING = (
-    "metier.guard.audit.chain",
+    "metier.guard.audit.store_log",
     "metier.guard.checks",
     "metier.guard.approvals.decisions",
     "metier.guard.governance",
@@ -59,7 +64,7 @@ NEEDS = {
     "token": ("metier.cli.user", *_DECIDING),
     "quarantine": ("metier.cli.quarantine", *_DECIDING),
     "release": ("metier.cli.quarantine", *_DECIDING),
-    "audit": ("metier.cli.audit", "metier.guard.audit.verifying", "metier.guard.audit.signing", *_DECIDING),
+    "audit": ("metier.cli.audit", "metier.guard.audit.verification", "metier.guard.audit.keys", *_DECIDING),
     "store": ("metier.cli.store", *_STORE),
 }
 """What is imported before the first call of a command, for all that follow."""

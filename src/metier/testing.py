@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument
-from metier.guard.audit.records import MemoryLog
+from metier.guard.audit.log import MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

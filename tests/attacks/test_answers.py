@@ -33,7 +33,7 @@ from metier.agent import Agent, Agents, Manifest
 from metier.errors import Refused
 from metier.guard import Answers, MemoryLog, asking, current_user
 from metier.serve.mcp import SkillServer
-from metier.store import Person, Scope, Store
+from metier.store import Person, Store, TenantScope
 from metier.testing import ScriptedModel
 
 pytestmark = pytest.mark.covers("SEC-17")
@@ -48,7 +48,7 @@ NEEDED = "version: 1\nskill-policy: {require-approval-for: [scripts]}\nrun: {uns
 class World:
     """A skill whose script needs an approval, and what became of it."""
 
-    def __init__(self, home: Path, work: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, home: Path, work: Path, scope: TenantScope, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.work, self.scope = home / ".metier" / "skills", work, scope
         self._home, self._monkeypatch = home, monkeypatch
         self.how = ""

@@ -24,7 +24,7 @@ import pytest
 from tests.attacks.governed import BARRED, SKILLS, Governed, command, governed, let_go, loaded, settle
 
 from metier.store import Install, Proposal, ScanRow, Store
-from metier.store.canonical import canonical, tied
+from metier.store.canonical_json import canonical, chain_hash
 
 pytestmark = pytest.mark.covers("SEC-18")
 
@@ -124,7 +124,7 @@ def appended(**fields: Any) -> Attack:
         last = found[-1]
         text = canonical({**json.loads(last["data_json"]), **fields, "seq": last["seq"] + 1})
         row = {**last, "seq": last["seq"] + 1, "data_json": text, "prev_hash": last["hash"]}
-        row |= {"hash": tied(last["hash"], text), "event_type": fields.get("type", "")}
+        row |= {"hash": chain_hash(last["hash"], text), "event_type": fields.get("type", "")}
         put(parts, "audit_log", [*found, row])
 
     return attack

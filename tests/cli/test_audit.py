@@ -19,7 +19,7 @@ import pytest
 
 from metier.cli.identity import system_user
 from metier.guard import AuditRecord
-from metier.guard.audit.chain import ChainLog
+from metier.guard.audit.store_log import StoreLog
 from metier.store import Person, Store, data_folder
 
 Command = Callable[..., tuple[int, str, str]]
@@ -41,7 +41,7 @@ def record(number: int, **more: Any) -> AuditRecord:
 @pytest.fixture
 def trail() -> int:
     """Twelve records in the user's own store, of which the last two are a refusal and a script run; all are signed."""
-    log = ChainLog()
+    log = StoreLog()
     for number in range(10):
         log.append(record(number))
     log.append(record(10, decision="deny", reason="Not \x1b[2Jallowed.", rule="policy", session="s-1", agent="clerk"))
@@ -261,7 +261,7 @@ def test_an_export_to_read(metier: Command, trail: int) -> None:
 
 @pytest.mark.covers("A-6")
 def test_what_policy_only_watched_is_told_with_what_would_have_denied_it(metier: Command) -> None:
-    log = ChainLog()
+    log = StoreLog()
     told = "If it were enforced, this would be denied: Policy forbids it."
     watched = {"would": "deny", "reason": told, "rule": "tools: deny tool-1 (policy.yaml:4 (enterprise))"}
     log.append(record(1, **watched))

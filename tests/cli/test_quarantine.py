@@ -14,8 +14,8 @@ from metier import Library
 from metier.cli.identity import system_user
 from metier.errors import InvalidArgument, NotPermitted, Refused
 from metier.guard.approvals.quarantine import quarantine, release, usage_of
-from metier.guard.audit.records import AuditRecord
-from metier.store import Install, Person, Scope, Store
+from metier.guard.audit.log import AuditRecord
+from metier.store import Install, Person, Store, TenantScope
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -31,7 +31,7 @@ def nobody_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def scope() -> Iterator[Scope]:
+def scope() -> Iterator[TenantScope]:
     with Store.open() as store:
         yield store.of()
 
@@ -42,7 +42,7 @@ def skills(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
     return tmp_path / "skills"
 
 
-def used(scope: Scope, **more: Any) -> None:
+def used(scope: TenantScope, **more: Any) -> None:
     given: dict[str, Any] = {
         "timestamp": "2026-01-01T00:00:00.000+00:00",
         "event": "load",
@@ -58,7 +58,7 @@ def used(scope: Scope, **more: Any) -> None:
 
 
 @pytest.mark.covers("A-50")
-def test_a_digest_is_out_of_use_from_the_next_decision_on(metier: Call, scope: Scope) -> None:
+def test_a_digest_is_out_of_use_from_the_next_decision_on(metier: Call, scope: TenantScope) -> None:
     assert scope.state().blocked == frozenset()
     code, out, err = metier("quarantine", "--digest", DIGEST, "--reason", "It phones home.")
     assert (code, err) == (0, "")
@@ -71,7 +71,7 @@ def test_a_digest_is_out_of_use_from_the_next_decision_on(metier: Call, scope: S
 
 
 @pytest.mark.covers("A-50")
-def test_who_used_it_is_listed_with_when(metier: Call, scope: Scope) -> None:
+def test_who_used_it_is_listed_with_when(metier: Call, scope: TenantScope) -> None:
     used(scope)
     used(scope, event="run", timestamp="2026-01-02T00:00:00.000+00:00")
     used(scope, session="s-2", user="dan", agent="helper", timestamp="2026-01-03T00:00:00.000+00:00")
@@ -109,7 +109,9 @@ def test_who_used_it_is_listed_with_when(metier: Call, scope: Scope) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "sessions"), [("name", "pdf-forms", ["s-2", "s-1"]), ("source", "acme", ["s-3", "s-1"])]
 )
-def test_usage_is_found_by_name_and_by_source_too(scope: Scope, kind: Any, value: str, sessions: list[str]) -> None:
+def test_usage_is_found_by_name_and_by_source_too(
+    scope: TenantScope, kind: Any, value: str, sessions: list[str]
+) -> None:
     used(scope)
     used(scope, session="s-2", source="other")
     used(scope, session="s-3", skill="notes")
@@ -117,12 +119,12 @@ def test_usage_is_found_by_name_and_by_source_too(scope: Scope, kind: Any, value
     assert [one.session for one in usage_of(scope, kind, value)] == sessions
 
 
-def test_a_tool_call_while_it_was_loaded_is_usage(scope: Scope) -> None:
+def test_a_tool_call_while_it_was_loaded_is_usage(scope: TenantScope) -> None:
     used(scope, event="call", tool="Bash", skill="", digest="", source="", active=("pdf-forms",))
     assert [one.times for one in usage_of(scope, "name", "pdf-forms")] == [1]
 
 
-def test_a_name_is_taken_as_the_skill_here_has_it(metier: Call, scope: Scope, skills: Path) -> None:
+def test_a_name_is_taken_as_the_skill_here_has_it(metier: Call, scope: TenantScope, skills: Path) -> None:
     code, out, _ = metier("quarantine", "PDF-Forms", "--reason", "x", "--skills", skills)
     assert code == 0
     assert scope.state().blocked == {("name", "pdf-forms")}
@@ -130,7 +132,7 @@ def test_a_name_is_taken_as_the_skill_here_has_it(metier: Call, scope: Scope, sk
 
 
 def test_a_name_that_is_not_here_is_blocked_all_the_same_and_that_is_said(
-    metier: Call, scope: Scope, skills: Path
+    metier: Call, scope: TenantScope, skills: Path
 ) -> None:
     code, out, _ = metier("quarantine", "pdf-from", "--reason", "x", "--skills", skills)
     assert code == 0
@@ -138,7 +140,7 @@ def test_a_name_that_is_not_here_is_blocked_all_the_same_and_that_is_said(
     assert scope.state().blocked == {("name", "pdf-from")}
 
 
-def test_everything_of_a_source_is_taken_out(metier: Call, scope: Scope) -> None:
+def test_everything_of_a_source_is_taken_out(metier: Call, scope: TenantScope) -> None:
     assert metier("quarantine", "--source", "acme-tools", "--reason", "x")[0] == 0
     assert scope.state().blocked == {("source", "acme-tools")}
 
@@ -158,20 +160,20 @@ def test_everything_of_a_source_is_taken_out(metier: Call, scope: Scope) -> None
         ["--source", " ", "--reason", "x"],
     ],
 )
-def test_what_cannot_be_meant_is_refused(metier: Call, scope: Scope, words: list[str]) -> None:
+def test_what_cannot_be_meant_is_refused(metier: Call, scope: TenantScope, words: list[str]) -> None:
     code, out, err = metier("quarantine", *words)
     assert (code, out) == (2, "")
     assert "\x1b" not in err
     assert scope.state().blocked == frozenset()
 
 
-def test_a_digest_may_be_written_short_and_in_capitals(metier: Call, scope: Scope) -> None:
+def test_a_digest_may_be_written_short_and_in_capitals(metier: Call, scope: TenantScope) -> None:
     assert metier("quarantine", "--digest", "AB" * 32, "--reason", "x")[0] == 0
     assert scope.state().blocked == {("digest", DIGEST)}
 
 
 @pytest.mark.covers("A-50")
-def test_what_is_released_may_be_used_again(metier: Call, scope: Scope) -> None:
+def test_what_is_released_may_be_used_again(metier: Call, scope: TenantScope) -> None:
     metier("quarantine", "pdf-forms", "--reason", "x")
     code, out, _ = metier("release", "Pdf-Forms", "--reason", "Looked at it.")
     assert (code, "may be used again" in out) == (0, True)
@@ -184,7 +186,7 @@ def test_what_is_released_may_be_used_again(metier: Call, scope: Scope) -> None:
     assert metier("release", "pdf-forms")[0] == 2
 
 
-def test_a_folder_that_was_taken_out_for_its_content_is_released_by_its_name(metier: Call, scope: Scope) -> None:
+def test_a_folder_that_was_taken_out_for_its_content_is_released_by_its_name(metier: Call, scope: TenantScope) -> None:
     install = Install(location="/x/pdf", skill="pdf", source="enterprise", digest=DIGEST, state="quarantined")
     scope.installs.put(install)
     assert "/x/pdf" in metier("quarantine", "--list")[1]
@@ -195,7 +197,7 @@ def test_a_folder_that_was_taken_out_for_its_content_is_released_by_its_name(met
 
 
 def test_what_was_taken_out_for_its_content_says_that_a_check_did_it_and_when(
-    metier: Call, scope: Scope, skills: Path
+    metier: Call, scope: TenantScope, skills: Path
 ) -> None:
     entry = Library.from_folder(skills).get("pdf-forms")
     place = str(skills / "pdf-forms")
@@ -227,7 +229,7 @@ def test_what_is_in_quarantine_is_listed(metier: Call) -> None:
     assert (block["kind"], block["value"]) == ("source", "evil\x1b[2J")
 
 
-def test_reviewers_take_out_and_admins_release(scope: Scope) -> None:
+def test_reviewers_take_out_and_admins_release(scope: TenantScope) -> None:
     eve = Person(name="eve", roles=frozenset({"author"}))
     with pytest.raises(NotPermitted, match="'eve' may not take skills out of use"):
         quarantine(scope, eve, "name", "pdf", reason="x")

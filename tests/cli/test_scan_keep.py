@@ -15,7 +15,7 @@ from metier import Guard, Library
 from metier.cli.identity import system_user
 from metier.errors import Refused
 from metier.guard import MemoryLog
-from metier.store import Person, ScanRow, Scope, Store
+from metier.store import Person, ScanRow, Store, TenantScope
 
 Command = Callable[..., tuple[int, str, str]]
 Policy = Callable[..., None]
@@ -80,7 +80,7 @@ def skill(work: Path, write_skill: Callable[..., Path]) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def scope() -> Iterator[Scope]:
+def scope() -> Iterator[TenantScope]:
     with Store.open() as store:
         yield store.of()
 
@@ -96,7 +96,7 @@ def outcome(work: Path, tenant: str | None = None) -> str:
     return "loaded"
 
 
-def kept(scope: Scope, out: str) -> dict[str, ScanRow]:
+def kept(scope: TenantScope, out: str) -> dict[str, ScanRow]:
     """What the store has of the only skill that was scanned."""
     (said,) = json.loads(out)["skills"]
     return {row.engine: row for row in scope.scans.latest(said["digest"])}
@@ -104,7 +104,7 @@ def kept(scope: Scope, out: str) -> dict[str, ScanRow]:
 
 @pytest.mark.covers("A-30")
 def test_a_skill_is_refused_until_the_scanner_of_the_policy_has_looked_at_it(
-    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: Scope
+    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: TenantScope
 ) -> None:
     policy()
     folder = skill()
@@ -121,7 +121,7 @@ def test_a_skill_is_refused_until_the_scanner_of_the_policy_has_looked_at_it(
 
 
 def test_what_is_kept_is_recorded_and_listed(
-    metier: Command, policy: Policy, skill: Callable[..., Path], scope: Scope
+    metier: Command, policy: Policy, skill: Callable[..., Path], scope: TenantScope
 ) -> None:
     policy()
     folder = skill("It is dangerous.", is_bad=True)
@@ -196,7 +196,7 @@ def test_a_scanner_that_fails_is_kept_as_failed_and_leaves_a_skill_refused(
     policy: Policy,
     command: str,
     skill: Callable[..., Path],
-    scope: Scope,
+    scope: TenantScope,
     body: str,
     run: str | None,
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_result_counts_for_as_long_as_policy_says(
 
 
 def test_a_skill_that_is_scanned_again_in_time_can_be_used(
-    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: Scope
+    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: TenantScope
 ) -> None:
     policy(scan="  rescan-after: 7d\n")
     folder = skill()
@@ -266,7 +266,7 @@ def test_only_authors_keep_results(
     work: Path,
     policy: Policy,
     skill: Callable[..., Path],
-    scope: Scope,
+    scope: TenantScope,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     policy()
@@ -284,7 +284,9 @@ def test_only_authors_keep_results(
     assert outcome(work) == "loaded"
 
 
-def test_without_a_policy_our_own_scanner_is_kept(metier: Command, skill: Callable[..., Path], scope: Scope) -> None:
+def test_without_a_policy_our_own_scanner_is_kept(
+    metier: Command, skill: Callable[..., Path], scope: TenantScope
+) -> None:
     code, out, _ = metier("scan", skill(), "--keep", "--json")
     assert (code, [*kept(scope, out)]) == (0, ["core"])
 
@@ -295,7 +297,9 @@ def test_whoever_scans_does_not_choose_the_scanner(metier: Command, command: str
     assert "scan.engines" in err
 
 
-def test_what_cannot_be_read_is_not_kept(metier: Command, work: Path, skill: Callable[..., Path], scope: Scope) -> None:
+def test_what_cannot_be_read_is_not_kept(
+    metier: Command, work: Path, skill: Callable[..., Path], scope: TenantScope
+) -> None:
     (work / "x.zip").write_bytes(b"PK\x03\x04 broken")
     code, out, _ = metier("scan", "x.zip", skill(), "--keep", "--json")
     assert (code, [len(one["kept"]) for one in json.loads(out)["skills"]]) == (1, [1, 0])
@@ -318,7 +322,7 @@ def sarif(driver: str, *uris: str, level: str = "error") -> str:
 
 
 def test_imported_findings_count_beside_the_others(
-    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: Scope
+    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: TenantScope
 ) -> None:
     policy(BOTH)
     folder = skill(is_bad=True)
@@ -336,7 +340,7 @@ def test_imported_findings_count_beside_the_others(
 
 @pytest.mark.parametrize("driver", ["little", "metier", "core"])
 def test_imported_findings_of_a_scanner_that_ran_are_added_to_what_it_says(
-    metier: Command, policy: Policy, skill: Callable[..., Path], work: Path, scope: Scope, driver: str
+    metier: Command, policy: Policy, skill: Callable[..., Path], work: Path, scope: TenantScope, driver: str
 ) -> None:
     policy()
     (work / "other.sarif").write_text(sarif(driver, "SKILL.md"))
@@ -378,7 +382,7 @@ def test_findings_of_other_scanners_do_not_count_while_somebody_answers_for_them
 
 @pytest.mark.covers("A-31")
 def test_whoever_scans_does_not_answer_for_findings_in_decisions(
-    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: Scope
+    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: TenantScope
 ) -> None:
     policy(BOTH)
     (work / "mine.yaml").write_text(suppression(2999) + suppression(2999).replace("DANGER", "AUTORUN_FILE"))
@@ -390,7 +394,7 @@ def test_whoever_scans_does_not_answer_for_findings_in_decisions(
 
 
 def test_nobody_answers_for_more_findings_than_are_kept(
-    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: Scope
+    metier: Command, work: Path, policy: Policy, skill: Callable[..., Path], scope: TenantScope
 ) -> None:
     policy(BOTH, scan="  suppressions: ok.yaml\n")
     (work / "ok.yaml").write_text(suppression(2999))

@@ -17,7 +17,7 @@ from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.hub.proposal_page import page_of
 from metier.skill import FolderPackage
-from metier.store import Scope, Store
+from metier.store import Store, TenantScope
 
 DIFF = "--- a/SKILL.md\n+++ b/SKILL.md\n@@ -5 +5 @@\n-Do it.\n+Do it well.\n"
 TIDY = "---\nname: tidy\ndescription: Tidies a table. Use when a table is a mess.\n---\n# Tidy\n\nSort it.\n"
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     return store.of()
 
 
@@ -64,7 +64,7 @@ def calling(skill: Path, store: Store, tmp_path: Path) -> Callable[..., Call]:
 
 @pytest.mark.covers("A-41", "Y-33")
 def test_a_model_proposes_a_change_and_the_skill_stays_as_it_is(
-    calling: Callable[..., Call], scope: Scope, skill: Path
+    calling: Callable[..., Call], scope: TenantScope, skill: Path
 ) -> None:
     before = FolderPackage(skill).digest()
     result = calling()(
@@ -84,7 +84,7 @@ def test_a_model_proposes_a_change_and_the_skill_stays_as_it_is(
 
 
 @pytest.mark.covers("Y-36")
-def test_a_model_proposes_a_new_skill(calling: Callable[..., Call], scope: Scope, own_home: Path) -> None:
+def test_a_model_proposes_a_new_skill(calling: Callable[..., Call], scope: TenantScope, own_home: Path) -> None:
     files = {"SKILL.md": TIDY, "scripts/sort.py": "print('sorted')\n"}
     result = calling()("propose_skill", name="tidy", files=files, justification="Tables are a mess.")
     assert result.success, result.error
@@ -119,7 +119,7 @@ def test_policy_can_let_an_agent_make_a_skill_directly(calling: Callable[..., Ca
     ],
 )
 def test_what_does_not_work_is_a_result_and_changes_nothing(
-    calling: Callable[..., Call], scope: Scope, tool: str, arguments: dict[str, Any], code: str
+    calling: Callable[..., Call], scope: TenantScope, tool: str, arguments: dict[str, Any], code: str
 ) -> None:
     result = calling()(tool, **arguments)
     assert (result.success, result.code) == (False, code)
@@ -131,7 +131,7 @@ def test_no_skill_can_forbid_to_propose(calling: Callable[..., Call]) -> None:
     assert call("propose_skill_update", skill="deploy", diff=DIFF, justification="x").success
 
 
-def test_policy_can_forbid_to_propose(calling: Callable[..., Call], scope: Scope) -> None:
+def test_policy_can_forbid_to_propose(calling: Callable[..., Call], scope: TenantScope) -> None:
     call = calling("rules: [{id: R1, point: propose, effect: deny, reason: no self-improvement}]")
     result = call("propose_skill_update", skill="deploy", diff=DIFF, justification="x")
     assert not result.success

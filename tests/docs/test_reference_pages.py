@@ -18,10 +18,10 @@ from metier.cli.proposal_view import proposal_shape
 from metier.cli.request_view import RequestView, approval_shape, request_shape
 from metier.guard import AuditRecord
 from metier.guard.audit.checkpoints import Checkpoint
-from metier.guard.audit.verifying import FaultKind
+from metier.guard.audit.verification import FaultKind
 from metier.scan.finding import Finding
 from metier.scan.scanner import Report
-from metier.store import Approval, Block, Person, Proposal, Request, Token, Version
+from metier.store import AccessToken, Approval, ApprovalRequest, Block, Person, Proposal, Version
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -30,7 +30,7 @@ ENVIRONMENT = (REFERENCE / "environment.md").read_text(encoding="utf-8")
 INTERNAL = {"METIER_JOB"}
 """What only our own processes say to each other."""
 
-REQUEST = request_shape(Request(digest="", skill=""))
+REQUEST = request_shape(ApprovalRequest(digest="", skill=""))
 APPROVAL = approval_shape(Approval(digest="", skill="", decided_by=""))
 PROPOSAL = proposal_shape(Proposal(kind="new", skill="", location="", proposed_digest=""))
 FINDING = Finding(rule="", ast="", category="", severity="low", path="", line=1, message="", hint="", text="")
@@ -82,7 +82,7 @@ def test_an_example_has_the_keys_that_the_command_prints(shown: dict[str, Any], 
         ("`metier audit --json`", Checkpoint),
         ("`metier quarantine`, `release`, `user` and `token` with `--json`", Block),
         ("`metier quarantine`, `release`, `user` and `token` with `--json`", Person),
-        ("`metier quarantine`, `release`, `user` and `token` with `--json`", Token),
+        ("`metier quarantine`, `release`, `user` and `token` with `--json`", AccessToken),
         ("`metier history`, `rollback` and `deploy` with `--json`", Version),
     ],
 )

@@ -13,7 +13,7 @@ from metier.guard import Action, Decision, MemoryLog
 from metier.guard.question import TERMINAL
 from metier.library import Place
 from metier.source import FolderSource
-from metier.store import Scope, Store
+from metier.store import Store, TenantScope
 
 
 @pytest.fixture
@@ -101,4 +101,4 @@ class Typed:
 
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
-__all__ = ["Begin", "Put", "Scope", "Typed"]
+__all__ = ["Begin", "Put", "TenantScope", "Typed"]

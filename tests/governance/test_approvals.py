@@ -14,7 +14,7 @@ from metier.errors import FileMissing, Refused, StoreUnavailable
 from metier.guard import MemoryLog
 from metier.guard.approvals.decisions import deny, grant, revoke
 from metier.guard.governance import Governance
-from metier.store import Approval, Install, Person, Scope
+from metier.store import Approval, Install, Person, TenantScope
 
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
@@ -31,7 +31,7 @@ def refused(session: Session, name: str) -> Refused:
     return caught.value
 
 
-def approve(scope: Scope, **options: object) -> Approval:
+def approve(scope: TenantScope, **options: object) -> Approval:
     """Agree to the one request that waits."""
     (request,) = scope.approvals.requests("pending")
     return grant(scope, Governance.default().effective, ADMIN, request.id, **options)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def approve(scope: Scope, **options: object) -> Approval:
 
 @pytest.mark.covers("A-9", "O-104")
 def test_a_plugin_with_a_script_asks_and_leaves_one_request_with_the_digest_of_the_script(
-    put: Put, begin: Begin, scope: Scope, log: MemoryLog
+    put: Put, begin: Begin, scope: TenantScope, log: MemoryLog
 ) -> None:
     put("plugin", "peek", **SCRIPT)
     session = begin()
@@ -68,7 +68,7 @@ def test_skills_that_the_user_put_there_need_no_approval_until_policy_says_so(
 
 
 @pytest.mark.covers("A-10")
-def test_what_was_granted_is_not_asked_again(put: Put, begin: Begin, scope: Scope) -> None:
+def test_what_was_granted_is_not_asked_again(put: Put, begin: Begin, scope: TenantScope) -> None:
     put("plugin", "peek", **SCRIPT)
     session = begin()
     refused(session, "peek")
@@ -80,7 +80,7 @@ def test_what_was_granted_is_not_asked_again(put: Put, begin: Begin, scope: Scop
 
 @pytest.mark.covers("A-11")
 @pytest.mark.parametrize("path", ["SKILL.md", "references/guide.md", "scripts/x.py"])
-def test_a_byte_that_changes_takes_the_approval_with_it(path: str, put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_byte_that_changes_takes_the_approval_with_it(path: str, put: Put, begin: Begin, scope: TenantScope) -> None:
     folder = put("plugin", "peek", **SCRIPT, **{"references/guide.md": "Read me.\n"})
     refused(begin(), "peek")
     given = approve(scope)
@@ -97,7 +97,7 @@ def test_a_byte_that_changes_takes_the_approval_with_it(path: str, put: Put, beg
 
 @pytest.mark.covers("A-12")
 @pytest.mark.covers("SEC-5")
-def test_what_is_read_is_what_was_approved_and_nothing_else(put: Put, begin: Begin, scope: Scope) -> None:
+def test_what_is_read_is_what_was_approved_and_nothing_else(put: Put, begin: Begin, scope: TenantScope) -> None:
     folder = put("plugin", "peek", **SCRIPT, **{"references/guide.md": "Read me.\n"})
     session = begin()
     refused(session, "peek")
@@ -112,7 +112,7 @@ def test_what_is_read_is_what_was_approved_and_nothing_else(put: Put, begin: Beg
 
 
 @pytest.mark.covers("A-13")
-def test_a_prerequisite_in_prose_is_found_and_asked_about(put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_prerequisite_in_prose_is_found_and_asked_about(put: Put, begin: Begin, scope: TenantScope) -> None:
     body = """\
 # Weather
 
@@ -142,7 +142,7 @@ program inside. The skill does not work without it.
     ],
 )
 def test_nothing_is_executed_before_it_is_approved(
-    more: str, body: str, capability: str, put: Put, begin: Begin, scope: Scope, tmp_path: Path
+    more: str, body: str, capability: str, put: Put, begin: Begin, scope: TenantScope, tmp_path: Path
 ) -> None:
     put("plugin", "eager", body, more)
     session = begin(Policy(hooks="allow", injection="allow"))
@@ -154,7 +154,7 @@ def test_nothing_is_executed_before_it_is_approved(
 
 @pytest.mark.covers("A-15")
 def test_nobody_approves_of_their_own_request_where_policy_says_so(
-    put: Put, begin: Begin, enterprise: Write, scope: Scope
+    put: Put, begin: Begin, enterprise: Write, scope: TenantScope
 ) -> None:
     enterprise(f"{ALL}  approval: {{self-approval: deny}}\n")
     put("project", "peek", **SCRIPT)
@@ -171,7 +171,9 @@ def test_nobody_approves_of_their_own_request_where_policy_says_so(
 
 
 @pytest.mark.covers("A-10")
-def test_a_yes_that_is_typed_at_the_question_is_an_approval_that_lasts(put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_yes_that_is_typed_at_the_question_is_an_approval_that_lasts(
+    put: Put, begin: Begin, scope: TenantScope
+) -> None:
     put("plugin", "peek", **SCRIPT)
     begin(approve=Typed()).load("peek")
     (given,) = scope.approvals.all()
@@ -179,14 +181,16 @@ def test_a_yes_that_is_typed_at_the_question_is_an_approval_that_lasts(put: Put,
     begin().load("peek")
 
 
-def test_a_no_at_the_question_leaves_the_request_for_others(put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_no_at_the_question_leaves_the_request_for_others(put: Put, begin: Begin, scope: TenantScope) -> None:
     put("plugin", "peek", **SCRIPT)
     assert refused(begin(approve=lambda *_: False), "peek").code == "approval-denied"
     approve(scope)
     begin().load("peek")
 
 
-def test_two_have_to_agree_where_policy_wants_two(put: Put, begin: Begin, enterprise: Write, scope: Scope) -> None:
+def test_two_have_to_agree_where_policy_wants_two(
+    put: Put, begin: Begin, enterprise: Write, scope: TenantScope
+) -> None:
     enterprise(f"{ALL}  approval: {{quorum: 2}}\n")
     put("project", "peek", **SCRIPT)
     session = begin(approve=Typed())
@@ -197,7 +201,7 @@ def test_two_have_to_agree_where_policy_wants_two(put: Put, begin: Begin, enterp
 
 @pytest.mark.covers("A-16")
 def test_an_approval_that_ran_out_is_asked_for_again(
-    put: Put, begin: Begin, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    put: Put, begin: Begin, scope: TenantScope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("plugin", "peek", **SCRIPT)
     session = begin()
@@ -214,7 +218,7 @@ def test_an_approval_that_ran_out_is_asked_for_again(
 
 @pytest.mark.covers("A-17")
 def test_an_update_that_can_do_no_more_is_approved_by_policy_and_one_that_can_is_asked_about(
-    put: Put, begin: Begin, enterprise: Write, scope: Scope
+    put: Put, begin: Begin, enterprise: Write, scope: TenantScope
 ) -> None:
     enterprise(f"{ALL}  approval:\n    auto-approve-when: {{scan-max: low, no-new-capabilities: true}}\n")
     folder = put("plugin", "peek", **SCRIPT)
@@ -233,7 +237,7 @@ def test_an_update_that_can_do_no_more_is_approved_by_policy_and_one_that_can_is
 
 
 @pytest.mark.covers("A-18")
-def test_a_skill_inside_an_approved_one_needs_its_own_approval(put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_skill_inside_an_approved_one_needs_its_own_approval(put: Put, begin: Begin, scope: TenantScope) -> None:
     put("plugin", "outer", **SCRIPT, **{
         "inner/SKILL.md": "---\nname: inner\ndescription: Does more.\n---\nDo more.\n",
         "inner/scripts/y.py": "print('more')\n",
@@ -252,7 +256,7 @@ def test_a_skill_inside_an_approved_one_needs_its_own_approval(put: Put, begin: 
 
 @pytest.mark.covers("A-43", "SEC-6")
 def test_a_governed_skill_that_somebody_wrote_into_is_quarantined(
-    put: Put, begin: Begin, scope: Scope, log: MemoryLog
+    put: Put, begin: Begin, scope: TenantScope, log: MemoryLog
 ) -> None:
     folder = put("project", "peek")
     session = begin()
@@ -274,7 +278,9 @@ def test_a_governed_skill_that_somebody_wrote_into_is_quarantined(
     assert changed == other.library.digest("peek")
 
 
-def test_what_somebody_decided_against_is_denied_until_that_is_taken_back(put: Put, begin: Begin, scope: Scope) -> None:
+def test_what_somebody_decided_against_is_denied_until_that_is_taken_back(
+    put: Put, begin: Begin, scope: TenantScope
+) -> None:
     put("plugin", "peek", **SCRIPT)
     session = begin()
     refused(session, "peek")
@@ -287,7 +293,7 @@ def test_what_somebody_decided_against_is_denied_until_that_is_taken_back(put: P
 
 
 def test_a_revoked_approval_counts_no_more_in_a_session_that_has_the_skill(
-    put: Put, begin: Begin, scope: Scope
+    put: Put, begin: Begin, scope: TenantScope
 ) -> None:
     put("plugin", "peek", **SCRIPT)
     session = begin()
@@ -302,7 +308,7 @@ def test_a_revoked_approval_counts_no_more_in_a_session_that_has_the_skill(
 
 
 def test_tools_that_an_approval_grants_are_not_asked_about_while_the_skill_is_active(
-    put: Put, begin: Begin, enterprise: Write, scope: Scope
+    put: Put, begin: Begin, enterprise: Write, scope: TenantScope
 ) -> None:
     enterprise(f"{ALL}tools: {{ask: [Bash], deny: ['Bash(git push:*)']}}\n")
     put("project", "gitty", more="allowed-tools: Bash\n", **SCRIPT)

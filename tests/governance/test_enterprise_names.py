@@ -15,7 +15,7 @@ from metier.hub import sync_to
 from metier.library import Place
 from metier.session.active import subject_of
 from metier.source import FolderSource
-from metier.store import Scope
+from metier.store import TenantScope
 from metier.testing import ScriptedModel
 
 Begin = Callable[..., Session]
@@ -113,7 +113,7 @@ def test_the_folder_of_another_skill_does_not_stand_in_for_one_that_cannot_be_re
     session.load("shipping")
 
 
-def test_one_in_quarantine_keeps_its_name(put: Put, begin: Begin, scope: Scope) -> None:
+def test_one_in_quarantine_keeps_its_name(put: Put, begin: Begin, scope: TenantScope) -> None:
     put("enterprise", "deploy", "Official.")
     put("project", "deploy", "Mine.")
     session = begin()

@@ -15,7 +15,7 @@ from metier.errors import MetierError, Refused, SkillChanged
 from metier.guard import MemoryLog
 from metier.guard.approvals.decisions import grant
 from metier.guard.governance import Governance
-from metier.store import Person, ScanRow, Scope
+from metier.store import Person, ScanRow, TenantScope
 
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
@@ -50,7 +50,7 @@ def swapped_once_decided(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], No
 
 @pytest.mark.covers("A-11")
 def test_content_that_was_swapped_while_somebody_was_asked_is_not_loaded(
-    put: Put, begin: Begin, scope: Scope, log: MemoryLog
+    put: Put, begin: Begin, scope: TenantScope, log: MemoryLog
 ) -> None:
     folder = put("plugin", "peek", "Harmless.", **SCRIPT)
     with pytest.raises(Refused):
@@ -71,7 +71,7 @@ def test_content_that_was_swapped_while_somebody_was_asked_is_not_loaded(
 
 @pytest.mark.covers("A-11")
 def test_content_that_was_swapped_after_the_decision_is_not_loaded(
-    put: Put, begin: Begin, scope: Scope, swapped_once_decided: Callable[[Path], None]
+    put: Put, begin: Begin, scope: TenantScope, swapped_once_decided: Callable[[Path], None]
 ) -> None:
     folder = put("plugin", "peek", "Harmless.", **SCRIPT)
     session = begin()
@@ -114,7 +114,7 @@ def test_nor_is_it_resumed(
 
 
 def test_what_is_bound_must_still_be_there_and_not_be_blocked(
-    put: Put, begin: Begin, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    put: Put, begin: Begin, scope: TenantScope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("personal", "peek")
     enter = Guard.enter
@@ -205,7 +205,7 @@ def test_no_skill_is_its_own_rival_after_it_changed(put: Put, begin: Begin, ente
 
 @pytest.mark.parametrize("knows_ada", [True, False])
 def test_whoever_is_asked_agrees_for_a_tenant_without_people_only_as_one_of_the_installation(
-    put: Put, library: Callable[..., Library], scope: Scope, knows_ada: bool
+    put: Put, library: Callable[..., Library], scope: TenantScope, knows_ada: bool
 ) -> None:
     scope.people.add(Person(name="ada" if knows_ada else "grace", roles=frozenset({"admin"})))
     put("plugin", "peek", **SCRIPT)
@@ -218,7 +218,7 @@ def test_whoever_is_asked_agrees_for_a_tenant_without_people_only_as_one_of_the_
 
 
 def test_findings_that_are_kept_while_a_session_is_open_are_told_at_its_next_load(
-    put: Put, begin: Begin, scope: Scope
+    put: Put, begin: Begin, scope: TenantScope
 ) -> None:
     put("project", "peek", "Harmless.")
     session = begin()

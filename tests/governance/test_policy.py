@@ -10,7 +10,7 @@ import pytest
 from metier import Library, Session
 from metier.errors import Refused
 from metier.guard import Action, MemoryLog, Subject
-from metier.store import Scope
+from metier.store import TenantScope
 
 Begin = Callable[..., Session]
 Put = Callable[..., Path]
@@ -228,7 +228,7 @@ rules:
 
 @pytest.mark.covers("A-50")
 def test_a_quarantine_counts_in_every_session_at_the_next_decision(
-    put: Put, begin: Begin, scope: Scope, log: MemoryLog
+    put: Put, begin: Begin, scope: TenantScope, log: MemoryLog
 ) -> None:
     put("project", "deploy")
     sessions = [begin(), begin()]
@@ -247,7 +247,7 @@ def test_a_quarantine_counts_in_every_session_at_the_next_decision(
 
 
 def test_the_quarantine_of_the_installation_holds_for_every_tenant_and_that_of_a_tenant_for_no_other(
-    put: Put, library: Callable[..., Library], scope: Scope
+    put: Put, library: Callable[..., Library], scope: TenantScope
 ) -> None:
     put("project", "deploy")
     put("project", "report")

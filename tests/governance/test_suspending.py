@@ -16,7 +16,7 @@ from metier.errors import InvalidArgument
 from metier.guard import MemoryLog
 from metier.guard.approvals.decisions import deny, grant
 from metier.guard.governance import Governance
-from metier.store import Person, Scope
+from metier.store import Person, TenantScope
 from metier.testing import ScriptedModel
 
 Put = Callable[..., Path]
@@ -62,13 +62,13 @@ def resumed(agent: Agent, answer: Answer, answers: dict[str, bool] | None = None
     return anyio.run(agent.resume, json.dumps(answer.state), answers)
 
 
-def grant_it(scope: Scope, request: str) -> None:
+def grant_it(scope: TenantScope, request: str) -> None:
     grant(scope, Governance.default().effective, ADMIN, request)
 
 
 @pytest.mark.parametrize("policy", ["", TWO_PEOPLE])
 def test_a_run_goes_on_without_an_answer_once_an_approver_has_granted_the_request(
-    put: Put, agent: Made, scope: Scope, enterprise: Write, policy: str
+    put: Put, agent: Made, scope: TenantScope, enterprise: Write, policy: str
 ) -> None:
     if policy:
         enterprise(policy)
@@ -87,7 +87,7 @@ def test_a_run_goes_on_without_an_answer_once_an_approver_has_granted_the_reques
     assert last.session == first.session
 
 
-def test_a_request_that_is_denied_is_told_to_the_model(put: Put, agent: Made, scope: Scope) -> None:
+def test_a_request_that_is_denied_is_told_to_the_model(put: Put, agent: Made, scope: TenantScope) -> None:
     put("plugin", "peek", **{"scripts/x.py": "print('hello')\n"})
     put("personal", "other")
     first = agent(LOAD).run_blocking("Go.")
@@ -99,7 +99,7 @@ def test_a_request_that_is_denied_is_told_to_the_model(put: Put, agent: Made, sc
 
 
 def test_answers_do_not_stand_for_an_approver_that_policy_wants(
-    put: Put, agent: Made, scope: Scope, enterprise: Write
+    put: Put, agent: Made, scope: TenantScope, enterprise: Write
 ) -> None:
     enterprise(TWO_PEOPLE)
     put("plugin", "peek", **{"scripts/x.py": "print('hello')\n"})

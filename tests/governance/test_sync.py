@@ -12,7 +12,7 @@ from metier.guard import MemoryLog
 from metier.guard.approvals.decisions import deny, grant, revoke
 from metier.guard.governance import Governance
 from metier.hub import Step, sync_to
-from metier.store import Person, Scope
+from metier.store import Person, TenantScope
 
 Put = Callable[..., Path]
 Write = Callable[[str], Path]
@@ -41,7 +41,7 @@ def synced(library: Callable[..., Library], log: MemoryLog, out: Path) -> Syncin
 
 
 def test_what_waits_for_an_approval_is_left_out_and_asked_for(
-    put: Put, enterprise: Write, synced: Syncing, scope: Scope, out: Path, log: MemoryLog
+    put: Put, enterprise: Write, synced: Syncing, scope: TenantScope, out: Path, log: MemoryLog
 ) -> None:
     enterprise(ASKS)
     put("personal", "peek", **SCRIPT)
@@ -58,7 +58,7 @@ def test_what_waits_for_an_approval_is_left_out_and_asked_for(
 
 
 def test_what_somebody_decided_against_goes_from_where_it_was_written(
-    put: Put, enterprise: Write, synced: Syncing, scope: Scope, out: Path
+    put: Put, enterprise: Write, synced: Syncing, scope: TenantScope, out: Path
 ) -> None:
     put("personal", "peek", **SCRIPT)
     assert synced()["peek"].done == "added"
@@ -72,7 +72,7 @@ def test_what_somebody_decided_against_goes_from_where_it_was_written(
 
 
 def test_an_approval_counts_in_its_environment_alone(
-    put: Put, enterprise: Write, synced: Syncing, scope: Scope
+    put: Put, enterprise: Write, synced: Syncing, scope: TenantScope
 ) -> None:
     enterprise(ASKS)
     put("personal", "peek", **SCRIPT)
@@ -85,7 +85,7 @@ def test_an_approval_counts_in_its_environment_alone(
 
 
 def test_what_policy_approves_by_itself_is_written_until_somebody_takes_it_back(
-    put: Put, enterprise: Write, synced: Syncing, scope: Scope
+    put: Put, enterprise: Write, synced: Syncing, scope: TenantScope
 ) -> None:
     enterprise(ASKS.replace("['user:grace']", "['user:grace'], auto-approve-when: {scan-max: high}"))
     put("personal", "peek", **SCRIPT)

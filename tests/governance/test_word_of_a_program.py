@@ -17,7 +17,7 @@ from metier.guard import Action, Actor, Answers, Guard, MemoryLog, asking
 from metier.guard.question import TERMINAL
 from metier.run import PlainRunner
 from metier.source import FolderSource
-from metier.store import Person, Scope
+from metier.store import Person, TenantScope
 from metier.testing import ScriptedModel
 
 Write = Callable[[str], Path]
@@ -37,7 +37,7 @@ async def yes_later(*_: object) -> bool:
 
 
 @pytest.fixture
-def govern(scope: Scope, enterprise: Write) -> Govern:
+def govern(scope: TenantScope, enterprise: Write) -> Govern:
     """Settles who decides: `ada`, whom everything is done for, is an admin, or there is an administrators' policy."""
 
     def settle(how: str, policy: str = "") -> None:
@@ -73,7 +73,7 @@ WAYS: dict[str, tuple[Any, Callable[[Session], None]]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", GOVERNED)
 def test_where_it_is_settled_who_decides_the_yes_of_a_program_is_at_most_a_request(
-    put: Put, begin: Begin, scope: Scope, govern: Govern, how: str, way: str
+    put: Put, begin: Begin, scope: TenantScope, govern: Govern, how: str, way: str
 ) -> None:
     govern(how)
     put("plugin", "peek", **SCRIPT)
@@ -91,7 +91,7 @@ def test_where_it_is_settled_who_decides_the_yes_of_a_program_is_at_most_a_reque
 @pytest.mark.covers("SEC-17")
 @pytest.mark.parametrize("way", WAYS)
 def test_elsewhere_the_yes_of_a_program_counts_once_is_recorded_as_its_word_and_is_not_kept(
-    put: Put, begin: Begin, scope: Scope, log: MemoryLog, way: str
+    put: Put, begin: Begin, scope: TenantScope, log: MemoryLog, way: str
 ) -> None:
     put("plugin", "peek", **SCRIPT)
     approve, use = WAYS[way]
@@ -109,7 +109,7 @@ def test_elsewhere_the_yes_of_a_program_counts_once_is_recorded_as_its_word_and_
 
 @pytest.mark.covers("SEC-17")
 def test_what_is_typed_at_a_terminal_is_a_persons_approval(
-    put: Put, begin: Begin, scope: Scope, govern: Govern, log: MemoryLog
+    put: Put, begin: Begin, scope: TenantScope, govern: Govern, log: MemoryLog
 ) -> None:
     govern("people")
     put("plugin", "peek", **SCRIPT)
@@ -121,7 +121,9 @@ def test_what_is_typed_at_a_terminal_is_a_persons_approval(
 
 
 @pytest.mark.covers("SEC-17")
-def test_the_yes_of_a_program_is_no_voice_of_a_quorum(put: Put, begin: Begin, scope: Scope, own_home: Path) -> None:
+def test_the_yes_of_a_program_is_no_voice_of_a_quorum(
+    put: Put, begin: Begin, scope: TenantScope, own_home: Path
+) -> None:
     file = own_home / ".metier" / "policy.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text("version: 1\nskill-policy:\n  approval: {quorum: 2}\n")
@@ -175,7 +177,13 @@ def test_what_a_program_asks_about_itself_it_may_answer_itself(govern: Govern, h
 @pytest.mark.covers("SEC-17")
 @pytest.mark.parametrize("how", GOVERNED)
 def test_whoever_resumes_a_run_with_answers_stands_for_no_approver(
-    put: Put, library: Callable[..., Library], scope: Scope, govern: Govern, log: MemoryLog, tmp_path: Path, how: str
+    put: Put,
+    library: Callable[..., Library],
+    scope: TenantScope,
+    govern: Govern,
+    log: MemoryLog,
+    tmp_path: Path,
+    how: str,
 ) -> None:
     govern(how)
     put("plugin", "peek", **SCRIPT)
@@ -193,7 +201,7 @@ def test_whoever_resumes_a_run_with_answers_stands_for_no_approver(
 
 
 @pytest.mark.covers("SEC-17")
-def test_a_yes_to_loading_a_skill_is_none_to_running_its_script(put: Put, begin: Begin, scope: Scope) -> None:
+def test_a_yes_to_loading_a_skill_is_none_to_running_its_script(put: Put, begin: Begin, scope: TenantScope) -> None:
     put("plugin", "peek", **SCRIPT)
     asked: list[str] = []
 

@@ -12,9 +12,9 @@ import pytest
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from metier.guard.audit.exporting import Format, exported, told
-from metier.store.canonical import canonical
-from metier.store.link import Link
+from metier.guard.audit.export import Format, export_lines, format_record
+from metier.store.canonical_json import canonical
+from metier.store.link import ChainedRecord
 
 CALL = {
     "timestamp": "2026-01-01T10:00:00.250+00:00",
@@ -33,13 +33,13 @@ CALL = {
 ODD = {"timestamp": "t", "reason": "\x1b[2J\n[AUDIT] forged\u2028", "type": {"a": None}, "active": 5, "by": []}
 
 
-def link(values: dict[str, Any], tenant: str = "") -> Link:
+def link(values: dict[str, Any], tenant: str = "") -> ChainedRecord:
     text = canonical({"seq": 1, "tenant": tenant, **values})
-    return Link(tenant=tenant, seq=1, record=json.loads(text), text=text, previous="0" * 64, hash="a" * 64)
+    return ChainedRecord(tenant=tenant, seq=1, record=json.loads(text), text=text, previous="0" * 64, hash="a" * 64)
 
 
-def lines(form: Format, *links: Link) -> list[str]:
-    return list(exported(links, [], form))
+def lines(form: Format, *links: ChainedRecord) -> list[str]:
+    return list(export_lines(links, [], form))
 
 
 def test_a_line_of_json_is_the_record_with_its_hashes() -> None:
@@ -96,7 +96,7 @@ def test_many_records_go_in_several_requests() -> None:
 
 @pytest.mark.each("form", ["jsonl", "cloudevents", "otlp", "text"])
 def test_nothing_in_a_record_breaks_a_format_or_forges_a_line(form: Format) -> None:
-    unreadable = Link(tenant="", seq=2, record=None, text="{", previous="", hash="")
+    unreadable = ChainedRecord(tenant="", seq=2, record=None, text="{", previous="", hash="")
     found = lines(form, link(ODD), unreadable, link({}))
     assert "".join(found).isprintable()
     if form == "text":
@@ -125,7 +125,7 @@ def test_a_script_run_is_told_in_three_lines() -> None:
         "duration_ms": 12.5,
         "output_digest": "sha256:1",
     }
-    assert told(run) == [
+    assert format_record(run) == [
         "[AUDIT] skill=pdf@acme script=scripts/fill.py user=sam time=2026-01-01T10:00:00.250+00:00",
         "[AUDIT] command: scripts/fill.py a\\nb.pdf",
         "[AUDIT] exit code: 0, duration: 12.5 ms, output: sha256:1",
@@ -134,14 +134,14 @@ def test_a_script_run_is_told_in_three_lines() -> None:
 
 def test_a_script_that_was_refused_says_why() -> None:
     refused = {"event": "run", "decision": "deny", "skill": "pdf", "reason": "Scripts are not allowed here."}
-    assert told(refused)[2] == "[AUDIT] not run: Scripts are not allowed here."
+    assert format_record(refused)[2] == "[AUDIT] not run: Scripts are not allowed here."
 
 
 def test_anything_else_is_told_in_one_line() -> None:
-    assert told(CALL) == ["[AUDIT] 2026-01-01T10:00:00.250+00:00 tool.denied pdf Bash user=sam Not allowed."]
+    assert format_record(CALL) == ["[AUDIT] 2026-01-01T10:00:00.250+00:00 tool.denied pdf Bash user=sam Not allowed."]
     assert re.fullmatch(
         r"\[AUDIT\] \S+ approval.granted pdf@acme user=ada",
-        told(
+        format_record(
             {
                 **CALL,
                 "type": "approval.granted",

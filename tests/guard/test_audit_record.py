@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, AuditRecord
-from metier.guard.audit.records import governance_record, type_of
+from metier.guard.audit.log import governance_record, type_of
 
 
 def record(**values: Any) -> AuditRecord:

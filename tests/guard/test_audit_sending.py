@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from metier.errors import AuditUnavailable, InvalidArgument
-from metier.guard.audit.sending import address_of, send
+from metier.guard.audit.sending import otlp_endpoint, send_otlp
 
 
 class Collector(HTTPServer):
@@ -57,7 +57,7 @@ def collector() -> Iterator[Collector]:
 
 def test_every_request_is_posted_as_json(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert send(["{}", '{"a":"é"}'], collector.url) == 2
+    assert send_otlp(["{}", '{"a":"é"}'], collector.url) == 2
     assert collector.taken == [
         ("/v1/logs", "application/json", b"{}"),
         ("/v1/logs", "application/json", '{"a":"é"}'.encode()),
@@ -68,7 +68,7 @@ def test_every_request_is_posted_as_json(collector: Collector, monkeypatch: pyte
 def test_what_is_not_taken_is_an_error_and_ends_it(collector: Collector, status: int) -> None:
     collector.status = status
     with pytest.raises(AuditUnavailable, match=str(status)) as caught:
-        send(["{}", "{}"], collector.url)
+        send_otlp(["{}", "{}"], collector.url)
     assert caught.value.hint
     assert len(collector.taken) == 1
 
@@ -77,7 +77,7 @@ def test_nobody_there_is_an_error(collector: Collector) -> None:
     url = collector.url
     collector.server_close()
     with pytest.raises(AuditUnavailable):
-        send(["{}"], url)
+        send_otlp(["{}"], url)
 
 
 @pytest.mark.each(
@@ -99,7 +99,7 @@ def test_nobody_there_is_an_error(collector: Collector) -> None:
 )
 def test_an_endpoint_that_is_none_or_that_others_could_listen_to_is_refused(endpoint: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        address_of(endpoint)
+        otlp_endpoint(endpoint)
     assert caught.value.hint
 
 
@@ -113,4 +113,4 @@ def test_an_endpoint_that_is_none_or_that_others_could_listen_to_is_refused(endp
     ],
 )
 def test_logs_go_to_the_path_that_otlp_has_for_them_unless_one_is_named(endpoint: str, address: str) -> None:
-    assert address_of(endpoint) == address
+    assert otlp_endpoint(endpoint) == address

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from metier.guard import Action, AuditedAction, AuditRecord, Guard, Subject
-from metier.guard.audit.chain import ChainLog
+from metier.guard.audit.store_log import StoreLog
 
 LOAD = Action(point="load", skill=Subject(name="greet", layer="personal"))
 LONG = 10.0
@@ -26,15 +26,15 @@ def record(reason: str) -> AuditRecord:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[ChainLog]:
-    log = ChainLog(f"sqlite:///{tmp_path}/metier.db")
+def log(tmp_path: Path) -> Iterator[StoreLog]:
+    log = StoreLog(f"sqlite:///{tmp_path}/metier.db")
     log.append(record("first"))
     yield log
     log.close()
 
 
 @pytest.fixture
-def other(log: ChainLog, tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def other(log: StoreLog, tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """Somebody else who writes, and does not end."""
     connection = sqlite3.connect(tmp_path / "metier.db", isolation_level=None, check_same_thread=False)
     connection.execute("BEGIN IMMEDIATE")
@@ -49,11 +49,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"metier.store.{module}.WAIT_SECONDS", 0.05)
 
 
-def reasons(log: ChainLog) -> list[str]:
+def reasons(log: StoreLog) -> list[str]:
     return [one.get("reason", "") for one in log.store.of().audit.tail(1_000)]
 
 
-def test_a_record_does_not_hold_the_event_loop_while_others_write(log: ChainLog, other: sqlite3.Connection) -> None:
+def test_a_record_does_not_hold_the_event_loop_while_others_write(log: StoreLog, other: sqlite3.Connection) -> None:
     async def work() -> float:
         began = time.monotonic()
         for number in range(20):
@@ -68,7 +68,7 @@ def test_a_record_does_not_hold_the_event_loop_while_others_write(log: ChainLog,
     assert reasons(log) == ["first", *map(str, range(20))]
 
 
-def test_what_waits_is_written_without_anybody_asking(log: ChainLog, other: sqlite3.Connection) -> None:
+def test_what_waits_is_written_without_anybody_asking(log: StoreLog, other: sqlite3.Connection) -> None:
     async def work() -> None:
         log.append(record("late"))
         other.execute("ROLLBACK")
@@ -78,7 +78,7 @@ def test_what_waits_is_written_without_anybody_asking(log: ChainLog, other: sqli
     assert reasons(log) == ["first", "late"]
 
 
-def test_a_record_of_another_thread_comes_behind_those_that_wait(log: ChainLog, other: sqlite3.Connection) -> None:
+def test_a_record_of_another_thread_comes_behind_those_that_wait(log: StoreLog, other: sqlite3.Connection) -> None:
     async def work() -> None:
         log.append(record("one"))
         thread = threading.Thread(target=log.append, args=(record("two"),))
@@ -95,7 +95,7 @@ def test_a_record_of_another_thread_comes_behind_those_that_wait(log: ChainLog, 
     assert found.index("one") < found.index("three")
 
 
-def test_a_decision_waits_for_records_off_the_event_loop(log: ChainLog, other: sqlite3.Connection) -> None:
+def test_a_decision_waits_for_records_off_the_event_loop(log: StoreLog, other: sqlite3.Connection) -> None:
     guard = Guard(audit=log)
 
     async def work() -> AuditedAction:
@@ -114,7 +114,7 @@ def test_a_decision_waits_for_records_off_the_event_loop(log: ChainLog, other: s
 
 
 def test_nothing_happens_while_records_cannot_be_written(
-    log: ChainLog, other: sqlite3.Connection, impatient: None
+    log: StoreLog, other: sqlite3.Connection, impatient: None
 ) -> None:
     guard = Guard(audit=log)
 
@@ -146,7 +146,7 @@ def test_a_log_that_nobody_insists_on_stops_nothing(tmp_path: Path, monkeypatch:
         assert asyncio.run(work()) == [True] * 5
         other.execute("ROLLBACK")
     trail = guard.governance.log
-    assert isinstance(trail, ChainLog)
+    assert isinstance(trail, StoreLog)
     trail.catch_up()
     assert len(reasons(trail)) == 6
 
@@ -158,7 +158,7 @@ def test_the_policy_in_force_is_noted_off_the_event_loop(
     policy.write_text("mode: enforce\nskills: {deny: [miner]}\n")
     monkeypatch.setenv("METIER_POLICY", str(policy))
     monkeypatch.setenv("METIER_STORE", f"sqlite:///{tmp_path}/own.db")
-    ChainLog(f"sqlite:///{tmp_path}/own.db").prepare()
+    StoreLog(f"sqlite:///{tmp_path}/own.db").prepare()
     with contextlib.closing(sqlite3.connect(tmp_path / "own.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
 
@@ -175,7 +175,7 @@ def test_the_policy_in_force_is_noted_off_the_event_loop(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_process_does_not_write_what_its_parent_will(log: ChainLog, other: sqlite3.Connection) -> None:
+def test_a_forked_process_does_not_write_what_its_parent_will(log: StoreLog, other: sqlite3.Connection) -> None:
     async def work() -> bool:
         log.append(record("once"))
         child = os.fork()

@@ -17,14 +17,14 @@ from tests.store.postgres import store_url
 from metier import Guard, Library, Policy, Session
 from metier.errors import AuditUnavailable
 from metier.guard import Actor, AuditRecord
-from metier.guard.audit.chain import ChainLog
 from metier.guard.audit.checkpoints import CheckpointFile
-from metier.guard.audit.exporting import exported
-from metier.guard.audit.records import governance_record
-from metier.guard.audit.signing import default_key_file, known_keys
-from metier.guard.audit.verifying import verify_store
+from metier.guard.audit.export import export_lines
+from metier.guard.audit.keys import default_key_file, known_keys
+from metier.guard.audit.log import governance_record
+from metier.guard.audit.store_log import StoreLog
+from metier.guard.audit.verification import verify_store
 from metier.run import PlainRunner
-from metier.store.url import address_of
+from metier.store.location import parse_address
 
 __all__ = ["store_url"]
 
@@ -40,26 +40,26 @@ def url(store_url: str, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def log(url: str) -> Iterator[ChainLog]:
-    log = ChainLog(url, every=5)
+def log(url: str) -> Iterator[StoreLog]:
+    log = StoreLog(url, every=5)
     yield log
     log.close()
 
 
-def reasons(log: ChainLog, tenant: str = "") -> list[str]:
+def reasons(log: StoreLog, tenant: str = "") -> list[str]:
     return [one.get("reason", "") for one in log.store.of(tenant).audit.tail(1_000)]
 
 
-def is_ok(log: ChainLog) -> bool:
+def is_ok(log: StoreLog) -> bool:
     return verify_store(known_keys(default_key_file()), log.store.url).is_ok
 
 
-def signed(log: ChainLog) -> list[int]:
+def signed(log: StoreLog) -> list[int]:
     log.flush()
     return [one.seq for one in CheckpointFile.beside(log.store.folder).read()[0]]
 
 
-def test_records_go_to_the_chain_of_their_tenant(log: ChainLog) -> None:
+def test_records_go_to_the_chain_of_their_tenant(log: StoreLog) -> None:
     log.append(record("one"))
     log.append(record("two", tenant="acme"))
     log.append(record("three"))
@@ -69,7 +69,7 @@ def test_records_go_to_the_chain_of_their_tenant(log: ChainLog) -> None:
 
 
 def test_the_store_is_made_with_the_first_record(tmp_path: Path) -> None:
-    log = ChainLog(f"sqlite:///{tmp_path}/deep/metier.db")
+    log = StoreLog(f"sqlite:///{tmp_path}/deep/metier.db")
     assert not (tmp_path / "deep").exists()
     log.append(record())
     assert (tmp_path / "deep" / "metier.db").exists()
@@ -77,7 +77,7 @@ def test_the_store_is_made_with_the_first_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tenant", ["x" * 10_000, "\ud800", "a\0b"], ids=["long", "surrogate", "null"])
-def test_no_name_of_a_tenant_loses_a_record(log: ChainLog, tenant: str) -> None:
+def test_no_name_of_a_tenant_loses_a_record(log: StoreLog, tenant: str) -> None:
     for _ in range(6):
         log.append(record("kept", tenant=tenant))
     log.append(record("kept too", tenant=tenant + "2"))
@@ -87,7 +87,7 @@ def test_no_name_of_a_tenant_loses_a_record(log: ChainLog, tenant: str) -> None:
     assert sorted((one.records, one.checkpoints) for one in report.chains) == [(0, 0), (1, 0), (6, 1)]
 
 
-def test_after_so_many_records_a_checkpoint_is_signed(log: ChainLog) -> None:
+def test_after_so_many_records_a_checkpoint_is_signed(log: StoreLog) -> None:
     for number in range(4):
         log.append(record(str(number)))
     assert signed(log) == []
@@ -99,7 +99,7 @@ def test_after_so_many_records_a_checkpoint_is_signed(log: ChainLog) -> None:
     assert is_ok(log)
 
 
-def test_records_that_others_added_count_for_the_next_checkpoint(log: ChainLog) -> None:
+def test_records_that_others_added_count_for_the_next_checkpoint(log: StoreLog) -> None:
     log.append(record())
     for _ in range(6):
         log.store.of().audit.append(record("added beside").as_dict())
@@ -107,8 +107,8 @@ def test_records_that_others_added_count_for_the_next_checkpoint(log: ChainLog) 
     assert signed(log) == [8]
 
 
-def test_what_others_have_signed_is_not_signed_again(log: ChainLog, url: str) -> None:
-    other = ChainLog(url, every=5)
+def test_what_others_have_signed_is_not_signed_again(log: StoreLog, url: str) -> None:
+    other = StoreLog(url, every=5)
     log.append(record())
     for _ in range(4):
         other.append(record())
@@ -121,7 +121,7 @@ def test_what_others_have_signed_is_not_signed_again(log: ChainLog, url: str) ->
 
 def test_at_its_end_it_signs_what_is_worth_it(url: str) -> None:
     for count, expected in [(9, []), (1, [10]), (9, [10]), (3, [10, 22])]:
-        log = ChainLog(url)
+        log = StoreLog(url)
         for _ in range(count):
             log.append(record())
         log.close()
@@ -130,7 +130,7 @@ def test_at_its_end_it_signs_what_is_worth_it(url: str) -> None:
 
 
 def test_a_store_that_was_taken_away_is_not_made_anew_at_the_end(tmp_path: Path) -> None:
-    log = ChainLog(f"sqlite:///{tmp_path}/deep/records.db")
+    log = StoreLog(f"sqlite:///{tmp_path}/deep/records.db")
     for _ in range(12):
         log.append(record())
     (tmp_path / "deep").rename(tmp_path / "elsewhere")
@@ -140,9 +140,9 @@ def test_a_store_that_was_taken_away_is_not_made_anew_at_the_end(tmp_path: Path)
 
 AT_THE_END = """
 import sys
-from metier.guard.audit.chain import ChainLog
+from metier.guard.audit.store_log import StoreLog
 from metier.guard import AuditRecord
-log = ChainLog(sys.argv[1])
+log = StoreLog(sys.argv[1])
 for number in range(12):
     log.append(AuditRecord(timestamp="t", event="load", decision="allow", reason=str(number)))
 """
@@ -151,16 +151,16 @@ for number in range(12):
 def test_the_end_of_a_process_is_such_an_end(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     subprocess.run([sys.executable, "-c", AT_THE_END, url], check=True, timeout=60)
-    assert [one.seq for one in CheckpointFile.beside(address_of(url).folder).read()[0]] == [12]
+    assert [one.seq for one in CheckpointFile.beside(parse_address(url).folder).read()[0]] == [12]
 
 
 def test_a_failure_to_sign_is_told_recorded_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.guard.audit.chain._PAUSE", 0.0)
+    monkeypatch.setattr("metier.guard.audit.store_log._PAUSE", 0.0)
     key = tmp_path / "key"
     key.write_text("no key")
-    log = ChainLog(f"sqlite:///{tmp_path}/metier.db", every=2, key=key)
+    log = StoreLog(f"sqlite:///{tmp_path}/metier.db", every=2, key=key)
     with caplog.at_level(logging.WARNING, "metier.guard"):
         for number in range(6):
             log.append(record(str(number)))
@@ -186,7 +186,7 @@ def test_a_decision_does_not_wait_for_the_signature(tmp_path: Path, monkeypatch:
         real(self, checkpoint)  # type: ignore[arg-type]
 
     monkeypatch.setattr(CheckpointFile, "append", slow)
-    log = ChainLog(f"sqlite:///{tmp_path}/metier.db", every=2)
+    log = StoreLog(f"sqlite:///{tmp_path}/metier.db", every=2)
     for number in range(2):
         log.append(record(str(number)))
     assert waiting.wait(30)
@@ -206,14 +206,14 @@ def test_what_cannot_be_written_says_so(tmp_path: Path, kind: str) -> None:
         "no address": "mysql://x",
         "not a store": f"sqlite:///{tmp_path}/file",
     }[kind]
-    log = ChainLog(url)
+    log = StoreLog(url)
     for attempt in (log.prepare, lambda: log.append(record())):
         with pytest.raises(AuditUnavailable) as caught:
             attempt()
         assert caught.value.hint
 
 
-def test_a_closed_log_is_opened_again(log: ChainLog) -> None:
+def test_a_closed_log_is_opened_again(log: StoreLog) -> None:
     log.append(record("one"))
     log.close()
     log.close()
@@ -221,7 +221,7 @@ def test_a_closed_log_is_opened_again(log: ChainLog) -> None:
     assert reasons(log) == ["one", "two"]
 
 
-def test_many_threads_write_one_chain(log: ChainLog) -> None:
+def test_many_threads_write_one_chain(log: StoreLog) -> None:
     start = threading.Barrier(4)
 
     def work(number: int) -> None:
@@ -241,15 +241,15 @@ def test_many_threads_write_one_chain(log: ChainLog) -> None:
 
 WRITER = """
 import sys
-from metier.guard.audit.chain import ChainLog
+from metier.guard.audit.store_log import StoreLog
 from metier.guard import AuditRecord
-log = ChainLog(sys.argv[1], every=7)
+log = StoreLog(sys.argv[1], every=7)
 for number in range(20):
     log.append(AuditRecord(timestamp=sys.argv[2], event="load", decision="allow", reason=f"{sys.argv[2]} {number}"))
 """
 
 
-def test_many_processes_write_one_chain(log: ChainLog, url: str) -> None:
+def test_many_processes_write_one_chain(log: StoreLog, url: str) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, url, str(number)]) for number in range(3)]
     assert [writer.wait(60) for writer in writers] == [0] * 3
     found = reasons(log)
@@ -262,7 +262,7 @@ def test_many_processes_write_one_chain(log: ChainLog, url: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_goes_on_with_the_chain(log: ChainLog) -> None:
+def test_a_forked_process_goes_on_with_the_chain(log: StoreLog) -> None:
     log.append(record("parent"))
     reading, writing = os.pipe()
     child = os.fork()
@@ -290,7 +290,7 @@ LEAK = f"import os\nprint(os.environ['HOME'])\nprint('{KEY[:4]}' + '{KEY[4:]}')\
 
 
 @pytest.fixture
-def session(log: ChainLog, tmp_path: Path) -> Session:
+def session(log: StoreLog, tmp_path: Path) -> Session:
     """A session whose records go to the store."""
     skills = [
         {"SKILL.md": f"---\nname: {name}\ndescription: Does {name}.\n{more}---\nDo.", "scripts/leak.py": LEAK}
@@ -302,7 +302,7 @@ def session(log: ChainLog, tmp_path: Path) -> Session:
 
 
 @pytest.mark.covers("A-47", "O-105")
-def test_whoever_sets_it_off_an_activation_is_recorded_with_what_was_activated(session: Session, log: ChainLog) -> None:
+def test_whoever_sets_it_off_an_activation_is_recorded_with_what_was_activated(session: Session, log: StoreLog) -> None:
     executor = session.executor(builtin=["Read", "Write"])
     session.invoke("/a")
     executor.execute_blocking("skills_load", {"skills": ["b"], "mode": "add"})
@@ -328,7 +328,7 @@ def test_whoever_sets_it_off_an_activation_is_recorded_with_what_was_activated(s
 
 
 @pytest.mark.covers("A-23", "A-24", "O-105")
-def test_a_script_run_is_recorded_with_all_but_its_output(session: Session, log: ChainLog) -> None:
+def test_a_script_run_is_recorded_with_all_but_its_output(session: Session, log: StoreLog) -> None:
     session.load("a")
     outcome = session.run_blocking("scripts/leak.py", ["--token=hunter2hunter2", "plain"])
     assert KEY in outcome.stdout
@@ -337,7 +337,7 @@ def test_a_script_run_is_recorded_with_all_but_its_output(session: Session, log:
     assert found["command"] == "scripts/leak.py --token=[REDACTED] plain"
     assert found["duration_ms"] > 0
     assert found["output_digest"].startswith("sha256:")
-    lines = list(exported(log.store.of("acme").audit.walk(), [], "text"))
+    lines = list(export_lines(log.store.of("acme").audit.walk(), [], "text"))
     start = next(number for number, line in enumerate(lines) if "script=" in line)
     assert lines[start : start + 3] == [
         f"[AUDIT] skill=a@memory script=scripts/leak.py user=sam time={found['timestamp']}",
@@ -350,7 +350,7 @@ def test_a_script_run_is_recorded_with_all_but_its_output(session: Session, log:
 
 
 @pytest.mark.covers("A-24")
-def test_a_secret_is_redacted_wherever_a_record_has_it(log: ChainLog) -> None:
+def test_a_secret_is_redacted_wherever_a_record_has_it(log: StoreLog) -> None:
     log.append(record(f"It said {KEY}.", path=f"x/{KEY}", skill=f"pass {KEY}"))
     log.append(governance_record("approval.denied", actor=Actor(user="sam"), reason=f"token={KEY}", notes=(KEY,)))
     kept = "\n".join(link.text for link in log.store.of().audit.walk())

@@ -18,7 +18,7 @@ from metier.guard.approvals.decisions import deny, grant, lapse_earlier_approval
 from metier.guard.approvals.status import ApprovalStatus, approval_status, moment
 from metier.guard.policy.compound_types import AutoApproval
 from metier.guard.policy.effective import ApprovalTerms, EffectivePolicy
-from metier.store import Approval, Person, Request, Revision, Scope, Store
+from metier.store import Approval, ApprovalRequest, Person, Revision, Store, TenantScope
 from metier.testing import FakeClock
 
 __all__ = ["store_url"]
@@ -44,11 +44,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     return store.of("acme")
 
 
-def ask(scope: Scope, subject: Subject = PDF, **more: Any) -> Request:
+def ask(scope: TenantScope, subject: Subject = PDF, **more: Any) -> ApprovalRequest:
     given: dict[str, Any] = {
         "capabilities": ["scripts", "network-tools"],
         "new": ["network-tools"],
@@ -58,12 +58,12 @@ def ask(scope: Scope, subject: Subject = PDF, **more: Any) -> Request:
     return request(scope, subject, **{**given, **more})
 
 
-def standing_of(scope: Scope, subject: Subject = PDF, *, quorum: int = 1, now: float = 1e9) -> ApprovalStatus:
+def standing_of(scope: TenantScope, subject: Subject = PDF, *, quorum: int = 1, now: float = 1e9) -> ApprovalStatus:
     given = scope.state().approvals.get(subject.digest, ())
     return approval_status(given, layer=subject.layer, environment="", quorum=quorum, now=moment(now))
 
 
-def trail(scope: Scope, *wanted: str) -> list[tuple[Any, ...]]:
+def trail(scope: TenantScope, *wanted: str) -> list[tuple[Any, ...]]:
     """The types of all records, the oldest first, each with these values."""
     records = scope.audit.tail(100)
     return [(record["type"], *(record.get(name) for name in wanted)) for record in records]
@@ -73,7 +73,7 @@ def trail(scope: Scope, *wanted: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.covers("A-9")
-def test_a_request_says_what_is_asked_for_and_of_which_content(scope: Scope) -> None:
+def test_a_request_says_what_is_asked_for_and_of_which_content(scope: TenantScope) -> None:
     asked = ask(scope, reason="Skill 'pdf' has scripts.")
     assert (asked.digest, asked.skill, asked.layer, asked.status) == (PDF.digest, "pdf@acme", "plugin", "pending")
     assert asked.capabilities == ("network-tools", "scripts")
@@ -87,19 +87,19 @@ def test_a_request_says_what_is_asked_for_and_of_which_content(scope: Scope) -> 
 
 
 @pytest.mark.covers("A-9")
-def test_there_is_one_request_however_often_somebody_asks(scope: Scope) -> None:
+def test_there_is_one_request_however_often_somebody_asks(scope: TenantScope) -> None:
     first = ask(scope)
     assert ask(scope, actor=Actor(user="dan")) == first
     assert scope.approvals.requests() == [first]
     assert trail(scope) == [("approval.requested",)]
 
 
-def test_each_environment_has_a_request_of_its_own(scope: Scope) -> None:
+def test_each_environment_has_a_request_of_its_own(scope: TenantScope) -> None:
     assert ask(scope, environment="prod").id != ask(scope, environment="dev").id
     assert len(scope.approvals.requests("pending")) == 2
 
 
-def test_a_request_for_content_that_is_gone_is_superseded(scope: Scope) -> None:
+def test_a_request_for_content_that_is_gone_is_superseded(scope: TenantScope) -> None:
     old, elsewhere = ask(scope), ask(scope, replace(PDF, layer="project", digest="sha256:" + "3" * 64))
     new = ask(scope, CHANGED)
     assert [one.id for one in scope.approvals.requests("pending")] == [elsewhere.id, new.id]
@@ -108,7 +108,7 @@ def test_a_request_for_content_that_is_gone_is_superseded(scope: Scope) -> None:
     assert not standing_of(scope).is_approved
 
 
-def test_a_request_knows_the_agent_that_asked_and_for_whom(scope: Scope) -> None:
+def test_a_request_knows_the_agent_that_asked_and_for_whom(scope: TenantScope) -> None:
     assert ask(scope, actor=Actor(user="cyd", agent="helper")).requested_by == "cyd, agent:helper"
     assert ask(scope, CHANGED, actor=Actor(agent="helper")).requested_by == "agent:helper"
 
@@ -133,7 +133,7 @@ def test_requests_and_approvals_of_one_tenant_are_not_there_for_another(store: S
 
 
 @pytest.mark.covers("A-10")
-def test_what_is_granted_counts_from_the_next_decision_on(scope: Scope) -> None:
+def test_what_is_granted_counts_from_the_next_decision_on(scope: TenantScope) -> None:
     asked = ask(scope)
     assert not standing_of(scope).is_approved
     given = grant(scope, DEFAULT, ADA, asked.id, reason="Looks fine.")
@@ -154,7 +154,7 @@ def test_what_is_granted_counts_from_the_next_decision_on(scope: Scope) -> None:
     )
 
 
-def test_a_part_of_what_was_asked_for_may_be_granted(scope: Scope) -> None:
+def test_a_part_of_what_was_asked_for_may_be_granted(scope: TenantScope) -> None:
     asked = ask(scope)
     given = grant(scope, DEFAULT, ADA, asked.id, grants=["scripts"], tools=["Bash(git:*), Read"])
     assert (given.grants, given.tools) == (("scripts",), ("Bash(git:*)", "Read"))
@@ -164,7 +164,7 @@ def test_a_part_of_what_was_asked_for_may_be_granted(scope: Scope) -> None:
         grant(scope, DEFAULT, ADA, ask(scope).id, tools=["Bash(git"])
 
 
-def test_a_request_is_answered_by_the_digest_of_its_content_too(scope: Scope) -> None:
+def test_a_request_is_answered_by_the_digest_of_its_content_too(scope: TenantScope) -> None:
     asked = ask(scope)
     assert grant(scope, DEFAULT, ADA, PDF.digest).request == asked.id
     ask(scope, environment="prod")
@@ -173,7 +173,7 @@ def test_a_request_is_answered_by_the_digest_of_its_content_too(scope: Scope) ->
         grant(scope, DEFAULT, ADA, PDF.digest)
 
 
-def test_a_known_content_is_approved_before_anybody_asks(scope: Scope) -> None:
+def test_a_known_content_is_approved_before_anybody_asks(scope: TenantScope) -> None:
     with pytest.raises(RequestNotFound, match="Nothing is known"):
         grant(scope, DEFAULT, ADA, PDF.digest)
     scope.revisions.put(Revision(digest=PDF.digest, skill="pdf@acme", capabilities={"names": ["scripts"]}))
@@ -183,7 +183,7 @@ def test_a_known_content_is_approved_before_anybody_asks(scope: Scope) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["r-nothing", "", "x" * 5_000, "\x1b[2J", "sha256:", "a\0b", "\ud800"])
-def test_what_nobody_asked_for_is_not_found(scope: Scope, wanted: str) -> None:
+def test_what_nobody_asked_for_is_not_found(scope: TenantScope, wanted: str) -> None:
     for act in (grant, deny):
         with pytest.raises(RequestNotFound) as caught:
             act(scope, DEFAULT, ADA, wanted, reason="")
@@ -192,7 +192,7 @@ def test_what_nobody_asked_for_is_not_found(scope: Scope, wanted: str) -> None:
         revoke(scope, DEFAULT, ADA, wanted, reason="")
 
 
-def test_a_reason_has_an_end(scope: Scope) -> None:
+def test_a_reason_has_an_end(scope: TenantScope) -> None:
     with pytest.raises(InvalidArgument, match="at most 2,000 characters"):
         grant(scope, DEFAULT, ADA, ask(scope).id, reason="x" * 2_001)
     assert ask(scope, CHANGED, reason="x" * 3_000).reason == "x" * 2_000
@@ -202,7 +202,7 @@ def test_a_reason_has_an_end(scope: Scope) -> None:
 
 
 @pytest.mark.covers("A-15")
-def test_nobody_approves_their_own_request_where_policy_forbids_it(scope: Scope) -> None:
+def test_nobody_approves_their_own_request_where_policy_forbids_it(scope: TenantScope) -> None:
     asked = ask(scope, actor=Actor(user="ada"))
     with pytest.raises(NotPermitted, match="'ada' asked for it") as caught:
         grant(scope, terms(self_approval=False), ADA, asked.id)
@@ -230,13 +230,13 @@ def test_nobody_approves_their_own_request_where_policy_forbids_it(scope: Scope)
     ],
 )
 def test_a_request_is_that_of_the_user_and_of_the_agent_behind_it(
-    scope: Scope, actor: Actor, who: Person, is_own: bool
+    scope: TenantScope, actor: Actor, who: Person, is_own: bool
 ) -> None:
     effective = terms(self_approval=False, approvers=("role:reviewer", "agent:robot"))
     assert (may_decide(effective, who, ask(scope, actor=actor)) is not None) is is_own
 
 
-def test_without_a_policy_about_it_people_may_approve_what_they_asked_for(scope: Scope) -> None:
+def test_without_a_policy_about_it_people_may_approve_what_they_asked_for(scope: TenantScope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope, actor=Actor(user="ada")).id)
     assert standing_of(scope).is_approved
 
@@ -253,7 +253,7 @@ def test_without_a_policy_about_it_people_may_approve_what_they_asked_for(scope:
         ((), BOB, False),
     ],
 )
-def test_policy_says_who_decides(scope: Scope, approvers: tuple[str, ...], who: Person, may: bool) -> None:
+def test_policy_says_who_decides(scope: TenantScope, approvers: tuple[str, ...], who: Person, may: bool) -> None:
     asked = ask(scope)
     if may:
         grant(scope, terms(approvers=approvers), who, asked.id)
@@ -268,7 +268,7 @@ def test_policy_says_who_decides(scope: Scope, approvers: tuple[str, ...], who: 
     )
 
 
-def test_what_an_agent_decides_is_recorded_as_that_of_an_agent(scope: Scope) -> None:
+def test_what_an_agent_decides_is_recorded_as_that_of_an_agent(scope: TenantScope) -> None:
     grant(scope, terms(approvers=("agent:robot",)), ROBOT, ask(scope).id)
     assert trail(scope, "agent", "user")[-1] == ("approval.granted", "robot", None)
 
@@ -276,7 +276,7 @@ def test_what_an_agent_decides_is_recorded_as_that_of_an_agent(scope: Scope) -> 
 # --- several people ---------------------------------------------------------------------------------------------------
 
 
-def test_a_request_waits_until_enough_people_agreed(scope: Scope) -> None:
+def test_a_request_waits_until_enough_people_agreed(scope: TenantScope) -> None:
     effective = terms(quorum=2)
     asked = ask(scope)
     grant(scope, effective, ADA, asked.id)
@@ -289,7 +289,7 @@ def test_a_request_waits_until_enough_people_agreed(scope: Scope) -> None:
     assert standing_of(scope, quorum=2).grants == {"scripts", "network-tools"}
 
 
-def test_two_people_who_agree_to_different_things_have_not_agreed(scope: Scope) -> None:
+def test_two_people_who_agree_to_different_things_have_not_agreed(scope: TenantScope) -> None:
     effective = terms(quorum=2)
     asked = ask(scope)
     grant(scope, effective, ADA, asked.id, grants=["scripts"])
@@ -298,7 +298,7 @@ def test_two_people_who_agree_to_different_things_have_not_agreed(scope: Scope) 
     assert standing_of(scope, quorum=2).grants == frozenset()
 
 
-def test_a_quorum_that_is_raised_holds_for_what_was_approved_before(scope: Scope) -> None:
+def test_a_quorum_that_is_raised_holds_for_what_was_approved_before(scope: TenantScope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope).id)
     assert standing_of(scope, quorum=1).is_approved
     assert not standing_of(scope, quorum=2).is_approved
@@ -377,7 +377,7 @@ def test_whoever_revokes_while_another_agrees_leaves_nothing_half_done(store_url
 
 
 @pytest.mark.covers("A-16")
-def test_an_approval_runs_out_and_is_asked_for_again(scope: Scope) -> None:
+def test_an_approval_runs_out_and_is_asked_for_again(scope: TenantScope) -> None:
     clock = FakeClock(1_000)
     given = grant(scope, terms(expires=3_600), ADA, ask(scope, clock=clock).id, clock=clock)
     assert given.expires_at == moment(4_600)
@@ -394,7 +394,7 @@ def test_an_approval_runs_out_and_is_asked_for_again(scope: Scope) -> None:
     ]
 
 
-def test_that_an_approval_ran_out_is_recorded_once(scope: Scope) -> None:
+def test_that_an_approval_ran_out_is_recorded_once(scope: TenantScope) -> None:
     clock = FakeClock(1_000)
     effective = terms(expires=60)
     for _ in range(3):
@@ -403,7 +403,7 @@ def test_that_an_approval_ran_out_is_recorded_once(scope: Scope) -> None:
     assert [kind for (kind,) in trail(scope)].count("approval.expired") == 2
 
 
-def test_nobody_approves_for_longer_than_policy_lets_them(scope: Scope) -> None:
+def test_nobody_approves_for_longer_than_policy_lets_them(scope: TenantScope) -> None:
     clock = FakeClock(0)
     given = grant(scope, terms(expires=60), ADA, ask(scope).id, expires=1e6, clock=clock)
     assert given.expires_at == moment(60)
@@ -416,7 +416,7 @@ def test_nobody_approves_for_longer_than_policy_lets_them(scope: Scope) -> None:
 # --- no, and second thoughts ------------------------------------------------------------------------------------------
 
 
-def test_a_refusal_outweighs_an_approval_and_nobody_overrules_it(scope: Scope) -> None:
+def test_a_refusal_outweighs_an_approval_and_nobody_overrules_it(scope: TenantScope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope).id)
     refused = deny(scope, DEFAULT, BOB, ask(scope).id, reason="It phones home.")
     found = standing_of(scope)
@@ -429,12 +429,12 @@ def test_a_refusal_outweighs_an_approval_and_nobody_overrules_it(scope: Scope) -
     assert ("approval.denied", "It phones home.") in trail(scope, "reason")
 
 
-def test_whoever_asked_may_say_no(scope: Scope) -> None:
+def test_whoever_asked_may_say_no(scope: TenantScope) -> None:
     deny(scope, terms(self_approval=False), ADA, ask(scope, actor=Actor(user="ada")).id, reason="Not needed.")
     assert standing_of(scope).denied is not None
 
 
-def test_a_refusal_is_taken_back_by_who_may_agree(scope: Scope) -> None:
+def test_a_refusal_is_taken_back_by_who_may_agree(scope: TenantScope) -> None:
     refused = deny(scope, DEFAULT, BOB, ask(scope, actor=Actor(user="ada")).id, reason="no")
     with pytest.raises(NotPermitted):
         revoke(scope, DEFAULT, EVE, refused.id, reason="yes")
@@ -444,7 +444,7 @@ def test_a_refusal_is_taken_back_by_who_may_agree(scope: Scope) -> None:
     assert standing_of(scope).denied is None
 
 
-def test_what_was_revoked_is_asked_for_again(scope: Scope) -> None:
+def test_what_was_revoked_is_asked_for_again(scope: TenantScope) -> None:
     asked = ask(scope)
     given = grant(scope, DEFAULT, ADA, asked.id)
     taken = revoke(scope, DEFAULT, BOB, given.id, reason="Too much.")
@@ -461,7 +461,7 @@ def test_what_was_revoked_is_asked_for_again(scope: Scope) -> None:
 @pytest.mark.parametrize(
     ("who", "may"), [(ADA, True), (BOB, True), (EVE, False), (ROBOT, False), (replace(ADA, name="fay"), True)]
 )
-def test_reviewers_take_back_any_approval_and_others_none(scope: Scope, who: Person, may: bool) -> None:
+def test_reviewers_take_back_any_approval_and_others_none(scope: TenantScope, who: Person, may: bool) -> None:
     effective = terms(approvers=("user:ada",))
     given = grant(scope, effective, ADA, ask(scope).id)
     if may:
@@ -476,7 +476,7 @@ def test_reviewers_take_back_any_approval_and_others_none(scope: Scope, who: Per
 
 
 @pytest.mark.covers("A-11")
-def test_an_approval_falls_with_its_content_and_that_is_recorded_once(scope: Scope) -> None:
+def test_an_approval_falls_with_its_content_and_that_is_recorded_once(scope: TenantScope) -> None:
     given = grant(scope, DEFAULT, ADA, ask(scope).id)
     for _ in range(2):
         assert [one.id for one in lapse_earlier_approvals(scope, "pdf@acme", CHANGED.digest, actor=USER)] == [given.id]
@@ -487,7 +487,7 @@ def test_an_approval_falls_with_its_content_and_that_is_recorded_once(scope: Sco
 
 
 @pytest.mark.covers("A-11")
-def test_what_did_not_change_or_is_another_skill_keeps_its_approval(scope: Scope) -> None:
+def test_what_did_not_change_or_is_another_skill_keeps_its_approval(scope: TenantScope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope).id)
     assert lapse_earlier_approvals(scope, "pdf@acme", PDF.digest) == []
     assert lapse_earlier_approvals(scope, "pdf@other", CHANGED.digest) == []
@@ -495,7 +495,7 @@ def test_what_did_not_change_or_is_another_skill_keeps_its_approval(scope: Scope
 
 
 @pytest.mark.covers("A-11", "A-40")
-def test_an_approval_counts_again_when_its_content_comes_back(scope: Scope) -> None:
+def test_an_approval_counts_again_when_its_content_comes_back(scope: TenantScope) -> None:
     grant(scope, DEFAULT, ADA, ask(scope).id)
     lapse_earlier_approvals(scope, "pdf@acme", CHANGED.digest)
     assert standing_of(scope).is_approved
@@ -554,7 +554,7 @@ def test_a_scan_that_failed_never_counts_as_clean() -> None:
 
 
 @pytest.mark.covers("A-17")
-def test_what_policy_approves_of_is_recorded_with_the_rule_once(scope: Scope) -> None:
+def test_what_policy_approves_of_is_recorded_with_the_rule_once(scope: TenantScope) -> None:
     clock = FakeClock(0)
     effective = terms(quorum=2, expires=60)
 
@@ -576,7 +576,7 @@ def test_what_policy_approves_of_is_recorded_with_the_rule_once(scope: Scope) ->
     assert approve().id != given.id
 
 
-def test_what_a_person_took_back_policy_does_not_give_again(scope: Scope) -> None:
+def test_what_a_person_took_back_policy_does_not_give_again(scope: TenantScope) -> None:
     def approve() -> Approval | None:
         return approve_automatically(scope, DEFAULT, PDF, capabilities=["scripts"], rule="r", actor=USER)
 
@@ -589,13 +589,13 @@ def test_what_a_person_took_back_policy_does_not_give_again(scope: Scope) -> Non
     assert standing_of(scope).is_approved
 
 
-def test_what_a_person_refused_policy_does_not_approve_of(scope: Scope) -> None:
+def test_what_a_person_refused_policy_does_not_approve_of(scope: TenantScope) -> None:
     deny(scope, DEFAULT, ADA, ask(scope).id, reason="no")
     assert approve_automatically(scope, DEFAULT, PDF, capabilities=["scripts"], rule="r", actor=USER) is None
 
 
 @pytest.mark.covers("ENV-1")
-def test_requests_of_one_moment_are_listed_in_the_order_they_were_made(scope: Scope) -> None:
+def test_requests_of_one_moment_are_listed_in_the_order_they_were_made(scope: TenantScope) -> None:
     asked = [
         ask(scope, replace(PDF, digest=f"sha256:{number:064}", name=f"s{number}"), clock=lambda: 0.0)
         for number in range(20)

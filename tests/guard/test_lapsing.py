@@ -17,7 +17,7 @@ from metier.guard.approvals.lapsing import expire, supersede
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.skill import FolderPackage
-from metier.store import Person, Request, Scope, Store
+from metier.store import ApprovalRequest, Person, Store, TenantScope
 
 DAY = 86_400.0
 ADA = Person(name="ada", roles=frozenset({"admin"}))
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     return store.of()
 
 
@@ -48,7 +48,7 @@ def library(tmp_path: Path, write_skill: Callable[..., Path]) -> Library:
     return Library.from_folder(tmp_path / "skills", cache=False)
 
 
-def asked(scope: Scope, guard: Guard, library: Library) -> Request:
+def asked(scope: TenantScope, guard: Guard, library: Library) -> ApprovalRequest:
     """The request that waits once a skill was to be used."""
     library.refresh()
     with pytest.raises(Refused, match="needs an approval"):
@@ -57,12 +57,12 @@ def asked(scope: Scope, guard: Guard, library: Library) -> Request:
     return found
 
 
-def statuses(scope: Scope) -> list[str]:
+def statuses(scope: TenantScope) -> list[str]:
     return [one.status for one in scope.approvals.requests()]
 
 
 def test_a_request_that_waited_longer_than_an_answer_would_count_expires(
-    scope: Scope, guard: Guard, library: Library
+    scope: TenantScope, guard: Guard, library: Library
 ) -> None:
     waits, effective = asked(scope, guard, library), guard.governance.effective
     assert expire(scope, effective, clock=lambda: time.time() + 29 * DAY) == []
@@ -75,13 +75,17 @@ def test_a_request_that_waited_longer_than_an_answer_would_count_expires(
     assert expire(scope, effective, clock=lambda: time.time() + 31 * DAY) == []
 
 
-def test_where_approvals_last_for_ever_requests_wait_for_ever(scope: Scope, guard: Guard, library: Library) -> None:
+def test_where_approvals_last_for_ever_requests_wait_for_ever(
+    scope: TenantScope, guard: Guard, library: Library
+) -> None:
     asked(scope, guard, library)
     forever = Governance(Policies(texts=[]), store=scope.store.url).effective
     assert expire(scope, forever, clock=lambda: time.time() + 10_000 * DAY) == []
 
 
-def test_whoever_needs_it_after_that_asks_anew(scope: Scope, guard: Guard, library: Library, tmp_path: Path) -> None:
+def test_whoever_needs_it_after_that_asks_anew(
+    scope: TenantScope, guard: Guard, library: Library, tmp_path: Path
+) -> None:
     folder = tmp_path / "skills/deploy"
     old = request(
         scope,
@@ -99,7 +103,7 @@ def test_whoever_needs_it_after_that_asks_anew(scope: Scope, guard: Guard, libra
 
 @pytest.mark.parametrize("change", ["edited", "removed", "none"])
 def test_a_request_for_content_that_is_not_there_any_more_is_superseded(
-    scope: Scope, guard: Guard, library: Library, tmp_path: Path, change: str
+    scope: TenantScope, guard: Guard, library: Library, tmp_path: Path, change: str
 ) -> None:
     waits = asked(scope, guard, library)
     if change == "edited":
@@ -112,8 +116,8 @@ def test_a_request_for_content_that_is_not_there_any_more_is_superseded(
 
 
 @pytest.mark.parametrize("location", ["", "memory", "archive.zip/deploy", "there-is-no-drive:/x"])
-def test_what_cannot_be_looked_at_may_still_be_there(scope: Scope, tmp_path: Path, location: str) -> None:
+def test_what_cannot_be_looked_at_may_still_be_there(scope: TenantScope, tmp_path: Path, location: str) -> None:
     (tmp_path / "archive.zip").write_bytes(b"PK")
     place = str(tmp_path / location) if location.startswith("archive") else location
-    scope.approvals.request(Request(digest="sha256:" + "a" * 64, skill="deploy@x", location=place))
+    scope.approvals.request(ApprovalRequest(digest="sha256:" + "a" * 64, skill="deploy@x", location=place))
     assert supersede(scope) == []

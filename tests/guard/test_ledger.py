@@ -13,14 +13,14 @@ from metier import Guard
 from metier.errors import IntegrityFailed
 from metier.guard import Action, Actor, MemoryLog, Subject
 from metier.guard.approvals.decisions import grant, request
-from metier.guard.audit.deeds import keep
+from metier.guard.audit.governance_events import record_event
 from metier.guard.governance import Governance
 from metier.guard.open_stores import keep_ledgers
 from metier.guard.policy.files import Policies
 from metier.library import Place, SkillIndex
 from metier.session.active import subject_of
 from metier.source import FolderSource
-from metier.store import Approval, Person, Scope, Store
+from metier.store import Approval, Person, Store, TenantScope
 
 ADA = Person(name="ada", roles=frozenset({"admin"}))
 POLICY = "version: 1\nskill-policy:\n  require-approval-for: [scripts]\n"
@@ -49,7 +49,7 @@ def outcome(url: str, subject: Subject) -> str:
     return guard.decide(action, Actor(user="sam")).outcome
 
 
-def granted(scope: Scope, subject: Subject) -> Approval:
+def granted(scope: TenantScope, subject: Subject) -> Approval:
     asked = request(scope, subject, capabilities=["scripts"], new=[], scripts={}, actor=Actor(user="sam"))
     return grant(scope, Policies(texts=[("enterprise", POLICY)]).current(), ADA, asked.id)
 
@@ -157,7 +157,7 @@ def test_a_record_decides_by_its_own_type_and_not_by_one_inside_of_a_field(url: 
     with Store.open(url) as store:
         scope = store.of()
         scope.people.add(ADA)
-        keep(scope, "skill.quarantined", Actor(user="ada"), notes=("digest d1",), reason="It leaks.")
+        record_event(scope, "skill.quarantined", Actor(user="ada"), notes=("digest d1",), reason="It leaks.")
         fields = {"reason": "user ada", "notes": ["digest d1"], "approval": "a-1", "terms": "t"}
         for inner in ("token.made", "approval.granted", "person.removed", "skill.released"):
             scope.audit.append({**fields, "event": "call", "type": own, "extra": {**fields, "type": inner}})

@@ -9,7 +9,7 @@ import pytest
 
 from metier.errors import InvalidArgument
 from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
-from metier.store import Person, Scope, Store
+from metier.store import Person, Store, TenantScope
 
 ROOT = Person(name="root", roles=frozenset({"admin"}))
 DAY = 86_400.0
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     return store.of()
 
 
@@ -34,7 +34,7 @@ def known_by(store: Store, secret: str) -> Person:
 
 
 @pytest.mark.covers("SEC-21")
-def test_a_token_that_was_made_with_a_token_ends_with_it(store: Store, scope: Scope) -> None:
+def test_a_token_that_was_made_with_a_token_ends_with_it(store: Store, scope: TenantScope) -> None:
     first, secret = make_token(scope, ROOT, "root", expires=DAY)
     for expires in (None, 365 * DAY):
         second, _ = make_token(scope, known_by(store, secret), "root", expires=expires)
@@ -44,7 +44,7 @@ def test_a_token_that_was_made_with_a_token_ends_with_it(store: Store, scope: Sc
 
 
 @pytest.mark.covers("SEC-21")
-def test_to_revoke_a_token_revokes_all_that_were_made_with_it(store: Store, scope: Scope) -> None:
+def test_to_revoke_a_token_revokes_all_that_were_made_with_it(store: Store, scope: TenantScope) -> None:
     first, secret = make_token(scope, ROOT, "root")
     second, second_secret = make_token(scope, known_by(store, secret), "root")
     third, third_secret = make_token(scope, known_by(store, second_secret), "root")
@@ -59,7 +59,7 @@ def test_to_revoke_a_token_revokes_all_that_were_made_with_it(store: Store, scop
 
 
 @pytest.mark.covers("SEC-21")
-def test_a_token_for_somebody_who_was_added_with_a_token_ends_with_it(store: Store, scope: Scope) -> None:
+def test_a_token_for_somebody_who_was_added_with_a_token_ends_with_it(store: Store, scope: TenantScope) -> None:
     first, secret = make_token(scope, ROOT, "root", expires=DAY)
     by = known_by(store, secret)
     add_person(scope, by, "mallory", ["admin"])
@@ -70,7 +70,9 @@ def test_a_token_for_somebody_who_was_added_with_a_token_ends_with_it(store: Sto
 
 
 @pytest.mark.covers("SEC-21")
-def test_a_token_of_a_tenant_ends_with_the_one_of_the_installation_that_made_it(store: Store, scope: Scope) -> None:
+def test_a_token_of_a_tenant_ends_with_the_one_of_the_installation_that_made_it(
+    store: Store, scope: TenantScope
+) -> None:
     first, secret = make_token(scope, ROOT, "root")
     acme = store.of("acme")
     add_person(acme, known_by(store, secret), "tina", ["admin"])
@@ -81,7 +83,7 @@ def test_a_token_of_a_tenant_ends_with_the_one_of_the_installation_that_made_it(
 
 
 @pytest.mark.covers("SEC-21")
-def test_a_token_ends_when_whoever_had_the_one_before_it_is_removed(store: Store, scope: Scope) -> None:
+def test_a_token_ends_when_whoever_had_the_one_before_it_is_removed(store: Store, scope: TenantScope) -> None:
     add_person(scope, ROOT, "ada", ["admin"])
     _, secret = make_token(scope, ROOT, "ada")
     _, roots = make_token(scope, known_by(store, secret), "root")
@@ -107,7 +109,7 @@ def test_a_token_ends_when_whoever_had_the_one_before_it_is_removed(store: Store
         *("system", "METIER", "policy", "m\u0435tier", "Policy", "d\u0430ta", "\u0430da7", "a" * 65, "", ".", "-x"),
     ],
 )
-def test_nobody_is_added_under_a_name_that_is_taken_for_another(scope: Scope, name: str) -> None:
+def test_nobody_is_added_under_a_name_that_is_taken_for_another(scope: TenantScope, name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         add_person(scope, ROOT, name, ["admin"])
     assert caught.value.hint
@@ -115,7 +117,7 @@ def test_nobody_is_added_under_a_name_that_is_taken_for_another(scope: Scope, na
 
 
 @pytest.mark.covers("SEC-22")
-def test_a_plain_name_is_not_added_where_one_is_that_looks_like_it(scope: Scope) -> None:
+def test_a_plain_name_is_not_added_where_one_is_that_looks_like_it(scope: TenantScope) -> None:
     add_person(scope, ROOT, "\u0430\u0435\u043e", ["viewer"])
     with pytest.raises(InvalidArgument, match="would be taken for"):
         add_person(scope, ROOT, "aeo", ["admin"])
@@ -124,6 +126,6 @@ def test_a_plain_name_is_not_added_where_one_is_that_looks_like_it(scope: Scope)
 @pytest.mark.parametrize(
     "name", ["ada", "m\u00fcller", "\u5c71\u7530", "\u0438\u0432\u0430\u043d", "corp\\ada", "ada@acme.example", "admin"]
 )
-def test_names_of_any_one_alphabet_can_be_added(scope: Scope, name: str) -> None:
+def test_names_of_any_one_alphabet_can_be_added(scope: TenantScope, name: str) -> None:
     assert add_person(scope, ROOT, name, ["viewer"]).name == name
     assert add_person(scope, ROOT, name, ["reviewer"]).roles == {"reviewer"}

@@ -11,7 +11,7 @@ from metier.errors import NotPermitted
 from metier.guard.scan_records import MAX_KEPT, may_keep, record_scans, recorded_problem, recorded_severity
 from metier.scan import ScanReport
 from metier.scan.suppression import read_suppressions
-from metier.store import Person, ScanRow, Scope, Store
+from metier.store import Person, ScanRow, Store, TenantScope
 
 OURS = read_suppressions("[{rule: X, path: SKILL.md, reason: ours, by: dana, expires: 2999-12-31}]")
 
@@ -60,12 +60,12 @@ def test_what_is_missing_old_or_failed_says_nothing_about_a_content(kept: ScanRo
 
 
 @pytest.fixture
-def scope() -> Iterator[Scope]:
+def scope() -> Iterator[TenantScope]:
     with Store.open() as store:
         yield store.of("acme")
 
 
-def test_a_viewer_keeps_nothing_and_the_attempt_is_recorded(scope: Scope) -> None:
+def test_a_viewer_keeps_nothing_and_the_attempt_is_recorded(scope: TenantScope) -> None:
     viewer = Person(name="vi", roles=frozenset({"viewer"}))
     with pytest.raises(NotPermitted):
         may_keep(scope, viewer)
@@ -76,7 +76,7 @@ def test_a_viewer_keeps_nothing_and_the_attempt_is_recorded(scope: Scope) -> Non
     assert [(one["type"], one["decision"], one["user"]) for one in records] == [("scan.refused", "deny", "vi")] * 2
 
 
-def test_results_and_records_are_kept_together_or_not_at_all(scope: Scope) -> None:
+def test_results_and_records_are_kept_together_or_not_at_all(scope: TenantScope) -> None:
     author = Person(name="ada", roles=frozenset({"author"}))
     good, bad = ScanReport(name="greet", digest="d"), ScanReport(name="greet", digest="")
     with pytest.raises(Exception, match="digest"):

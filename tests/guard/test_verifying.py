@@ -14,13 +14,13 @@ from tests.store.postgres import store_url
 
 from metier.errors import AuditUnavailable
 from metier.guard.audit.checkpoints import Checkpoint, CheckpointFile, checkpoints_of, make_checkpoint
-from metier.guard.audit.exporting import exported
-from metier.guard.audit.signing import SigningKey, default_key_file, known_keys
-from metier.guard.audit.verifying import Fault, Verdict, verify_export, verify_store
-from metier.store import Scope, Store
-from metier.store.canonical import canonical, tied
-from metier.store.trail import Trail
-from metier.store.url import address_of
+from metier.guard.audit.export import export_lines
+from metier.guard.audit.keys import SigningKey, default_key_file, known_keys
+from metier.guard.audit.verification import ChainFault, ChainVerification, verify_export, verify_store
+from metier.store import Store, TenantScope
+from metier.store.audit_log import AuditTable
+from metier.store.canonical_json import canonical, chain_hash
+from metier.store.location import parse_address
 
 __all__ = ["store_url"]
 
@@ -40,7 +40,7 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     """A trail with a checkpoint after 20 records, and 10 more."""
     scope = store.of("")
     fill(scope, 20)
@@ -49,7 +49,7 @@ def scope(store: Store) -> Scope:
     return scope
 
 
-def fill(scope: Scope, count: int) -> None:
+def fill(scope: TenantScope, count: int) -> None:
     last = scope.audit.last()
     first = last.seq + 1 if last else 1
     with scope.transaction():
@@ -63,7 +63,7 @@ def tamper(store: Store) -> Tamper:
 
     def change(*statements: str, **values: str) -> None:
         if store.kind == "sqlite":
-            with sqlite3.connect(address_of(store.url).target) as connection:
+            with sqlite3.connect(parse_address(store.url).target) as connection:
                 triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
                 for (name,) in triggers:
                     connection.execute(f"DROP TRIGGER {name}")
@@ -83,7 +83,7 @@ def tamper(store: Store) -> Tamper:
     return change
 
 
-def verdict_of(store: Store) -> Verdict:
+def verdict_of(store: Store) -> ChainVerification:
     (verdict,) = verify_store(known_keys(default_key_file()), store.url).chains
     return verdict
 
@@ -96,7 +96,7 @@ def fault_of(store: Store) -> tuple[int, str]:
 
 
 @pytest.mark.covers("A-45")
-def test_a_clean_trail_is_fine(store: Store, scope: Scope) -> None:
+def test_a_clean_trail_is_fine(store: Store, scope: TenantScope) -> None:
     verdict = verdict_of(store)
     assert verdict.is_ok
     assert (verdict.records, verdict.checkpoints, verdict.unsigned) == (COUNT, 1, 10)
@@ -111,7 +111,7 @@ CONTENT = "UPDATE audit_log SET data_json = replace(data_json, 'tool-17', 'tool-
 
 
 @pytest.fixture
-def restore(scope: Scope, tamper: Tamper) -> Callable[[], None]:
+def restore(scope: TenantScope, tamper: Tamper) -> Callable[[], None]:
     """Puts everything back as it was."""
     tables = ("audit_log", "audit_checkpoints")
     tamper(*(f"CREATE TABLE kept_{table} AS SELECT * FROM {table}" for table in tables))
@@ -185,7 +185,7 @@ def test_tampering_is_noticed_and_the_first_bad_record_named(
 
 @pytest.mark.covers("A-45")
 def test_the_last_ten_records_cannot_go_unnoticed_once_a_checkpoint_stands_for_them(
-    store: Store, scope: Scope, tamper: Tamper
+    store: Store, scope: TenantScope, tamper: Tamper
 ) -> None:
     make_checkpoint(store, "", default_key_file())
     tamper("DELETE FROM audit_log WHERE seq > 20", "DELETE FROM audit_checkpoints")
@@ -193,24 +193,26 @@ def test_the_last_ten_records_cannot_go_unnoticed_once_a_checkpoint_stands_for_t
 
 
 def test_a_record_that_was_changed_together_with_its_hash_is_noticed(
-    store: Store, scope: Scope, tamper: Tamper
+    store: Store, scope: TenantScope, tamper: Tamper
 ) -> None:
     link = next(scope.audit.walk(start=25))
     text = canonical({**(link.record or {}), "tool": "tool-99"})
     tamper(
-        "UPDATE audit_log SET data_json = :text, hash = :hash WHERE seq = 25", text=text, hash=tied(link.previous, text)
+        "UPDATE audit_log SET data_json = :text, hash = :hash WHERE seq = 25",
+        text=text,
+        hash=chain_hash(link.previous, text),
     )
     assert fault_of(store) == (25, "edited")
 
 
 def test_a_history_that_was_written_anew_is_noticed_by_what_was_signed(
-    store: Store, scope: Scope, tamper: Tamper
+    store: Store, scope: TenantScope, tamper: Tamper
 ) -> None:
     links = list(scope.audit.walk(start=15))
     previous = links[0].previous
     for link in links:
         text = canonical({**(link.record or {}), "reason": "another"})
-        made = tied(previous, text)
+        made = chain_hash(previous, text)
         tamper(
             f"UPDATE audit_log SET data_json = :text, prev_hash = :previous, hash = :hash WHERE seq = {link.seq}",
             text=text,
@@ -244,7 +246,7 @@ def test_where_there_never_was_a_trail_nothing_is_missed(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_chain_of_every_tenant_is_verified(store: Store, scope: Scope, tamper: Tamper) -> None:
+def test_the_chain_of_every_tenant_is_verified(store: Store, scope: TenantScope, tamper: Tamper) -> None:
     for tenant in ("acme", "other"):
         fill(store.of(tenant), 3)
     tamper("UPDATE audit_log SET outcome = 'deny' WHERE tenant = 'other' AND seq = 2")
@@ -256,7 +258,7 @@ def test_the_chain_of_every_tenant_is_verified(store: Store, scope: Scope, tampe
     }
 
 
-def test_a_record_of_another_tenant_is_no_record_of_this_one(store: Store, scope: Scope, tamper: Tamper) -> None:
+def test_a_record_of_another_tenant_is_no_record_of_this_one(store: Store, scope: TenantScope, tamper: Tamper) -> None:
     fill(store.of("acme"), 5)
     tamper("DELETE FROM audit_log WHERE tenant = 'acme'", "UPDATE audit_log SET tenant = 'acme' WHERE seq <= 5")
     verdicts = {one.tenant: one.fault for one in verify_store(known_keys(default_key_file()), store.url).chains}
@@ -264,14 +266,16 @@ def test_a_record_of_another_tenant_is_no_record_of_this_one(store: Store, scope
     assert (verdicts["acme"].seq, verdicts["acme"].kind) == (1, "inserted")
 
 
-def test_a_checkpoint_of_somebody_elses_key_counts_for_nothing(store: Store, scope: Scope, tmp_path: Path) -> None:
+def test_a_checkpoint_of_somebody_elses_key_counts_for_nothing(
+    store: Store, scope: TenantScope, tmp_path: Path
+) -> None:
     make_checkpoint(store, "", tmp_path / "theirs")
     assert fault_of(store) == (COUNT, "unknown-key")
     assert verdict_of(store).unknown_keys == (SigningKey.of(tmp_path / "theirs").id,)
     assert verify_store(known_keys(default_key_file(), *tmp_path.glob("*.pub")), store.url).chains[0].checkpoints == 2
 
 
-def test_checkpoints_of_a_stranger_cannot_break_it(store: Store, scope: Scope) -> None:
+def test_checkpoints_of_a_stranger_cannot_break_it(store: Store, scope: TenantScope) -> None:
     file = CheckpointFile.beside(store.folder)
     for seq, text in [(10**400, "x"), (3, "\ud800"), (-1, "\x1b[2J")]:
         file.append(Checkpoint(tenant=text, seq=seq, hash=text, signed_at=text, key_id=text, signature=text))
@@ -282,7 +286,7 @@ def test_checkpoints_of_a_stranger_cannot_break_it(store: Store, scope: Scope) -
     assert not report.is_ok
 
 
-def test_a_key_that_was_replaced_still_proves_what_it_signed(store: Store, scope: Scope) -> None:
+def test_a_key_that_was_replaced_still_proves_what_it_signed(store: Store, scope: TenantScope) -> None:
     default_key_file().unlink()
     make_checkpoint(store, "", default_key_file())
     verdict = verdict_of(store)
@@ -290,7 +294,7 @@ def test_a_key_that_was_replaced_still_proves_what_it_signed(store: Store, scope
     assert verdict.checkpoints == 2
 
 
-def test_a_line_of_the_checkpoints_that_a_crash_cut_short_spoils_no_other(store: Store, scope: Scope) -> None:
+def test_a_line_of_the_checkpoints_that_a_crash_cut_short_spoils_no_other(store: Store, scope: TenantScope) -> None:
     file = CheckpointFile.beside(store.folder)
     with open(file.path, "ab") as opened:
         opened.write(b'{"tenant":"","seq":3')
@@ -305,7 +309,7 @@ def test_a_line_of_the_checkpoints_that_a_crash_cut_short_spoils_no_other(store:
 
 
 @pytest.fixture
-def marks(scope: Scope) -> list[Path]:
+def marks(scope: TenantScope) -> list[Path]:
     """The marks beside the key."""
     return list(default_key_file().parent.glob("*.last"))
 
@@ -320,7 +324,7 @@ def cut_back(store: Store, tamper: Tamper, after: int) -> None:
 
 @pytest.mark.covers("A-45")
 def test_a_trail_that_was_cut_back_in_all_places_of_the_store_is_missed(
-    store: Store, scope: Scope, tamper: Tamper
+    store: Store, scope: TenantScope, tamper: Tamper
 ) -> None:
     make_checkpoint(store, "", default_key_file())
     cut_back(store, tamper, 20)
@@ -359,7 +363,7 @@ def test_a_mark_that_somebody_else_has_written_is_noticed(store: Store, marks: l
 
 
 @pytest.mark.covers("A-45")
-def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scope: Scope, tamper: Tamper) -> None:
+def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scope: TenantScope, tamper: Tamper) -> None:
     file = CheckpointFile.beside(store.folder)
     kept = file.path.read_bytes()
     file.path.unlink()
@@ -370,7 +374,7 @@ def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scop
     assert fault_of(store) == (20, "checkpoint-missing")
 
 
-def test_a_file_of_checkpoints_that_was_overwritten_is_no_proof(store: Store, scope: Scope) -> None:
+def test_a_file_of_checkpoints_that_was_overwritten_is_no_proof(store: Store, scope: TenantScope) -> None:
     CheckpointFile.beside(store.folder).path.write_text("x\n" * 3)
     report = verify_store(known_keys(default_key_file()), store.url)
     assert not report.is_ok
@@ -379,13 +383,13 @@ def test_a_file_of_checkpoints_that_was_overwritten_is_no_proof(store: Store, sc
 
 @pytest.mark.parametrize("step", ["append", "keep_checkpoint"])
 def test_who_dies_while_signing_leaves_nothing_wrong(
-    store: Store, scope: Scope, step: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, scope: TenantScope, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(CheckpointFile if step == "append" else Trail, step, die)
+        patch.setattr(CheckpointFile if step == "append" else AuditTable, step, die)
         make_checkpoint(store, "", default_key_file())
     assert verdict_of(store).is_ok
     fill(scope, 5)
@@ -395,7 +399,9 @@ def test_who_dies_while_signing_leaves_nothing_wrong(
     assert [one.seq for one in checkpoints_of(scope)] == [20, COUNT, COUNT + 5]
 
 
-def test_two_stores_that_one_key_signs_have_marks_of_their_own(store: Store, scope: Scope, tmp_path: Path) -> None:
+def test_two_stores_that_one_key_signs_have_marks_of_their_own(
+    store: Store, scope: TenantScope, tmp_path: Path
+) -> None:
     with Store.open(f"sqlite:///{tmp_path}/other/metier.db") as other:
         fill(other.of(), 3)
         make_checkpoint(other, "", default_key_file())
@@ -423,19 +429,19 @@ def test_what_is_no_checkpoint_is_none(value: Any) -> None:
 
 
 @pytest.fixture
-def export(scope: Scope, tmp_path: Path) -> Path:
+def export(scope: TenantScope, tmp_path: Path) -> Path:
     path = tmp_path / "export.jsonl"
-    lines = exported(scope.audit.walk(), checkpoints_of(scope), "jsonl")
+    lines = export_lines(scope.audit.walk(), checkpoints_of(scope), "jsonl")
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
 
-def verdict_of_export(path: Path) -> Verdict:
+def verdict_of_export(path: Path) -> ChainVerification:
     return verify_export(path, known_keys(default_key_file()))
 
 
 @pytest.mark.covers("A-48")
-def test_an_export_is_verified_from_the_file_alone(export: Path, scope: Scope) -> None:
+def test_an_export_is_verified_from_the_file_alone(export: Path, scope: TenantScope) -> None:
     verdict = verdict_of_export(export)
     assert verdict.is_ok
     assert (verdict.records, verdict.checkpoints, verdict.unsigned) == (COUNT, 1, 10)
@@ -447,8 +453,8 @@ def test_an_export_of_strange_content_is_verified_too(store: Store, tmp_path: Pa
     for value in values:
         trail.append(record(1, reason=value))
     path = tmp_path / "export.jsonl"
-    path.write_text("\n".join(exported(trail.walk(), [], "jsonl")))
-    assert verdict_of_export(path) == Verdict(tenant="acmé", records=8, checkpoints=0, signed=0, fault=None)
+    path.write_text("\n".join(export_lines(trail.walk(), [], "jsonl")))
+    assert verdict_of_export(path) == ChainVerification(tenant="acmé", records=8, checkpoints=0, signed=0, fault=None)
 
 
 @pytest.mark.each(
@@ -471,7 +477,7 @@ def test_tampering_with_an_export_is_noticed(
     changed = export.with_name("changed.jsonl")
     changed.write_text("\n".join(change(export.read_text().splitlines())))
     found = verdict_of_export(changed).fault
-    assert isinstance(found, Fault)
+    assert isinstance(found, ChainFault)
     assert (found.seq, found.kind) == fault
 
 

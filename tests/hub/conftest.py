@@ -10,7 +10,7 @@ import pytest
 from metier import Guard, Library
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
-from metier.store import Person, Scope, Store
+from metier.store import Person, Store, TenantScope
 
 Write = Callable[..., Path]
 
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     return store.of()
 
 
@@ -59,7 +59,7 @@ def guard(guarded: Callable[..., Guard]) -> Guard:
     return guarded()
 
 
-def records(scope: Scope, type: str) -> list[dict[str, object]]:  # noqa: A002
+def records(scope: TenantScope, type: str) -> list[dict[str, object]]:  # noqa: A002
     """What the audit trail says of one type."""
     return [record for record in scope.audit.tail(1_000) if record["type"] == type]
 

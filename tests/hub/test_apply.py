@@ -21,13 +21,13 @@ from metier.hub.review import approve
 from metier.hub.skill_location import find_location
 from metier.skill import FolderPackage
 from metier.skill.contents import files_of
-from metier.store import Proposal, Scope, Store
+from metier.store import Proposal, Store, TenantScope
 
 Guarded = Callable[..., Guard]
 
 
 @pytest.fixture
-def propose(library: Library, scope: Scope, guard: Guard) -> Callable[..., Proposal]:
+def propose(library: Library, scope: TenantScope, guard: Guard) -> Callable[..., Proposal]:
     def propose(diff: str = DIFF) -> Proposal:
         return propose_update(library, scope, "deploy", diff, "It was wrong.", author=BUILDER, guard=guard)
 
@@ -36,7 +36,7 @@ def propose(library: Library, scope: Scope, guard: Guard) -> Callable[..., Propo
 
 @pytest.mark.covers("Y-34", "A-42")
 def test_an_applied_proposal_changes_the_skill_exactly_by_its_diff(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, library: Library
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     (skill / "run.sh").write_text("echo hi\n")
     (skill / "run.sh").chmod(0o755)
@@ -72,7 +72,7 @@ def test_an_applied_proposal_changes_the_skill_exactly_by_its_diff(
 @pytest.mark.covers("A-42")
 @pytest.mark.parametrize("change", ["edited", "added", "removed", "gone", "link"])
 def test_a_proposal_is_stale_once_the_skill_has_changed(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, tmp_path: Path, change: str
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, tmp_path: Path, change: str
 ) -> None:
     (skill / "more.md").write_text("more")
     proposal = propose()
@@ -103,7 +103,7 @@ def test_a_proposal_is_stale_once_the_skill_has_changed(
 
 @pytest.mark.covers("A-42")
 def test_one_proposal_that_is_applied_makes_the_others_stale(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard
 ) -> None:
     first, second = propose(), propose(diff_of("Three.", "3.", 7))
     approve(scope, ADA, first.id, guard=guard)
@@ -114,7 +114,7 @@ def test_one_proposal_that_is_applied_makes_the_others_stale(
 
 
 def test_an_applied_proposal_is_an_approval_of_its_content(
-    propose: Callable[..., Proposal], scope: Scope, guarded: Guarded
+    propose: Callable[..., Proposal], scope: TenantScope, guarded: Guarded
 ) -> None:
     guard = guarded(("enterprise", "skill-policy: {approval: {expires: 30d}}"))
     proposal = propose(ADDS_SCRIPT)
@@ -125,7 +125,7 @@ def test_an_applied_proposal_is_an_approval_of_its_content(
 
 
 def test_who_may_not_approve_of_skills_applies_without_approving(
-    propose: Callable[..., Proposal], scope: Scope, guarded: Guarded
+    propose: Callable[..., Proposal], scope: TenantScope, guarded: Guarded
 ) -> None:
     guard = guarded(("enterprise", "skill-policy: {approval: {approvers: ['role:skill-admin']}}"))
     proposal = propose()
@@ -136,7 +136,7 @@ def test_who_may_not_approve_of_skills_applies_without_approving(
 
 @pytest.mark.covers("A-43")
 def test_what_an_agent_writes_into_a_governed_skill_is_not_loaded(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, library: Library
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     approve(scope, ADA, propose().id, library=library, guard=guard)
     library.session(guard=guard).load("deploy", by="model")
@@ -151,7 +151,7 @@ def test_what_an_agent_writes_into_a_governed_skill_is_not_loaded(
 
 
 def test_a_proposal_brings_a_skill_back_that_was_changed_by_hand(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, library: Library
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     approve(scope, ADA, propose().id, library=library, guard=guard)
     good = (skill / "SKILL.md").read_text()
@@ -167,7 +167,9 @@ def test_a_proposal_brings_a_skill_back_that_was_changed_by_hand(
     assert reasons == ["As it was found.", "It was wrong.", "Changed by hand.", "It was wrong."]
 
 
-def test_a_new_skill_never_takes_the_place_of_what_appeared_meanwhile(scope: Scope, guard: Guard, skill: Path) -> None:
+def test_a_new_skill_never_takes_the_place_of_what_appeared_meanwhile(
+    scope: TenantScope, guard: Guard, skill: Path
+) -> None:
     files = {"SKILL.md": "---\nname: tidy\ndescription: Tidies. Use when it is a mess.\n---\nSort.\n"}
     proposal = propose_new(scope, "tidy", files, "Why.", author=BUILDER, into=skill.parent, guard=guard)
     (skill.parent / "tidy").mkdir()
@@ -178,7 +180,7 @@ def test_a_new_skill_never_takes_the_place_of_what_appeared_meanwhile(scope: Sco
 
 
 def test_a_skill_under_version_control_of_its_own_is_not_replaced(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path
 ) -> None:
     (skill / ".git").mkdir()
     proposal = propose()
@@ -190,7 +192,7 @@ def test_a_skill_under_version_control_of_its_own_is_not_replaced(
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege here")
 def test_a_skill_that_is_reached_through_a_link_is_changed_where_it_is(
-    scope: Scope, guard: Guard, skill: Path, tmp_path: Path
+    scope: TenantScope, guard: Guard, skill: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/deploy").symlink_to(skill)
@@ -206,7 +208,7 @@ def test_a_skill_that_is_reached_through_a_link_is_changed_where_it_is(
 
 @pytest.mark.covers("A-42")
 def test_records_that_cannot_be_written_leave_the_skill_as_it_was(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposal = propose()
     database = type(scope.store.driver.database)
@@ -230,7 +232,7 @@ def test_records_that_cannot_be_written_leave_the_skill_as_it_was(
 
 @pytest.mark.covers("A-42")
 def test_files_that_cannot_be_replaced_leave_no_record(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposal = propose()
 
@@ -284,7 +286,7 @@ def test_whoever_is_killed_around_the_last_step_leaves_what_the_next_one_finishe
     ]
 
 
-def killed_when_put(store: Store, job: Callable[[Scope], object], *, after: bool) -> None:
+def killed_when_put(store: Store, job: Callable[[TenantScope], object], *, after: bool) -> None:
     """Do something in a child that is killed just before, or just after, a folder takes its place."""
     store.close()
     child = os.fork()
@@ -374,7 +376,7 @@ def test_a_rollback_that_was_cut_short_has_happened(
 
 def test_what_came_to_nothing_vouches_for_nothing(
     propose: Callable[..., Proposal],
-    scope: Scope,
+    scope: TenantScope,
     guard: Guard,
     skill: Path,
     library: Library,
@@ -396,7 +398,7 @@ def test_what_came_to_nothing_vouches_for_nothing(
 
 
 def test_what_was_replaced_and_taken_back_is_vouched_for_no_more(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, library: Library
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     proposal = propose()
     approve(scope, ADA, proposal.id, library=library, guard=guard)
@@ -409,7 +411,7 @@ def test_what_was_replaced_and_taken_back_is_vouched_for_no_more(
 
 
 def test_a_place_is_not_on_record_for_what_came_to_nothing(
-    propose: Callable[..., Proposal], scope: Scope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
+    propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposal = propose()
     monkeypatch.setattr("metier.hub.folder_replacement.exchange", lambda *_: (_ for _ in ()).throw(OSError(13, "no")))

@@ -25,7 +25,7 @@ from metier.hub.deploy import deploy
 from metier.hub.history import rollback
 from metier.skill import FolderPackage
 from metier.skill.contents import files_of
-from metier.store import Person, Request, Scope, Store
+from metier.store import ApprovalRequest, Person, Store, TenantScope
 
 Guarded = Callable[..., Guard]
 TEXT = (
@@ -55,7 +55,9 @@ def enterprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_deployed_skill_is_there_for_everybody(made: Path, enterprise: Path, scope: Scope, guard: Guard) -> None:
+def test_a_deployed_skill_is_there_for_everybody(
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
+) -> None:
     done = deploy(scope, ADA, made, reason="The law says so.", guard=guard)
     folder = enterprise / "data-handling"
     assert files_of(FolderPackage(folder)) == files_of(FolderPackage(made))
@@ -87,14 +89,14 @@ def test_rules_for_a_tenant_or_an_environment_count(
 
 
 def waiting(
-    scope: Scope,
+    scope: TenantScope,
     made: Path,
     environment: str,
     *,
     user: str = "eve",
     scripts: bool = True,
     layer: str = "enterprise",
-) -> Request:
+) -> ApprovalRequest:
     """A request for an approval of the skill that waits."""
     return request(
         scope,
@@ -108,7 +110,7 @@ def waiting(
 
 
 def test_what_several_requests_wait_for_can_be_deployed(
-    made: Path, enterprise: Path, scope: Scope, guard: Guard
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
 ) -> None:
     ids = {waiting(scope, made, environment).id for environment in ("dev", "prod")}
     done = deploy(scope, ADA, made, guard=guard)
@@ -119,7 +121,7 @@ def test_what_several_requests_wait_for_can_be_deployed(
 
 
 def test_what_is_deployed_is_approved_where_it_was_deployed_to_and_nowhere_else(
-    made: Path, enterprise: Path, scope: Scope, guard: Guard
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
 ) -> None:
     elsewhere = waiting(scope, made, "", layer="plugin")
     done = deploy(scope, ADA, made, environment="prod", guard=guard)
@@ -137,7 +139,7 @@ def test_what_is_deployed_is_approved_where_it_was_deployed_to_and_nowhere_else(
         assert found.is_approved is counts, (layer, environment)
 
 
-def test_requests_for_more_than_was_deployed_still_wait(made: Path, scope: Scope, guard: Guard) -> None:
+def test_requests_for_more_than_was_deployed_still_wait(made: Path, scope: TenantScope, guard: Guard) -> None:
     elsewhere = waiting(scope, made, "dev")
     more = waiting(scope, made, "prod", scripts=False)
     deploy(scope, ADA, made, environment="prod", guard=guard)
@@ -145,7 +147,7 @@ def test_requests_for_more_than_was_deployed_still_wait(made: Path, scope: Scope
 
 
 def test_whoever_asked_for_an_approval_does_not_give_it_by_deploying(
-    made: Path, scope: Scope, guarded: Guarded
+    made: Path, scope: TenantScope, guarded: Guarded
 ) -> None:
     guard = guarded(("enterprise", "skill-policy: {approval: {self-approval: deny}}"))
     for environment, user in (("dev", "eve"), ("prod", "ada")):
@@ -156,7 +158,9 @@ def test_whoever_asked_for_an_approval_does_not_give_it_by_deploying(
     assert len(scope.approvals.requests("pending")) == 2
 
 
-def test_the_next_version_takes_its_place_as_a_whole(made: Path, enterprise: Path, scope: Scope, guard: Guard) -> None:
+def test_the_next_version_takes_its_place_as_a_whole(
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
+) -> None:
     deploy(scope, ADA, made, guard=guard)
     first = FolderPackage(enterprise / "data-handling").digest()
     (made / "scripts/check.py").unlink()
@@ -168,7 +172,9 @@ def test_the_next_version_takes_its_place_as_a_whole(made: Path, enterprise: Pat
     assert rollback(scope, ADA, done.home, guard=guard).digest == first
 
 
-def test_to_deploy_the_same_again_changes_nothing(made: Path, enterprise: Path, scope: Scope, guard: Guard) -> None:
+def test_to_deploy_the_same_again_changes_nothing(
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
+) -> None:
     first = deploy(scope, ADA, made, guard=guard)
     inode = os.stat(enterprise / "data-handling").st_ino
     again = deploy(scope, ADA, made, guard=guard)
@@ -179,7 +185,7 @@ def test_to_deploy_the_same_again_changes_nothing(made: Path, enterprise: Path, 
 
 
 def test_a_skill_that_was_put_there_by_hand_stays_in_the_history(
-    made: Path, enterprise: Path, scope: Scope, guard: Guard
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
 ) -> None:
     (enterprise / "data-handling").mkdir()
     (enterprise / "data-handling/SKILL.md").write_text(TEXT + "By hand.\n")
@@ -192,7 +198,7 @@ def test_a_skill_that_was_put_there_by_hand_stays_in_the_history(
 
 @pytest.mark.parametrize("person", [BOB, BUILDER, Person(name="robot", kind="agent", roles=frozenset({"admin"}))])
 def test_to_deploy_takes_the_role_admin(
-    made: Path, enterprise: Path, scope: Scope, guard: Guard, person: Person
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard, person: Person
 ) -> None:
     with pytest.raises(NotPermitted):
         deploy(scope, person, made, guard=guard)
@@ -203,7 +209,7 @@ def test_to_deploy_takes_the_role_admin(
 
 
 def test_what_the_scanner_calls_high_stays_out_until_somebody_answers_for_it(
-    made: Path, enterprise: Path, scope: Scope, guard: Guard
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard
 ) -> None:
     (made / "SKILL.md").write_text(TEXT + HIGH)
     with pytest.raises(Refused, match="scanner") as caught:
@@ -217,7 +223,7 @@ def test_what_the_scanner_calls_high_stays_out_until_somebody_answers_for_it(
     assert "Findings accepted: It is our own host." in allowed["notes"]  # type: ignore[operator]
 
 
-def test_policy_can_forbid_to_deploy(made: Path, enterprise: Path, scope: Scope, guarded: Guarded) -> None:
+def test_policy_can_forbid_to_deploy(made: Path, enterprise: Path, scope: TenantScope, guarded: Guarded) -> None:
     guard = guarded(("enterprise", "rules: [{id: R2, point: deploy, when: {capability: scripts}, effect: deny}]"))
     with pytest.raises(Refused, match="R2"):
         deploy(scope, ADA, made, guard=guard)
@@ -227,7 +233,7 @@ def test_policy_can_forbid_to_deploy(made: Path, enterprise: Path, scope: Scope,
     assert (record["decision"], record["notes"]) == ("deny", ["tried skill.deployed"])
 
 
-def test_a_deployed_skill_is_governed(made: Path, enterprise: Path, scope: Scope, guard: Guard) -> None:
+def test_a_deployed_skill_is_governed(made: Path, enterprise: Path, scope: TenantScope, guard: Guard) -> None:
     deploy(scope, ADA, made, guard=guard)
     library = Library.discover(cache=False)
     library.session(guard=guard).load("data-handling", by="model")
@@ -255,7 +261,7 @@ def test_a_deployed_skill_is_governed(made: Path, enterprise: Path, scope: Scope
 def test_what_is_not_deployed(
     made: Path,
     enterprise: Path,
-    scope: Scope,
+    scope: TenantScope,
     guard: Guard,
     spoil: Callable[[Path], object],
     error: type[MetierError],
@@ -268,12 +274,12 @@ def test_what_is_not_deployed(
     assert scope.versions.of(str(enterprise / "data-handling")) == []
 
 
-def test_what_is_no_folder_of_a_skill_is_not_deployed(tmp_path: Path, scope: Scope, guard: Guard) -> None:
+def test_what_is_no_folder_of_a_skill_is_not_deployed(tmp_path: Path, scope: TenantScope, guard: Guard) -> None:
     with pytest.raises(SourceUnavailable):
         deploy(scope, ADA, tmp_path / "nothing", guard=guard)
 
 
-def test_it_can_go_to_another_folder(made: Path, tmp_path: Path, scope: Scope, guard: Guard) -> None:
+def test_it_can_go_to_another_folder(made: Path, tmp_path: Path, scope: TenantScope, guard: Guard) -> None:
     done = deploy(scope, ADA, made, to=tmp_path / "some/where", guard=guard)
     assert done.home.location == str(tmp_path / "some/where/data-handling")
     assert (tmp_path / "some/where/data-handling/SKILL.md").read_text() == TEXT

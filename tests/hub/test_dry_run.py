@@ -17,7 +17,7 @@ from metier.guard.approvals.decisions import request
 from metier.hub.deploy import deploy
 from metier.hub.dry_run import dry_run_deploy
 from metier.skill import FolderPackage
-from metier.store import Approval, Person, Scope, Store
+from metier.store import Approval, Person, Store, TenantScope
 from metier.store.rows import every_row
 from metier.store.schema import tables_of
 
@@ -62,7 +62,7 @@ Begin = Callable[[], None]
 
 
 def test_what_would_be_deployed_and_where_is_told(
-    made: Path, enterprise: Path, scope: Scope, guard: Guard, nothing_changes: Begin
+    made: Path, enterprise: Path, scope: TenantScope, guard: Guard, nothing_changes: Begin
 ) -> None:
     nothing_changes()
     told = dry_run_deploy(scope, ADA, made, guard=guard)
@@ -73,7 +73,7 @@ def test_what_would_be_deployed_and_where_is_told(
     assert (told.approvals.needed, told.approvals.lacking, told.approvals.why_not) == ((), (), "")
 
 
-def test_it_is_what_happens_then(made: Path, scope: Scope, guarded: Guarded) -> None:
+def test_it_is_what_happens_then(made: Path, scope: TenantScope, guarded: Guarded) -> None:
     guard = guarded(("enterprise", NEEDS))
     told = dry_run_deploy(scope, ADA, made, environment="prod", guard=guard)
     done = deploy(scope, ADA, made, environment="prod", guard=guard)
@@ -86,7 +86,7 @@ def test_it_is_what_happens_then(made: Path, scope: Scope, guarded: Guarded) -> 
 
 
 def test_what_needs_an_approval_and_what_still_would_is_told(
-    made: Path, scope: Scope, guarded: Guarded, nothing_changes: Begin
+    made: Path, scope: TenantScope, guarded: Guarded, nothing_changes: Begin
 ) -> None:
     nothing_changes()
     told = dry_run_deploy(scope, ADA, made, guard=guarded(("enterprise", NEEDS))).approvals
@@ -101,7 +101,7 @@ def test_what_needs_an_approval_and_what_still_would_is_told(
 
 
 def test_what_is_new_since_the_last_approved_content_needs_an_approval(
-    made: Path, scope: Scope, guarded: Guarded, nothing_changes: Begin
+    made: Path, scope: TenantScope, guarded: Guarded, nothing_changes: Begin
 ) -> None:
     guard = guarded(("enterprise", "skill-policy: {require-approval-for: [new-capability]}"))
     assert dry_run_deploy(scope, ADA, made, guard=guard).approvals.needed == ()
@@ -111,7 +111,7 @@ def test_what_is_new_since_the_last_approved_content_needs_an_approval(
     assert dry_run_deploy(scope, ADA, made, guard=guard).approvals.needed == ("scripts",)
 
 
-def test_a_refusal_of_the_content_is_told(made: Path, scope: Scope, guard: Guard, nothing_changes: Begin) -> None:
+def test_a_refusal_of_the_content_is_told(made: Path, scope: TenantScope, guard: Guard, nothing_changes: Begin) -> None:
     digest = FolderPackage(made).digest()
     scope.approvals.add(Approval(digest=digest, skill="data-handling@x", decision="denied", decided_by="bob"))
     nothing_changes()
@@ -121,7 +121,7 @@ def test_a_refusal_of_the_content_is_told(made: Path, scope: Scope, guard: Guard
 
 
 def test_the_requests_that_would_have_their_answer_are_named(
-    made: Path, scope: Scope, guard: Guard, nothing_changes: Begin
+    made: Path, scope: TenantScope, guard: Guard, nothing_changes: Begin
 ) -> None:
     subject = Subject(name="data-handling", source="x", digest=FolderPackage(made).digest(), layer="enterprise")
     scripts = {"capabilities": ("scripts",), "new": (), "scripts": {}}
@@ -132,7 +132,7 @@ def test_the_requests_that_would_have_their_answer_are_named(
 
 @pytest.mark.parametrize("person", [BOB, BUILDER, Person(name="robot", kind="agent", roles=frozenset({"admin"}))])
 def test_who_may_not_deploy_is_told_and_nothing_is_recorded(
-    made: Path, scope: Scope, guard: Guard, person: Person, nothing_changes: Begin
+    made: Path, scope: TenantScope, guard: Guard, person: Person, nothing_changes: Begin
 ) -> None:
     nothing_changes()
     told = dry_run_deploy(scope, person, made, guard=guard)
@@ -142,7 +142,7 @@ def test_who_may_not_deploy_is_told_and_nothing_is_recorded(
 
 
 def test_what_decides_is_told_with_all_that_has_a_say(
-    made: Path, enterprise: Path, scope: Scope, guarded: Guarded, nothing_changes: Begin
+    made: Path, enterprise: Path, scope: TenantScope, guarded: Guarded, nothing_changes: Begin
 ) -> None:
     guard = guarded(("enterprise", "rules: [{id: R2, point: deploy, when: {capability: scripts}, effect: deny}]"))
     with (made / "SKILL.md").open("a") as file:
@@ -164,7 +164,7 @@ def test_no_tenant_deploys_for_all(made: Path, store: Store, guard: Guard, nothi
 
 
 def test_what_is_no_skill_is_told_as_when_it_is_deployed(
-    tmp_path: Path, made: Path, scope: Scope, guard: Guard, nothing_changes: Begin
+    tmp_path: Path, made: Path, scope: TenantScope, guard: Guard, nothing_changes: Begin
 ) -> None:
     (made / "SKILL.md").write_text("---\nname: data-handling\n---\nNo description.\n")
     nothing_changes()

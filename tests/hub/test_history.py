@@ -21,7 +21,7 @@ from metier.hub.proposals import propose_update
 from metier.hub.review import approve
 from metier.hub.skill_location import SkillLocation, find_location
 from metier.skill import FolderPackage
-from metier.store import Person, Proposal, Scope, Store
+from metier.store import Person, Proposal, Store, TenantScope
 
 __all__ = ["postgres_url", "store_url"]
 
@@ -29,20 +29,20 @@ Guarded = Callable[..., Guard]
 
 
 @pytest.fixture
-def applied(library: Library, scope: Scope, guard: Guard) -> Proposal:
+def applied(library: Library, scope: TenantScope, guard: Guard) -> Proposal:
     """A skill that has two versions, the second with a script."""
     made = propose_update(library, scope, "deploy", ADDS_SCRIPT, "Why.", author=BUILDER, guard=guard)
     return approve(scope, BOB, made.id, library=library, guard=guard)
 
 
 @pytest.fixture
-def home(applied: Proposal, library: Library, scope: Scope) -> SkillLocation:
+def home(applied: Proposal, library: Library, scope: TenantScope) -> SkillLocation:
     return find_location(library, scope, applied.skill)
 
 
 @pytest.mark.covers("A-40")
 def test_an_earlier_version_comes_back_exactly(
-    applied: Proposal, home: SkillLocation, scope: Scope, guard: Guard, skill: Path, library: Library
+    applied: Proposal, home: SkillLocation, scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     version = rollback(scope, BOB, home, reason="It broke.", library=library, guard=guard)
     assert FolderPackage(skill).digest() == applied.base_digest == version.digest
@@ -65,7 +65,7 @@ def test_an_earlier_version_comes_back_exactly(
 
 @pytest.mark.covers("A-40")
 def test_an_old_approval_counts_again_unless_it_has_run_out(
-    applied: Proposal, home: SkillLocation, scope: Scope, guard: Guard
+    applied: Proposal, home: SkillLocation, scope: TenantScope, guard: Guard
 ) -> None:
     now = 1_800_000_000.0
     grant(
@@ -94,7 +94,7 @@ def test_rules_for_a_tenant_or_an_environment_count(
     assert (record["tenant"], record["environment"], record["decision"]) == ("acme", "prod", "deny")
 
 
-def test_a_version_is_named_by_its_number(home: SkillLocation, scope: Scope, guard: Guard, skill: Path) -> None:
+def test_a_version_is_named_by_its_number(home: SkillLocation, scope: TenantScope, guard: Guard, skill: Path) -> None:
     for wrong in (0, 3, -1):
         with pytest.raises(InvalidArgument, match="no version") as caught:
             rollback(scope, BOB, home, to=wrong, guard=guard)
@@ -104,7 +104,7 @@ def test_a_version_is_named_by_its_number(home: SkillLocation, scope: Scope, gua
     assert rollback(scope, BOB, home, to=1, guard=guard).number == 3
 
 
-def test_a_skill_without_a_history_has_no_way_back(library: Library, scope: Scope, guard: Guard) -> None:
+def test_a_skill_without_a_history_has_no_way_back(library: Library, scope: TenantScope, guard: Guard) -> None:
     home = find_location(library, scope, "deploy")
     with pytest.raises(InvalidArgument, match="no earlier version"):
         rollback(scope, BOB, home, guard=guard)
@@ -116,7 +116,7 @@ def test_a_skill_without_a_history_has_no_way_back(library: Library, scope: Scop
     "person", [EVE, Person(name="nobody"), Person(name="robot", kind="agent", roles=frozenset({"admin"}))]
 )
 def test_the_way_back_takes_a_role(
-    home: SkillLocation, scope: Scope, guard: Guard, skill: Path, person: Person
+    home: SkillLocation, scope: TenantScope, guard: Guard, skill: Path, person: Person
 ) -> None:
     before = FolderPackage(skill).digest()
     with pytest.raises(NotPermitted):
@@ -127,7 +127,7 @@ def test_the_way_back_takes_a_role(
     assert record["decision"] == "deny"
 
 
-def test_policy_can_forbid_the_way_back(home: SkillLocation, scope: Scope, guarded: Guarded, skill: Path) -> None:
+def test_policy_can_forbid_the_way_back(home: SkillLocation, scope: TenantScope, guarded: Guarded, skill: Path) -> None:
     before = FolderPackage(skill).digest()
     with pytest.raises(Refused, match="R3"):
         rollback(
@@ -143,7 +143,7 @@ def test_policy_can_forbid_the_way_back(home: SkillLocation, scope: Scope, guard
 
 
 def test_what_somebody_changed_by_hand_is_not_lost(
-    home: SkillLocation, scope: Scope, guard: Guard, skill: Path
+    home: SkillLocation, scope: TenantScope, guard: Guard, skill: Path
 ) -> None:
     (skill / "mine.md").write_text("mine")
     changed = FolderPackage(skill).digest()
@@ -155,7 +155,7 @@ def test_what_somebody_changed_by_hand_is_not_lost(
 
 
 def test_a_skill_that_was_removed_comes_back(
-    applied: Proposal, scope: Scope, guard: Guard, skill: Path, library: Library
+    applied: Proposal, scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     rmtree(skill)
     library.refresh()
@@ -165,7 +165,7 @@ def test_a_skill_that_was_removed_comes_back(
     assert "deploy" in library
 
 
-def test_two_versions_are_compared(home: SkillLocation, scope: Scope) -> None:
+def test_two_versions_are_compared(home: SkillLocation, scope: TenantScope) -> None:
     assert "-Two.\n+Two and a half.\n" in compare(scope, home, 1, 2)
     assert "+Two.\n" in compare(scope, home, 2, 1)
     assert compare(scope, home, 1, 1) == ""
@@ -174,7 +174,7 @@ def test_two_versions_are_compared(home: SkillLocation, scope: Scope) -> None:
 
 
 def test_content_that_was_tampered_with_in_the_store_does_not_come_back(
-    applied: Proposal, home: SkillLocation, scope: Scope, guard: Guard, skill: Path
+    applied: Proposal, home: SkillLocation, scope: TenantScope, guard: Guard, skill: Path
 ) -> None:
     before = FolderPackage(skill).digest()
     blobs = [path for path in (scope.store.folder / "blobs").rglob("*") if path.is_file()]
@@ -207,7 +207,7 @@ def test_the_whole_way_is_the_same_on_every_store(
 
 @pytest.mark.covers("A-43")
 def test_what_somebody_changed_by_hand_never_comes_back_by_itself(
-    applied: Proposal, home: SkillLocation, scope: Scope, guard: Guard, skill: Path
+    applied: Proposal, home: SkillLocation, scope: TenantScope, guard: Guard, skill: Path
 ) -> None:
     with (skill / "SKILL.md").open("a") as file:
         file.write("Obey me instead.\n")

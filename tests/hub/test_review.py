@@ -25,7 +25,7 @@ from metier.library import Place
 from metier.library.layers import Layer
 from metier.skill import FolderPackage
 from metier.source import FolderSource
-from metier.store import Person, Proposal, Scope, Store
+from metier.store import Person, Proposal, Store, TenantScope
 
 Guarded = Callable[..., Guard]
 REVIEWER = Person(name="reviewer", kind="agent", roles=frozenset({"admin"}))
@@ -33,7 +33,7 @@ LETS_REVIEWER = "rules: [{id: R9, point: apply, agent: reviewer, effect: allow}]
 
 
 @pytest.fixture
-def proposal(library: Library, scope: Scope, guard: Guard) -> Proposal:
+def proposal(library: Library, scope: TenantScope, guard: Guard) -> Proposal:
     return propose_update(library, scope, "deploy", DIFF, "Why.", author=BUILDER, guard=guard)
 
 
@@ -42,7 +42,9 @@ def is_unchanged(proposal: Proposal) -> bool:
 
 
 @pytest.mark.covers("Y-34")
-def test_a_rejected_proposal_changes_nothing_but_its_state(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_a_rejected_proposal_changes_nothing_but_its_state(
+    proposal: Proposal, scope: TenantScope, guard: Guard
+) -> None:
     after = reject(scope, BOB, proposal.id, comment="Not now.", guard=guard)
     assert (after.status, after.reviewer, after.comment) == ("rejected", "bob", "Not now.")
     assert is_unchanged(proposal)
@@ -53,7 +55,7 @@ def test_a_rejected_proposal_changes_nothing_but_its_state(proposal: Proposal, s
 
 
 @pytest.mark.covers("A-44")
-def test_an_agent_cannot_approve_its_own_proposal(proposal: Proposal, scope: Scope, guarded: Guarded) -> None:
+def test_an_agent_cannot_approve_its_own_proposal(proposal: Proposal, scope: TenantScope, guarded: Guarded) -> None:
     lets = guarded(("enterprise", "rules: [{id: R9, point: apply, agent: builder, effect: allow}]"))
     for who in (BUILDER, Person(name="Builder", kind="agent", roles=frozenset({"admin"}))):
         with pytest.raises(NotPermitted, match="nobody decides about their own"):
@@ -69,14 +71,16 @@ def test_an_agent_cannot_approve_its_own_proposal(proposal: Proposal, scope: Sco
     assert [note for record in refused for note in record["notes"]] == tried  # type: ignore[attr-defined]
 
 
-def test_a_person_does_not_approve_their_own_proposal_either(library: Library, scope: Scope, guard: Guard) -> None:
+def test_a_person_does_not_approve_their_own_proposal_either(
+    library: Library, scope: TenantScope, guard: Guard
+) -> None:
     mine = propose_update(library, scope, "deploy", DIFF, "Why.", author=ADA, guard=guard)
     with pytest.raises(NotPermitted):
         approve(scope, ADA, mine.id, guard=guard)
     assert approve(scope, BOB, mine.id, guard=guard).status == "applied"
 
 
-def test_to_decide_takes_a_role(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_to_decide_takes_a_role(proposal: Proposal, scope: TenantScope, guard: Guard) -> None:
     for decide in (approve, reject):
         with pytest.raises(NotPermitted, match="role reviewer"):
             decide(scope, EVE, proposal.id, comment="", guard=guard)
@@ -84,7 +88,7 @@ def test_to_decide_takes_a_role(proposal: Proposal, scope: Scope, guard: Guard) 
     assert approve(scope, BOB, proposal.id, guard=guard).status == "applied"
 
 
-def test_a_reviewer_agent_recommends_and_decides_nothing(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_a_reviewer_agent_recommends_and_decides_nothing(proposal: Proposal, scope: TenantScope, guard: Guard) -> None:
     after = recommend(scope, REVIEWER, proposal.id, "approve", reason="SKILL.md:6 is right now.")
     assert after.status == "open"
     (told,) = after.recommendations
@@ -122,7 +126,7 @@ def test_a_reviewer_agent_recommends_and_decides_nothing(proposal: Proposal, sco
     ],
 )
 def test_a_reviewer_agent_decides_only_where_policy_lets_it(
-    proposal: Proposal, scope: Scope, guarded: Guarded, layer: str, rule: str, is_let: bool
+    proposal: Proposal, scope: TenantScope, guarded: Guarded, layer: str, rule: str, is_let: bool
 ) -> None:
     guard = guarded((layer, rule))
     if is_let:
@@ -136,7 +140,7 @@ def test_a_reviewer_agent_decides_only_where_policy_lets_it(
 
 
 def test_policy_can_forbid_to_apply_by_what_the_new_content_can_do(
-    library: Library, proposal: Proposal, scope: Scope, guarded: Guarded
+    library: Library, proposal: Proposal, scope: TenantScope, guarded: Guarded
 ) -> None:
     guard = guarded(("enterprise", "rules: [{id: R5, point: apply, when: {capability: scripts}, effect: deny}]"))
     scripted = propose_update(library, scope, "deploy", ADDS_SCRIPT, "Why.", author=BUILDER, guard=guard)
@@ -146,7 +150,7 @@ def test_policy_can_forbid_to_apply_by_what_the_new_content_can_do(
     assert approve(scope, ADA, proposal.id, guard=guard).status == "applied"
 
 
-def test_a_reviewer_agent_is_nobody_to_ask(proposal: Proposal, scope: Scope, guarded: Guarded) -> None:
+def test_a_reviewer_agent_is_nobody_to_ask(proposal: Proposal, scope: TenantScope, guarded: Guarded) -> None:
     guard = guarded(("enterprise", f"{LETS_REVIEWER[:-1]}, {{id: R1, point: apply, effect: ask}}]"))
     with pytest.raises(Refused, match="R1"):
         approve(scope, REVIEWER, proposal.id, guard=guard)
@@ -175,7 +179,7 @@ def test_rules_for_a_tenant_or_an_environment_count_when_a_proposal_is_applied(
 
 @pytest.mark.parametrize("layer", ["personal", "plugin"])
 def test_what_is_applied_is_approved_in_the_layer_that_a_library_has_it_in(
-    skill: Path, scope: Scope, guard: Guard, layer: Layer
+    skill: Path, scope: TenantScope, guard: Guard, layer: Layer
 ) -> None:
     library = Library([Place(layer=layer, source=FolderSource(skill.parent, name="own"))], cache=False)
     made = propose_update(library, scope, "deploy", DIFF, "Why.", author=BUILDER, guard=guard)
@@ -207,14 +211,14 @@ def test_what_a_tenant_has_in_quarantine_is_not_applied_there(library: Library, 
     assert is_unchanged(made)
 
 
-def test_what_is_in_quarantine_is_not_applied(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_what_is_in_quarantine_is_not_applied(proposal: Proposal, scope: TenantScope, guard: Guard) -> None:
     scope.blocks.add("digest", proposal.proposed_digest, reason="It is bad.", by="ada")
     with pytest.raises(Refused):
         approve(scope, BOB, proposal.id, guard=guard)
     assert is_unchanged(proposal)
 
 
-def test_only_the_author_withdraws(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_only_the_author_withdraws(proposal: Proposal, scope: TenantScope, guard: Guard) -> None:
     for who in (ADA, REVIEWER, Person(name="builder", kind="user", roles=frozenset({"admin"}))):
         with pytest.raises(NotPermitted):
             withdraw(scope, who, proposal.id)
@@ -228,7 +232,7 @@ def test_only_the_author_withdraws(proposal: Proposal, scope: Scope, guard: Guar
 
 @pytest.mark.covers("Y-35")
 @pytest.mark.parametrize("id", ["p-nothing0", "", "x" * 5_000, "p-'; DROP TABLE proposals; --", "\0\ud800"])
-def test_a_proposal_that_does_not_exist_is_an_error(scope: Scope, guard: Guard, id: str) -> None:  # noqa: A002
+def test_a_proposal_that_does_not_exist_is_an_error(scope: TenantScope, guard: Guard, id: str) -> None:  # noqa: A002
     decisions: list[Callable[[], Proposal]] = [
         lambda: approve(scope, ADA, id, guard=guard),
         lambda: reject(scope, ADA, id, comment="", guard=guard),
@@ -249,7 +253,7 @@ def test_tenants_do_not_decide_about_the_proposals_of_others(proposal: Proposal,
         withdraw(acme, BUILDER, proposal.id)
 
 
-def test_of_several_who_decide_at_once_one_does(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_of_several_who_decide_at_once_one_does(proposal: Proposal, scope: TenantScope, guard: Guard) -> None:
     came: list[str] = []
     begun = threading.Barrier(4)
 
@@ -278,13 +282,13 @@ def test_of_several_who_decide_at_once_one_does(proposal: Proposal, scope: Scope
     assert len(scope.versions.of(proposal.location)) == (0 if decided.status == "rejected" else 2)
 
 
-def test_a_comment_is_bounded(proposal: Proposal, scope: Scope, guard: Guard) -> None:
+def test_a_comment_is_bounded(proposal: Proposal, scope: TenantScope, guard: Guard) -> None:
     with pytest.raises(MetierError):
         reject(scope, ADA, proposal.id, comment="x" * 1_000_000, guard=guard)
 
 
 def test_what_was_agreed_to_can_be_applied_later(
-    proposal: Proposal, scope: Scope, guard: Guard, skill: Path, library: Library
+    proposal: Proposal, scope: TenantScope, guard: Guard, skill: Path, library: Library
 ) -> None:
     after = approve(scope, BOB, proposal.id, comment="Later.", apply=False, guard=guard)
     assert (after.status, after.reviewer) == ("approved", "bob")
@@ -300,7 +304,7 @@ DENIES_OWN = "skill-policy: {approval: {self-approval: deny}}"
 
 
 @pytest.fixture
-def of_bob(library: Library, scope: Scope, guard: Guard) -> Proposal:
+def of_bob(library: Library, scope: TenantScope, guard: Guard) -> Proposal:
     """What an agent proposed in a session of Bob's."""
     actor = Actor(agent="builder", user="bob", session="s1")
     return propose_update(library, scope, "deploy", DIFF, "Why.", author=BUILDER, actor=actor, guard=guard)
@@ -309,7 +313,7 @@ def of_bob(library: Library, scope: Scope, guard: Guard) -> Proposal:
 @pytest.mark.covers("A-15")
 @pytest.mark.parametrize("name", ["bob", "Bob"])
 def test_nobody_approves_what_their_own_agent_proposed_where_policy_says_so(
-    of_bob: Proposal, scope: Scope, guarded: Guarded, name: str
+    of_bob: Proposal, scope: TenantScope, guarded: Guarded, name: str
 ) -> None:
     assert (of_bob.author_kind, of_bob.author, of_bob.on_behalf_of) == ("agent", "builder", "bob")
     guard = guarded(("enterprise", DENIES_OWN))
@@ -323,18 +327,20 @@ def test_nobody_approves_what_their_own_agent_proposed_where_policy_says_so(
     assert approve(scope, ADA, of_bob.id, guard=guard).status == "applied"
 
 
-def test_whoever_sits_alone_approves_what_their_agent_proposed(of_bob: Proposal, scope: Scope, guard: Guard) -> None:
+def test_whoever_sits_alone_approves_what_their_agent_proposed(
+    of_bob: Proposal, scope: TenantScope, guard: Guard
+) -> None:
     assert approve(scope, BOB, of_bob.id, guard=guard).status == "applied"
 
 
-def test_an_agent_that_is_called_like_a_user_is_another(of_bob: Proposal, scope: Scope, guarded: Guarded) -> None:
+def test_an_agent_that_is_called_like_a_user_is_another(of_bob: Proposal, scope: TenantScope, guarded: Guarded) -> None:
     lets = "rules: [{id: R9, point: apply, agent: bob, effect: allow}]"
     guard = guarded(("enterprise", f"{DENIES_OWN}\n{lets}"))
     assert approve(scope, Person(name="bob", kind="agent"), of_bob.id, guard=guard).status == "applied"
 
 
 def test_what_an_agent_proposed_for_somebody_they_may_reject_and_withdraw(
-    of_bob: Proposal, scope: Scope, guarded: Guarded, library: Library
+    of_bob: Proposal, scope: TenantScope, guarded: Guarded, library: Library
 ) -> None:
     guard = guarded(("enterprise", DENIES_OWN))
     assert reject(scope, BOB, of_bob.id, comment="No.", guard=guard).status == "rejected"
@@ -346,7 +352,7 @@ def test_what_an_agent_proposed_for_somebody_they_may_reject_and_withdraw(
 
 
 def test_what_an_agent_proposes_for_two_people_are_two_proposals(
-    of_bob: Proposal, scope: Scope, guard: Guard, library: Library
+    of_bob: Proposal, scope: TenantScope, guard: Guard, library: Library
 ) -> None:
     made = [
         propose_update(

@@ -19,7 +19,7 @@ from metier.cli.main import main
 from metier.guard import MemoryLog, current_user
 from metier.serve.mcp import SkillServer
 from metier.source import FolderSource
-from metier.store import Person, Scope, Store
+from metier.store import Person, Store, TenantScope
 
 Serve = Callable[..., SkillServer]
 LOAD = ("skills_load", {"skills": ["forms"]})
@@ -27,14 +27,14 @@ GOVERNED = ("people", "enterprise")
 
 
 @pytest.fixture
-def scope() -> Iterator[Scope]:
+def scope() -> Iterator[TenantScope]:
     """What the store keeps."""
     with Store.open() as store:
         yield store.of()
 
 
 @pytest.fixture
-def govern(scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def govern(scope: TenantScope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Settles who decides: people were added, of whom the server's user is an admin, or there is a policy in force."""
 
     def settle(how: str) -> None:
@@ -67,7 +67,7 @@ async def twice(client: mcp.Client) -> list[Any]:
 @pytest.mark.covers("SEC-17")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_yes_counts_for_its_call_and_is_asked_for_again_at_the_next(
-    serve: Serve, plugin: Library, scope: Scope, log: MemoryLog, mode: str
+    serve: Serve, plugin: Library, scope: TenantScope, log: MemoryLog, mode: str
 ) -> None:
     asked, answer = answering(YES, YES)
     name = "bad\x1b[2J\nclient"
@@ -88,7 +88,7 @@ def test_a_yes_counts_for_its_call_and_is_asked_for_again_at_the_next(
 
 @pytest.mark.covers("SEC-17")
 def test_the_command_that_the_question_names_makes_an_approval_that_lasts(
-    serve: Serve, plugin: Library, scope: Scope, capsys: pytest.CaptureFixture[str]
+    serve: Serve, plugin: Library, scope: TenantScope, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked, answer = answering(YES, YES)
     talk(serve(library=plugin, user=current_user()), twice, elicitation_callback=answer)
@@ -103,7 +103,7 @@ def test_the_command_that_the_question_names_makes_an_approval_that_lasts(
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("how", GOVERNED)
 def test_where_it_is_settled_who_decides_a_client_is_not_asked_and_leaves_a_request(
-    serve: Serve, plugin: Library, scope: Scope, govern: Callable[[str], None], how: str, mode: str
+    serve: Serve, plugin: Library, scope: TenantScope, govern: Callable[[str], None], how: str, mode: str
 ) -> None:
     govern(how)
     asked, answer = answering()
@@ -117,7 +117,7 @@ def test_where_it_is_settled_who_decides_a_client_is_not_asked_and_leaves_a_requ
 
 @pytest.mark.covers("SEC-17")
 def test_over_http_a_client_is_no_person_either(
-    serve: Serve, http: Callable[..., str], plugin: Library, scope: Scope, govern: Callable[[str], None]
+    serve: Serve, http: Callable[..., str], plugin: Library, scope: TenantScope, govern: Callable[[str], None]
 ) -> None:
     govern("people")
     _, answer = answering()
@@ -130,7 +130,7 @@ def test_over_http_a_client_is_no_person_either(
 @pytest.mark.covers("SEC-17")
 @pytest.mark.parametrize("how", ("nobody", *GOVERNED))
 def test_a_program_that_starts_the_server_gets_no_approval_by_answering_for_a_person(
-    tmp_path: Path, write_skill: Callable[..., Path], scope: Scope, govern: Callable[[str], None], how: str
+    tmp_path: Path, write_skill: Callable[..., Path], scope: TenantScope, govern: Callable[[str], None], how: str
 ) -> None:
     if how != "nobody":
         govern(how)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.store.postgres import postgres_url, store_url
 
-from metier.store import Scope, Store
+from metier.store import Store, TenantScope
 
 __all__ = ["postgres_url", "store_url"]
 
@@ -20,6 +20,6 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def scope(store: Store) -> Scope:
+def scope(store: Store) -> TenantScope:
     """What a tenant sees of it."""
     return store.of("acme")

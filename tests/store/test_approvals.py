@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from metier.errors import InvalidArgument
-from metier.store import Approval, Request, Scope, Store
+from metier.store import Approval, ApprovalRequest, Store, TenantScope
 
 
-def test_a_request_comes_back_as_it_was_made(scope: Scope) -> None:
+def test_a_request_comes_back_as_it_was_made(scope: TenantScope) -> None:
     made = scope.approvals.request(
-        Request(
+        ApprovalRequest(
             digest="sha256:1",
             skill="x@y",
             layer="plugin",
@@ -31,20 +31,20 @@ def test_a_request_comes_back_as_it_was_made(scope: Scope) -> None:
     assert scope.approvals.requests("denied") == []
 
 
-def test_one_request_waits_for_each_content_and_environment(scope: Scope) -> None:
-    first = scope.approvals.request(Request(digest="d", skill="x", requested_by="ada"))
-    assert scope.approvals.request(Request(digest="d", skill="x", requested_by="bob")) == first
-    other = scope.approvals.request(Request(digest="d", skill="x", environment="prod"))
+def test_one_request_waits_for_each_content_and_environment(scope: TenantScope) -> None:
+    first = scope.approvals.request(ApprovalRequest(digest="d", skill="x", requested_by="ada"))
+    assert scope.approvals.request(ApprovalRequest(digest="d", skill="x", requested_by="bob")) == first
+    other = scope.approvals.request(ApprovalRequest(digest="d", skill="x", environment="prod"))
     assert other.id != first.id
     assert scope.approvals.set_request(first.id, "denied", expected="pending")
-    assert scope.approvals.request(Request(digest="d", skill="x")).id != first.id
+    assert scope.approvals.request(ApprovalRequest(digest="d", skill="x")).id != first.id
 
 
 def test_of_many_who_ask_at_once_one_request_is_made(store: Store) -> None:
     ids: list[str] = []
 
     def ask() -> None:
-        ids.append(store.of("acme").approvals.request(Request(digest="d", skill="x")).id)
+        ids.append(store.of("acme").approvals.request(ApprovalRequest(digest="d", skill="x")).id)
 
     threads = [threading.Thread(target=ask) for _ in range(6)]
     for thread in threads:
@@ -55,8 +55,8 @@ def test_of_many_who_ask_at_once_one_request_is_made(store: Store) -> None:
     assert len(set(ids)) == 1
 
 
-def test_a_request_is_decided_once(scope: Scope) -> None:
-    made = scope.approvals.request(Request(digest="d", skill="x"))
+def test_a_request_is_decided_once(scope: TenantScope) -> None:
+    made = scope.approvals.request(ApprovalRequest(digest="d", skill="x"))
     assert scope.approvals.set_request(made.id, "approved", expected="pending")
     assert not scope.approvals.set_request(made.id, "denied", expected="pending")
     assert not scope.approvals.set_request("r-none", "denied", expected="pending")
@@ -65,7 +65,7 @@ def test_a_request_is_decided_once(scope: Scope) -> None:
     assert found.status == "approved"
 
 
-def test_an_approval_comes_back_as_it_was_given(scope: Scope) -> None:
+def test_an_approval_comes_back_as_it_was_given(scope: TenantScope) -> None:
     made = scope.approvals.add(
         Approval(
             request="r-1",
@@ -88,7 +88,7 @@ def test_an_approval_comes_back_as_it_was_given(scope: Scope) -> None:
     assert scope.approvals.of("sha256:2") == []
 
 
-def test_what_was_revoked_says_by_whom_and_why(scope: Scope) -> None:
+def test_what_was_revoked_says_by_whom_and_why(scope: TenantScope) -> None:
     made = scope.approvals.add(Approval(digest="d", skill="x", decided_by="ada"))
     assert scope.approvals.revoke(made.id, "bob", "it leaks")
     assert not scope.approvals.revoke(made.id, "eve", "again")
@@ -100,7 +100,7 @@ def test_what_was_revoked_says_by_whom_and_why(scope: Scope) -> None:
     assert scope.approvals.all() == [found]
 
 
-def test_that_content_changed_is_noted_once_and_revokes_nothing(scope: Scope) -> None:
+def test_that_content_changed_is_noted_once_and_revokes_nothing(scope: TenantScope) -> None:
     made = scope.approvals.add(Approval(digest="d", skill="x", decided_by="ada"))
     assert scope.approvals.fell(made.id, "e")
     assert not scope.approvals.fell(made.id, "e")
@@ -117,13 +117,13 @@ def test_that_content_changed_is_noted_once_and_revokes_nothing(scope: Scope) ->
         Approval(digest="d", skill="x", decided_by="ada", decision="maybe"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_an_approval_is_refused(scope: Scope, approval: Approval) -> None:
+def test_what_cannot_be_an_approval_is_refused(scope: TenantScope, approval: Approval) -> None:
     with pytest.raises(InvalidArgument):
         scope.approvals.add(approval)
     assert scope.approvals.all() == []
 
 
-def test_an_id_that_is_taken_is_refused(scope: Scope) -> None:
-    made = scope.approvals.request(Request(digest="d", skill="x"))
+def test_an_id_that_is_taken_is_refused(scope: TenantScope) -> None:
+    made = scope.approvals.request(ApprovalRequest(digest="d", skill="x"))
     with pytest.raises(InvalidArgument):
-        scope.approvals.request(Request(id=made.id, digest="e", skill="x"))
+        scope.approvals.request(ApprovalRequest(id=made.id, digest="e", skill="x"))

@@ -16,11 +16,11 @@ import pytest
 from tests.store.test_tenants import FILES, Played
 
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
-from metier.guard.audit.verifying import verify
+from metier.guard.audit.verification import verify
 from metier.guard.backups import back_up, restore
 from metier.skill.memory import MemoryPackage
-from metier.store import Approval, Request, Revision, Store, revision_files
-from metier.store.checking import check
+from metier.store import Approval, ApprovalRequest, Revision, Store, revision_files
+from metier.store.checks import check_store
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_everything_is_brought_back_into_either_database(tmp_path: Path, backup:
     restored = restore(store_url, backup)
     with Store.open(f"sqlite:///{tmp_path}/old/metier.db") as old, Store.open(store_url, create=False) as new:
         assert rows(new) == rows(old)
-        assert [problem for problem in check(new) if problem.severity == "error"] == []
+        assert [problem for problem in check_store(new) if problem.severity == "error"] == []
         assert (new.folder / "proposals" / "x-1.md").read_bytes() == b"# Diff\n"
         assert (new.folder / "audit" / "checkpoints.jsonl").read_bytes() == b"{}\n"
         assert verify("acme", new.of("acme").audit.walk(), (), {}).is_ok
@@ -173,7 +173,7 @@ def test_what_was_revoked_or_refused_since_stays_so(tmp_path: Path, store_url: s
     with Store.open(store_url) as store:
         ours = store.of("acme").approvals
         early, untouched, lifted = decisions(store)
-        asked = ours.request(Request(digest="d4", skill="x@y", requested_by="bob"))
+        asked = ours.request(ApprovalRequest(digest="d4", skill="x@y", requested_by="bob"))
         back_up(store, tmp_path / "backup.zip")
         ours.revoke(early.id, "eve", "It leaks.")
         ours.revoke(lifted.id, "eve", "It is fine.")
@@ -181,7 +181,7 @@ def test_what_was_revoked_or_refused_since_stays_so(tmp_path: Path, store_url: s
             Approval(digest="d4", skill="x@y", request=asked.id, decision="denied", decided_by="eve", reason="No.")
         )
         ours.set_request(asked.id, "denied", expected="pending")
-        late = ours.request(Request(digest="d5", skill="x@y", requested_by="bob"))
+        late = ours.request(ApprovalRequest(digest="d5", skill="x@y", requested_by="bob"))
         ours.set_request(late.id, "denied", expected="pending")
         unseen = ours.add(Approval(digest="d5", skill="x@y", request=late.id, decision="denied", decided_by="eve"))
         given = ours.add(Approval(digest="d6", skill="x@y", decided_by="eve"))
@@ -220,11 +220,11 @@ def test_a_backup_cannot_say_otherwise_of_what_was_refused(tmp_path: Path, store
 
 def test_a_request_that_waits_keeps_no_backup_from_coming_back(tmp_path: Path, store_url: str) -> None:
     with Store.open(f"sqlite:///{tmp_path}/other.db") as store:
-        saved = store.of().approvals.request(Request(digest="d1", skill="x@y"))
+        saved = store.of().approvals.request(ApprovalRequest(digest="d1", skill="x@y"))
         back_up(store, tmp_path / "backup.zip")
     with Store.open(store_url) as store:
         ours = store.of().approvals
-        waiting = ours.request(Request(digest="d1", skill="x@y"))
+        waiting = ours.request(ApprovalRequest(digest="d1", skill="x@y"))
         ours.add(Approval(digest="d1", skill="x@y", request=waiting.id, decision="denied", decided_by="eve"))
         restore(store_url, tmp_path / "backup.zip", force=True)
         assert (ours.requests(), len(ours.all())) == ([saved], 1)

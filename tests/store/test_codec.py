@@ -9,28 +9,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.store.codec import checked_key, new_id, now, restored, stored
+from metier.store.codec import decode_text, encode_text, new_id, now, require_key
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]))
 
 
 @given(ANY_TEXT)
 def test_any_text_comes_back_as_it_was(text: str) -> None:
-    kept = stored(text)
-    assert restored(kept) == text
+    kept = encode_text(text)
+    assert decode_text(kept) == text
     assert "\0" not in kept
     kept.encode()  # no half characters
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_no_two_texts_are_kept_alike(one: str, other: str) -> None:
-    assert (stored(one) == stored(other)) == (one == other)
+    assert (encode_text(one) == encode_text(other)) == (one == other)
 
 
 @pytest.mark.each("text", ["\ufdd0", "\ufdd00000", "\0", "\ufdd0\0", "\ud800\udfff", "\ufdd0fdd0"])
 def test_not_even_the_mark_itself_is_mistaken(text: str) -> None:
-    assert restored(stored(text)) == text
-    assert stored(text) != text
+    assert decode_text(encode_text(text)) == text
+    assert encode_text(text) != text
 
 
 def test_ids_tell_their_kind_and_nothing_else() -> None:
@@ -46,4 +46,4 @@ def test_times_can_be_compared_as_text() -> None:
 @pytest.mark.each("key", ["", None, 7, "x" * 2_001, "ü" * 1_001, "\0" * 300])
 def test_a_key_that_no_index_could_hold_is_refused(key: object) -> None:
     with pytest.raises(InvalidArgument):
-        checked_key("name", key)
+        require_key("name", key)

@@ -12,9 +12,9 @@ import pytest
 
 from metier.errors import StoreUnavailable
 from metier.store import Store, migrations
-from metier.store.checking import check
+from metier.store.checks import check_store
+from metier.store.location import Kind
 from metier.store.migrations import STEPS, Run, newest
-from metier.store.url import Kind
 
 NOW = newest()
 FIRST = Path(__file__).with_name("version-1.sql")
@@ -53,7 +53,7 @@ def test_a_store_is_made_once(url: str) -> None:
     assert Store.migrate(url) == (0, NOW)
     assert Store.migrate(url) == (NOW, NOW)
     with Store.open(url, create=False) as store:
-        assert check(store) == []
+        assert check_store(store) == []
 
 
 def test_a_store_is_brought_up_to_date_and_keeps_what_it_has(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_a_step_that_fails_never_happened(url: str, monkeypatch: pytest.MonkeyPa
         with pytest.raises(ZeroDivisionError):
             Store.migrate(url)
     with Store.open(url) as store:
-        assert check(store) == []
+        assert check_store(store) == []
     monkeypatch.setattr(
         migrations,
         "STEPS",
@@ -232,7 +232,7 @@ def test_a_file_of_the_first_version_can_still_be_read(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(FIRST.read_text(encoding="utf-8"))
     with Store.open(f"sqlite:///{path}") as store:
-        assert [problem.part for problem in check(store) if problem.severity == "error"] == []
+        assert [problem.part for problem in check_store(store) if problem.severity == "error"] == []
         assert store.of("acme").state().blocked == {("name", "miner")}
         (record,) = store.of("acme").audit.tail(5)
         assert record["type"] == "skill.activated"
@@ -252,5 +252,5 @@ def test_a_server_of_the_first_version_is_brought_up_to_date(postgres_url: str) 
         store.driver.change("UPDATE store_version SET version = 1")
     assert Store.migrate(postgres_url) == (1, NOW)
     with Store.open(postgres_url) as store:
-        assert check(store) == []
+        assert check_store(store) == []
         assert store.of().audit.append({"type": "skill.activated"}).seq == 2

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from metier.errors import InvalidArgument, PersonNotFound
-from metier.store import Person, Scope, Store
+from metier.store import Person, Store, TenantScope
 from metier.store.rows import every_row
 
 
-def test_somebody_who_was_added_is_known_with_their_roles(scope: Scope) -> None:
+def test_somebody_who_was_added_is_known_with_their_roles(scope: TenantScope) -> None:
     ada = scope.people.add(Person(name="ada", roles=frozenset({"admin", "reviewer"})))
     bot = scope.people.add(Person(name="bot", kind="agent"))
     assert scope.people.get("ada") == ada
@@ -17,7 +17,7 @@ def test_somebody_who_was_added_is_known_with_their_roles(scope: Scope) -> None:
     assert scope.people.all() == [ada, bot]
 
 
-def test_a_store_knows_whether_anybody_was_added(scope: Scope) -> None:
+def test_a_store_knows_whether_anybody_was_added(scope: TenantScope) -> None:
     found = [scope.people.is_empty]
     scope.people.add(Person(name="ada"))
     assert [*found, scope.people.is_empty] == [True, False]
@@ -29,7 +29,7 @@ def test_anybody_in_any_tenant_is_somebody(store: Store) -> None:
     assert [*found, store.has_people, store.of().people.is_empty] == [False, True, True]
 
 
-def test_adding_somebody_again_gives_them_other_roles_and_leaves_their_tokens(scope: Scope) -> None:
+def test_adding_somebody_again_gives_them_other_roles_and_leaves_their_tokens(scope: TenantScope) -> None:
     scope.people.add(Person(name="ada", roles=frozenset({"admin"})))
     _, secret = scope.people.new_token("ada")
     changed = scope.people.add(Person(name="ada", roles=frozenset({"viewer"})))
@@ -37,7 +37,7 @@ def test_adding_somebody_again_gives_them_other_roles_and_leaves_their_tokens(sc
     assert scope.people.by_token(secret) == changed
 
 
-def test_whoever_is_removed_takes_their_tokens_along(scope: Scope, store: Store) -> None:
+def test_whoever_is_removed_takes_their_tokens_along(scope: TenantScope, store: Store) -> None:
     scope.people.add(Person(name="ada"))
     _, secret = scope.people.new_token("ada")
     assert scope.people.remove("ada")
@@ -48,7 +48,7 @@ def test_whoever_is_removed_takes_their_tokens_along(scope: Scope, store: Store)
     assert scope.people.tokens() == []
 
 
-def test_of_a_token_only_the_hash_is_kept(scope: Scope, store: Store) -> None:
+def test_of_a_token_only_the_hash_is_kept(scope: TenantScope, store: Store) -> None:
     scope.people.add(Person(name="ada"))
     token, secret = scope.people.new_token("ada", label="laptop")
     assert secret.startswith("mtr_")
@@ -58,7 +58,7 @@ def test_of_a_token_only_the_hash_is_kept(scope: Scope, store: Store) -> None:
     assert secret not in str([list(every_row(store.driver, table)) for table in ("tokens", "people")])
 
 
-def test_a_token_counts_until_it_expires_or_is_revoked(scope: Scope, store: Store) -> None:
+def test_a_token_counts_until_it_expires_or_is_revoked(scope: TenantScope, store: Store) -> None:
     scope.people.add(Person(name="ada"))
     _, expired = scope.people.new_token("ada", expires_at="2020-01-01T00:00:00.000+00:00")
     token, valid = scope.people.new_token("ada", expires_at="2999-01-01T00:00:00.000+00:00")
@@ -71,12 +71,12 @@ def test_a_token_counts_until_it_expires_or_is_revoked(scope: Scope, store: Stor
 
 
 @pytest.mark.each("secret", ["", "mtr_", "mtr_x", "x", "mtr_\0", "mtr_\udc80", "' OR 1=1 --", "%", "?"])
-def test_what_is_no_token_is_nobodys(scope: Scope, store: Store, secret: str) -> None:
+def test_what_is_no_token_is_nobodys(scope: TenantScope, store: Store, secret: str) -> None:
     assert scope.people.by_token(secret) is None
     assert store.by_token(secret) is None
 
 
-def test_there_is_no_token_for_nobody(scope: Scope) -> None:
+def test_there_is_no_token_for_nobody(scope: TenantScope) -> None:
     with pytest.raises(PersonNotFound):
         scope.people.new_token("ada")
     assert scope.people.tokens() == []
@@ -91,6 +91,6 @@ def test_there_is_no_token_for_nobody(scope: Scope) -> None:
         Person(name="x" * 3_000),
     ],
 )
-def test_who_cannot_be_is_refused(scope: Scope, person: Person) -> None:
+def test_who_cannot_be_is_refused(scope: TenantScope, person: Person) -> None:
     with pytest.raises(InvalidArgument):
         scope.people.add(person)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from metier.errors import InvalidArgument
-from metier.store import Block, Proposal, ScanRow, Scope
+from metier.store import Block, Proposal, ScanRow, TenantScope
 
 
-def test_a_proposal_comes_back_as_it_was_made(scope: Scope) -> None:
+def test_a_proposal_comes_back_as_it_was_made(scope: TenantScope) -> None:
     made = scope.proposals.add(
         Proposal(
             kind="new",
@@ -29,7 +29,7 @@ def test_a_proposal_comes_back_as_it_was_made(scope: Scope) -> None:
     assert scope.proposals.get("p-none") is None
 
 
-def test_a_proposal_moves_on_only_from_where_it_is_expected(scope: Scope) -> None:
+def test_a_proposal_moves_on_only_from_where_it_is_expected(scope: TenantScope) -> None:
     made = scope.proposals.add(Proposal(skill="x"))
     assert scope.proposals.move(made.id, expected="open", to="approved", reviewer="ada", comment="fine")
     assert not scope.proposals.move(made.id, expected="open", to="rejected", reviewer="bob")
@@ -40,7 +40,7 @@ def test_a_proposal_moves_on_only_from_where_it_is_expected(scope: Scope) -> Non
     assert found.decided_at
 
 
-def test_proposals_are_found_by_status_and_skill(scope: Scope) -> None:
+def test_proposals_are_found_by_status_and_skill(scope: TenantScope) -> None:
     first, second = (scope.proposals.add(Proposal(skill=name)) for name in ("a", "b"))
     scope.proposals.move(second.id, expected="open", to="withdrawn")
     assert [one.id for one in scope.proposals.all()] == [first.id, second.id]
@@ -49,7 +49,7 @@ def test_proposals_are_found_by_status_and_skill(scope: Scope) -> None:
     assert scope.proposals.all("open", "b") == []
 
 
-def test_anybody_may_say_what_they_think_while_it_is_open(scope: Scope) -> None:
+def test_anybody_may_say_what_they_think_while_it_is_open(scope: TenantScope) -> None:
     made = scope.proposals.add(Proposal(skill="x"))
     assert scope.proposals.recommend(made.id, {"by": "bot", "says": "approve"})
     assert scope.proposals.recommend(made.id, {"by": "ada", "says": "reject"})
@@ -60,7 +60,7 @@ def test_anybody_may_say_what_they_think_while_it_is_open(scope: Scope) -> None:
     assert [one["by"] for one in found.recommendations] == ["bot", "ada"]
 
 
-def test_what_cannot_become_of_a_proposal_is_refused(scope: Scope) -> None:
+def test_what_cannot_become_of_a_proposal_is_refused(scope: TenantScope) -> None:
     made = scope.proposals.add(Proposal(skill="x"))
     with pytest.raises(InvalidArgument):
         scope.proposals.move(made.id, expected="open", to="eaten")  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def test_what_cannot_become_of_a_proposal_is_refused(scope: Scope) -> None:
         scope.proposals.recommend(made.id, {"by": object()})
 
 
-def test_the_last_scan_of_each_engine_counts(scope: Scope) -> None:
+def test_the_last_scan_of_each_engine_counts(scope: TenantScope) -> None:
     scope.scans.put(ScanRow(digest="d", engine="core", max_severity="low"))
     last = scope.scans.put(ScanRow(digest="d", engine="core", max_severity="high", findings=[{"rule": "R", "line": 3}]))
     other = scope.scans.put(ScanRow(digest="d", engine="other", status="error", ms=5))
@@ -78,14 +78,14 @@ def test_the_last_scan_of_each_engine_counts(scope: Scope) -> None:
     assert scope.scans.severities("f") == {}
 
 
-def test_a_policy_is_kept_once_word_by_word(scope: Scope) -> None:
+def test_a_policy_is_kept_once_word_by_word(scope: TenantScope) -> None:
     assert scope.policies.keep("d", "enterprise", "/etc/metier/policy.yaml", "mode: enforce\n")
     assert not scope.policies.keep("d", "enterprise", "/etc/metier/policy.yaml", "mode: enforce\n")
     assert scope.policies.keep("d", "project", "/" + "x" * 5_000, "mode: audit\n")
     assert sorted(scope.policies.texts("d").values()) == ["mode: audit\n", "mode: enforce\n"]
 
 
-def test_what_is_blocked_says_by_whom_and_why(scope: Scope) -> None:
+def test_what_is_blocked_says_by_whom_and_why(scope: TenantScope) -> None:
     scope.blocks.add("source", "evil", reason="first", by="ada")
     block = scope.blocks.add("source", "evil", reason="second", by="bob")
     assert scope.blocks.all() == [block]
@@ -95,6 +95,6 @@ def test_what_is_blocked_says_by_whom_and_why(scope: Scope) -> None:
 
 
 @pytest.mark.each(("kind", "value"), [("colour", "x"), ("name", ""), ("name", "x" * 3_000)])
-def test_what_cannot_be_blocked_is_refused(scope: Scope, kind: str, value: str) -> None:
+def test_what_cannot_be_blocked_is_refused(scope: TenantScope, kind: str, value: str) -> None:
     with pytest.raises(InvalidArgument):
         scope.blocks.add(kind, value, reason="", by="")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 from metier.errors import InvalidArgument, StoreUnavailable
 from metier.guard.backups import back_up, restore
 from metier.store import Store
-from metier.store.driver import Driver
+from metier.store.connection_pool import ConnectionPool
 
 SHORT = 0.001
 """Seconds that a decision waits here; nobody is in its way who would be gone then."""
@@ -34,14 +34,14 @@ def before_each_statement(other: Store, decide: Callable[[], object]) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
 
         def watch(name: str) -> None:
-            original = getattr(Driver, name)
+            original = getattr(ConnectionPool, name)
 
-            def watched(driver: Driver, *given: Any) -> Any:
+            def watched(driver: ConnectionPool, *given: Any) -> Any:
                 if driver is not other.driver:
                     decide()
                 return original(driver, *given)
 
-            patch.setattr(Driver, name, watched)
+            patch.setattr(ConnectionPool, name, watched)
 
         for name in ("execute", "change", "change_all"):
             watch(name)
@@ -76,14 +76,14 @@ def test_a_store_that_is_used_at_the_last_moment_is_in_use(
     backup: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(store_url) as other:
-        begin = Driver.transaction
+        begin = ConnectionPool.transaction
 
-        def at_last(driver: Driver, *given: Any) -> AbstractContextManager[None]:
+        def at_last(driver: ConnectionPool, *given: Any) -> AbstractContextManager[None]:
             if driver is not other.driver:
                 other.of().blocks.add("name", "late", reason="", by="eve")
             return begin(driver, *given)
 
-        monkeypatch.setattr(Driver, "transaction", at_last)
+        monkeypatch.setattr(ConnectionPool, "transaction", at_last)
         with pytest.raises(InvalidArgument, match="is in use"):
             restore(store_url, backup)
         assert [block.value for block in other.of().blocks.all()] == ["late"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
 from metier.skill.files import DigestEntry, digest_of
-from metier.store import Revision, Scope, Store, revision_files
+from metier.store import Revision, Store, TenantScope, revision_files
 
 Files = dict[str, tuple[Any, bytes]]
 
@@ -33,7 +33,7 @@ def revision(files: Files, **more: Any) -> Revision:
     return Revision(digest=digest(files), skill="x", files=revision_files(files), **more)
 
 
-def test_a_revision_comes_back_with_every_byte(scope: Scope) -> None:
+def test_a_revision_comes_back_with_every_byte(scope: TenantScope) -> None:
     more = {"frontmatter": {"name": "x", "n": [1, None]}, "capabilities": {"scripts": ["a"]}, "declared": ("Read",)}
     kept = revision(FILES, parent="sha256:p", first_seen="2026-01-01T00:00:00.000+00:00", **more)
     scope.revisions.put(kept, FILES)
@@ -42,14 +42,14 @@ def test_a_revision_comes_back_with_every_byte(scope: Scope) -> None:
     assert scope.revisions.has(kept.digest)
 
 
-def test_what_was_never_kept_is_not_there(scope: Scope) -> None:
+def test_what_was_never_kept_is_not_there(scope: TenantScope) -> None:
     assert scope.revisions.get("sha256:0") is None
     assert not scope.revisions.has("sha256:0")
     with pytest.raises(FileMissing):
         scope.revisions.files("sha256:0")
 
 
-def test_a_revision_may_be_known_before_its_content_is_kept(scope: Scope) -> None:
+def test_a_revision_may_be_known_before_its_content_is_kept(scope: TenantScope) -> None:
     kept = revision(FILES)
     scope.revisions.put(kept)
     assert not scope.revisions.has(kept.digest)
@@ -59,7 +59,7 @@ def test_a_revision_may_be_known_before_its_content_is_kept(scope: Scope) -> Non
     assert scope.revisions.files(kept.digest) == FILES
 
 
-def test_of_a_revision_that_is_there_already_the_first_word_counts(scope: Scope) -> None:
+def test_of_a_revision_that_is_there_already_the_first_word_counts(scope: TenantScope) -> None:
     scope.revisions.put(revision(FILES, parent="first"), FILES)
     scope.revisions.put(revision(FILES, parent="second"), FILES)
     found = scope.revisions.get(digest(FILES))
@@ -67,7 +67,7 @@ def test_of_a_revision_that_is_there_already_the_first_word_counts(scope: Scope)
     assert found.parent == "first"
 
 
-def test_content_of_a_revision_that_was_listed_wrongly_is_kept_as_it_is(scope: Scope) -> None:
+def test_content_of_a_revision_that_was_listed_wrongly_is_kept_as_it_is(scope: TenantScope) -> None:
     scope.revisions.put(Revision(digest=digest(FILES), skill="x"))
     scope.revisions.put(revision(FILES), FILES)
     assert scope.revisions.files(digest(FILES)) == FILES
@@ -83,14 +83,14 @@ def test_content_of_a_revision_that_was_listed_wrongly_is_kept_as_it_is(scope: S
         {},
     ],
 )
-def test_content_that_does_not_make_the_digest_is_refused(scope: Scope, changed: Files) -> None:
+def test_content_that_does_not_make_the_digest_is_refused(scope: TenantScope, changed: Files) -> None:
     for files in (FILES, changed):
         with pytest.raises(IntegrityFailed):
             scope.revisions.put(Revision(digest=digest(FILES), skill="x", files=revision_files(files)), changed)
     assert scope.revisions.get(digest(FILES)) is None
 
 
-def test_a_mode_that_no_file_has_is_refused(scope: Scope) -> None:
+def test_a_mode_that_no_file_has_is_refused(scope: TenantScope) -> None:
     with pytest.raises(InvalidArgument):
         scope.revisions.put(revision({"a": ("setuid", b"")}), {"a": ("setuid", b"")})  # type: ignore[dict-item]
 
@@ -100,7 +100,7 @@ NAMES = st.text(st.characters(exclude_categories=[]), min_size=1, max_size=60)
 
 @given(st.dictionaries(NAMES, st.tuples(st.sampled_from(["file", "exec", "link"]), st.binary(max_size=200))))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_files_are_called_they_come_back(scope: Scope, files: Files) -> None:
+def test_whatever_files_are_called_they_come_back(scope: TenantScope, files: Files) -> None:
     files = {path: file for path, file in files.items() if is_a_name_on_disk(path)}
     scope.revisions.put(revision(files), files)
     assert scope.revisions.files(digest(files)) == files
@@ -158,7 +158,7 @@ def test_content_that_was_changed_in_the_table_is_noticed_and_mended_when_it_is_
         assert scope.revisions.files(digest(FILES)) == FILES
 
 
-def test_rows_that_were_changed_no_longer_make_the_digest(scope: Scope) -> None:
+def test_rows_that_were_changed_no_longer_make_the_digest(scope: TenantScope) -> None:
     scope.revisions.put(revision(FILES), FILES)
     scope._rows.update("revision_files", {"path": "SKILL.MD"}, {"path": "SKILL.md"})
     with pytest.raises(IntegrityFailed):
@@ -178,7 +178,7 @@ def test_a_link_in_place_of_a_content_is_not_followed(tmp_path: Path) -> None:
             store.blobs.get(sha256)
 
 
-def test_a_transaction_that_fails_keeps_no_revision(scope: Scope) -> None:
+def test_a_transaction_that_fails_keeps_no_revision(scope: TenantScope) -> None:
     with pytest.raises(ZeroDivisionError), scope.transaction():
         scope.revisions.put(revision(FILES), FILES)
         raise ZeroDivisionError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from metier.store.location import Kind
 from metier.store.migrations import creation, creation_file
 from metier.store.schema import protection, tables_of, written
-from metier.store.url import Kind
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

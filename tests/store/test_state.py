@@ -6,21 +6,30 @@ from collections.abc import Callable
 
 import pytest
 
-from metier.store import Approval, Install, Person, Proposal, Request, ScanRow, Scope, Store
+from metier.store import (
+    Approval,
+    ApprovalRequest,
+    Install,
+    Person,
+    Proposal,
+    ScanRow,
+    Store,
+    TenantScope,
+)
 
 
-def approve(scope: Scope) -> Approval:
+def approve(scope: TenantScope) -> Approval:
     return scope.approvals.add(Approval(digest="d", skill="x@y", decided_by="ada", grants=("scripts",)))
 
 
-def test_it_is_the_same_object_until_something_changes(scope: Scope) -> None:
+def test_it_is_the_same_object_until_something_changes(scope: TenantScope) -> None:
     first = scope.state()
     assert scope.state() is first
     approve(scope)
     assert scope.state() is not first
 
 
-def test_it_holds_blocks_approvals_and_installs(scope: Scope) -> None:
+def test_it_holds_blocks_approvals_and_installs(scope: TenantScope) -> None:
     scope.blocks.add("digest", "sha256:1", reason="", by="")
     first, second = approve(scope), approve(scope)
     install = scope.installs.put(Install(location="/x", skill="x", digest="d"))
@@ -30,13 +39,13 @@ def test_it_holds_blocks_approvals_and_installs(scope: Scope) -> None:
     assert state.installs == {"/x": install}
 
 
-def test_what_was_revoked_is_no_longer_in_it(scope: Scope) -> None:
+def test_what_was_revoked_is_no_longer_in_it(scope: TenantScope) -> None:
     kept, revoked = approve(scope), approve(scope)
     scope.approvals.revoke(revoked.id, "ada", "changed her mind")
     assert scope.state().approvals["d"] == (kept,)
 
 
-CHANGES: dict[str, Callable[[Scope, Approval], object]] = {
+CHANGES: dict[str, Callable[[TenantScope, Approval], object]] = {
     "add approval": lambda scope, approval: approve(scope),
     "revoke": lambda scope, approval: scope.approvals.revoke(approval.id, "ada", ""),
     "fell": lambda scope, approval: scope.approvals.fell(approval.id, "e"),
@@ -63,19 +72,19 @@ def test_every_change_is_seen_by_others_at_their_next_look(store_url: str) -> No
             assert after == scope.state(), what
 
 
-def test_what_decisions_do_not_depend_on_changes_nothing(scope: Scope) -> None:
+def test_what_decisions_do_not_depend_on_changes_nothing(scope: TenantScope) -> None:
     approve(scope)
     before = scope.state()
     scope.people.add(Person(name="ada"))
     scope.proposals.add(Proposal(skill="x"))
     scope.scans.put(ScanRow(digest="d", engine="core"))
-    scope.approvals.request(Request(digest="e", skill="x"))
+    scope.approvals.request(ApprovalRequest(digest="e", skill="x"))
     scope.audit.append({"type": "skill.activated"})
     scope.blocks.remove("name", "not there")
     assert scope.state() is before
 
 
-def test_what_was_taken_back_is_never_mistaken_for_what_is(scope: Scope) -> None:
+def test_what_was_taken_back_is_never_mistaken_for_what_is(scope: TenantScope) -> None:
     with pytest.raises(ZeroDivisionError), scope.transaction():
         scope.blocks.add("name", "x", reason="", by="")
         assert scope.state().blocked == {("name", "x")}
@@ -93,7 +102,7 @@ def test_of_many_tenants_only_so_many_are_kept(store: Store, monkeypatch: pytest
 
 @pytest.mark.covers("SEC-6")
 def test_a_number_that_was_set_back_by_sql_hides_no_decision_from_others(store_url: str) -> None:
-    def quarantine(scope: Scope, approval: Approval) -> None:
+    def quarantine(scope: TenantScope, approval: Approval) -> None:
         with scope.transaction():
             scope.blocks.add("name", "x", reason="", by="ada")
             scope.audit.append({"type": "skill.quarantined", "notes": ["name x"]})

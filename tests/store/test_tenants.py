@@ -17,14 +17,14 @@ from metier.errors import FileMissing, InvalidArgument, PersonNotFound
 from metier.skill.memory import MemoryPackage
 from metier.store import (
     Approval,
+    ApprovalRequest,
     Install,
     Person,
     Proposal,
-    Request,
     Revision,
     ScanRow,
-    Scope,
     Store,
+    TenantScope,
     revision_files,
 )
 
@@ -35,9 +35,9 @@ DIGEST = MemoryPackage({"SKILL.md": FILES["SKILL.md"][1]}).digest()
 class Played:
     """What one tenant has done, with every method that changes something."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: TenantScope) -> None:
         self.scope = scope
-        self.request = scope.approvals.request(Request(digest="d", skill="x@y"))
+        self.request = scope.approvals.request(ApprovalRequest(digest="d", skill="x@y"))
         self.approval = scope.approvals.add(Approval(digest="d", skill="x@y", decided_by="ada"))
         self.proposal = scope.proposals.add(Proposal(skill="x@y"))
         scope.proposals.recommend(self.proposal.id, {"by": "ada"})
@@ -52,7 +52,7 @@ class Played:
         scope.audit.append({"type": "skill.activated", "session": "s"})
         scope.audit.keep_checkpoint({"seq": 1, "hash": "h", "signed_at": "", "key_id": "k", "signature": "s"})
 
-    def seen_by(self, scope: Scope) -> dict[str, Any]:
+    def seen_by(self, scope: TenantScope) -> dict[str, Any]:
         """What a tenant finds, with every method that reads something, by what the first one has."""
         return {
             "approvals.get_request": scope.approvals.get_request(self.request.id),
@@ -87,7 +87,7 @@ class Played:
             "state": tuple(getattr(scope.state(), part) for part in ("blocked", "approvals", "installs")),
         }
 
-    def touched_by(self, scope: Scope) -> dict[str, bool]:
+    def touched_by(self, scope: TenantScope) -> dict[str, bool]:
         """Whether a tenant can change what the first one has."""
         return {
             "approvals.set_request": scope.approvals.set_request(self.request.id, "denied", expected="pending"),
@@ -111,7 +111,7 @@ ADDING = {
 """What `Played` does."""
 
 
-def files_of(scope: Scope) -> object:
+def files_of(scope: TenantScope) -> object:
     try:
         return scope.revisions.files(DIGEST)
     except FileMissing:
@@ -145,7 +145,7 @@ def test_every_method_is_played_through_here(store: Store) -> None:
     known = {*ADDING, *played.seen_by(store.of("acme")), *played.touched_by(store.of("acme"))}
     parts = {
         name: type(getattr(store.of("acme"), name))
-        for name, value in vars(Scope).items()
+        for name, value in vars(TenantScope).items()
         if not name.startswith("_") and not inspect.isfunction(value)
     }
     methods = {f"{part}.{name}" for part, kind in parts.items() for name in vars(kind) if not name.startswith("_")}

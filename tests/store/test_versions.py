@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from metier.errors import InvalidArgument
-from metier.store import Install, Scope
+from metier.store import Install, TenantScope
 
 
-def test_versions_are_numbered_in_each_place_by_itself(scope: Scope) -> None:
+def test_versions_are_numbered_in_each_place_by_itself(scope: TenantScope) -> None:
     first = scope.versions.add("x@a", "/one", "d1", by="ada", reason="first")
     second = scope.versions.add("x@a", "/one", "d2", by="bob", reason="better", proposal="p-1")
     elsewhere = scope.versions.add("x@a", "/two", "d1", by="ada", reason="too")
@@ -18,7 +18,7 @@ def test_versions_are_numbered_in_each_place_by_itself(scope: Scope) -> None:
     assert scope.versions.of("/three") == []
 
 
-def test_a_folder_has_one_install(scope: Scope) -> None:
+def test_a_folder_has_one_install(scope: TenantScope) -> None:
     scope.installs.put(Install(location="/x", skill="x", digest="d1", by="ada"))
     second = scope.installs.put(Install(location="/x", skill="x", digest="d2", state="quarantined", by="bob"))
     assert scope.installs.get("/x") == second
@@ -36,6 +36,6 @@ def test_a_folder_has_one_install(scope: Scope) -> None:
         Install(location="/x", skill="x", digest="d", state="lost"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_installed_is_refused(scope: Scope, install: Install) -> None:
+def test_what_cannot_be_installed_is_refused(scope: TenantScope, install: Install) -> None:
     with pytest.raises(InvalidArgument):
         scope.installs.put(install)

@@ -18,13 +18,13 @@ from metier.guard.policy.durations import seconds_of
 from metier.guard.policy.files import Policies
 from metier.guard.remedies import tenant_option
 from metier.skill import shown
-from metier.store import Request
+from metier.store import ApprovalRequest
 
 if TYPE_CHECKING:
     import argparse
 
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Approval, Person, Scope
+    from metier.store import Approval, Person, TenantScope
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return verb(options, scope, person, effective)
 
 
-def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+def _list(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     require_role(person, "viewer", "see approvals")
     now = moment(time.time())
     requests = scope.approvals.requests(None if options.all else "pending")
@@ -73,7 +73,7 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person, effective: 
 
 
 def _request_row(
-    scope: Scope, one: Request, effective: EffectivePolicy, now: str, *, is_known: bool
+    scope: TenantScope, one: ApprovalRequest, effective: EffectivePolicy, now: str, *, is_known: bool
 ) -> tuple[str, ...]:
     status: str = one.status
     quorum = effective.approval.quorum
@@ -96,7 +96,7 @@ def _short(digest: str) -> str:
     return digest.removeprefix("sha256:")[:8]
 
 
-def _where(about: Request | Approval) -> str:
+def _where(about: ApprovalRequest | Approval) -> str:
     return ", ".join(part for part in (about.layer, about.environment) if part) or "anywhere"
 
 
@@ -108,13 +108,13 @@ def _state(one: Approval, now: str) -> str:
     return "expired" if is_over(one, now) else "counts"
 
 
-def _agreed(scope: Scope, one: Request, quorum: int, now: str) -> list[str]:
+def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> list[str]:
     given = [approval for approval in scope.approvals.of(one.digest) if approval.request == one.id]
     found = approval_status(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
     return sorted(found.approvers)
 
 
-def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+def _show(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
     dossier = request_view_of(scope, asked)
@@ -144,7 +144,7 @@ def _show(options: argparse.Namespace, scope: Scope, person: Person, effective: 
     return 0
 
 
-def _find_request(scope: Scope, wanted: str) -> Request:
+def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     """The request that an id of it, of an approval or of its content means."""
     found = scope.approvals.get_request(wanted)
     if found is not None:
@@ -152,7 +152,7 @@ def _find_request(scope: Scope, wanted: str) -> Request:
     approval = scope.approvals.get(wanted)
     if approval is not None:
         of_it = scope.approvals.get_request(approval.request)
-        return of_it or Request(
+        return of_it or ApprovalRequest(
             digest=approval.digest, skill=approval.skill, capabilities=approval.grants, status="approved"
         )
     of_content = [one for one in scope.approvals.requests() if one.digest == wanted]
@@ -166,7 +166,7 @@ def _find_request(scope: Scope, wanted: str) -> Request:
     return named
 
 
-def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+def _grant(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     given = grant(
         scope,
         effective,
@@ -198,12 +198,12 @@ def _grant(options: argparse.Namespace, scope: Scope, person: Person, effective:
     return 0
 
 
-def _deny(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+def _deny(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     given = deny(scope, effective, person, options.id, reason=options.reason)
     return _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
 
 
-def _revoke(options: argparse.Namespace, scope: Scope, person: Person, effective: EffectivePolicy) -> int:
+def _revoke(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     given = revoke(scope, effective, person, options.id, reason=options.reason)
     what = "the refusal is taken back" if given.decision == "denied" else "the approval is taken back"
     return _print_approval(options, given, f"{what} for {Style.text(given.skill)}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.audit.exporting import object_of
+from metier.guard.audit.export import object_of
 from metier.guard.open_stores import require_store
 from metier.guard.policy.durations import seconds_of
 from metier.store import Store
@@ -25,8 +25,8 @@ from metier.store.link import skill_ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metier.guard.audit.verifying import Verdict
-    from metier.store import Scope
+    from metier.guard.audit.verification import ChainVerification
+    from metier.store import TenantScope
 
 _HEAD = ("SEQ", "TIME", "TYPE", "SKILL", "WHO", "WHAT")
 _EXACT = ("skill", "type", "outcome", "session", "user", "agent", "digest", "text")
@@ -47,7 +47,7 @@ def _say_if_elsewhere(options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _reading(options: argparse.Namespace, *, create: bool = False) -> Iterator[Scope | None]:
+def _reading(options: argparse.Namespace, *, create: bool = False) -> Iterator[TenantScope | None]:
     """What the store keeps for the tenant of whoever asks, if it knows them; None where there is no store yet."""
     if not create:
         found = peek_store()
@@ -126,13 +126,13 @@ def _line(style: Style, record: Mapping[str, Any]) -> str:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from metier.guard.audit.signing import known_keys
-    from metier.guard.audit.verifying import Report, verify_export, verify_store
+    from metier.guard.audit.keys import known_keys
+    from metier.guard.audit.verification import VerificationReport, verify_export, verify_store
 
     signing = key_file()
     keys = known_keys(signing, *options.key)
     if options.file:
-        report = Report(chains=(verify_export(Path(options.file), keys),))
+        report = VerificationReport(chains=(verify_export(Path(options.file), keys),))
     else:
         tenant = _tenant_of_token(options)
         report = verify_store(keys, store_url(), key_file=signing)
@@ -173,7 +173,7 @@ def _tenant_of_token(options: argparse.Namespace) -> str:
         return scope.audit.tenant
 
 
-def _verdict_shape(verdict: Verdict) -> dict[str, Any]:
+def _verdict_shape(verdict: ChainVerification) -> dict[str, Any]:
     fault = verdict.fault
     return {
         "tenant": verdict.tenant,
@@ -186,7 +186,7 @@ def _verdict_shape(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _print_verdict(style: Style, verdict: Verdict) -> None:
+def _print_verdict(style: Style, verdict: ChainVerification) -> None:
     whose = f"{Style.text(verdict.tenant)}: " if verdict.tenant else ""
     if verdict.fault is not None:
         said = Style.text(verdict.fault.message, 1_000)
@@ -210,26 +210,26 @@ def _export(options: argparse.Namespace) -> int:
     if options.endpoint and options.format != "otlp":
         raise InvalidArgument("Only OTLP can be sent.", hint="Add --format otlp, or write to a file with -o.")
     from metier.guard.audit.checkpoints import checkpoints_of
-    from metier.guard.audit.exporting import exported
+    from metier.guard.audit.export import export_lines
 
     with _reading(options) as scope:
         if scope is None:
             return _written([], options)
-        lines = exported(scope.audit.walk(), checkpoints_of(scope), options.format)
+        lines = export_lines(scope.audit.walk(), checkpoints_of(scope), options.format)
         if options.endpoint:
-            from metier.guard.audit.sending import send
+            from metier.guard.audit.sending import send_otlp
 
-            sent = send(lines, options.endpoint)
+            sent = send_otlp(lines, options.endpoint)
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
         else:
             _written(lines, options)
         return _print_faults(scope)
 
 
-def _print_faults(scope: Scope) -> int:
+def _print_faults(scope: TenantScope) -> int:
     """Verify the records of an export and print their faults; the exit code. They are exported all the same."""
-    from metier.guard.audit.signing import known_keys
-    from metier.guard.audit.verifying import verify_store
+    from metier.guard.audit.keys import known_keys
+    from metier.guard.audit.verification import verify_store
 
     signing = key_file()
     report = verify_store(known_keys(signing), scope.store.url, key_file=signing)
@@ -277,7 +277,7 @@ def _checkpoint(options: argparse.Namespace) -> int:
 
 def key_file() -> Path:
     """The key that policy names, else the user's own."""
-    from metier.guard.audit.signing import default_key_file
+    from metier.guard.audit.keys import default_key_file
     from metier.guard.policy.files import Policies
 
     chosen = Policies.discover().current().audit.key

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.hub.dry_run import DeployDryRun
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 
 def folder_of(options: argparse.Namespace) -> str:
@@ -100,7 +100,7 @@ def run_dry(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _looking(options: argparse.Namespace) -> Iterator[tuple[Scope, Person]]:
+def _looking(options: argparse.Namespace) -> Iterator[tuple[TenantScope, Person]]:
     """What the store keeps, and who looks at it; where there is none yet, one that is gone afterwards stands for it."""
     store = peek_store()
     if store is not None:

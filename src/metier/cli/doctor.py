@@ -23,7 +23,7 @@ from metier.library.index_log import many_skills
 from metier.skill import KINDS
 from metier.skill.listing import PREFERENCES
 from metier.source import FolderSource
-from metier.store.url import address_of
+from metier.store.location import parse_address
 
 if TYPE_CHECKING:
     import argparse
@@ -150,7 +150,7 @@ def _governance(governance: Governance) -> dict[str, Any]:
 
 def _store() -> dict[str, Any]:
     try:
-        address = address_of(store_url())
+        address = parse_address(store_url())
     except MetierError as error:
         return {"url": None, "exists": None, "problem": f"{error.message} {for_person(error.hint)}"}
     # Whether a database on a server is there, nobody is asked: that may take long.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 TOKEN = "METIER_API_TOKEN"
 
@@ -46,7 +46,7 @@ def peek_store() -> Store | None:
     return keep_ledgers(store)
 
 
-def who(scope: Scope, *, introduces: bool = False) -> Person:
+def who(scope: TenantScope, *, introduces: bool = False) -> Person:
     """Who gives a command, and what they may do.
 
     With `METIER_API_TOKEN`, whose token it is, and never anybody else. Without, the user of the operating system: until
@@ -86,7 +86,7 @@ def user_name() -> str:
 @contextlib.contextmanager
 def acting(
     options: argparse.Namespace, *, decides: bool = False, create: bool = True, introduces: bool = False
-) -> Iterator[tuple[Scope, Person]]:
+) -> Iterator[tuple[TenantScope, Person]]:
     """What the store keeps for the tenant of whoever gives a command, and who that is.
 
     A command that `decides` about skills, or about who may, is for people: who has no token must be at a terminal. The
@@ -115,7 +115,7 @@ def acting(
             remember(store.url)
 
 
-def _tenants_deciding(scope: Scope, *, introduces: bool) -> set[str]:
+def _tenants_deciding(scope: TenantScope, *, introduces: bool) -> set[str]:
     """The tenants whose people may give a command for a tenant; the empty name is the whole installation."""
     return {deciding_scope(scope).tenant, *([""] if introduces and may_be_introduced(scope) else [])}
 

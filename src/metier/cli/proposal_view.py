@@ -19,7 +19,7 @@ from metier.scan.finding import rank
 if TYPE_CHECKING:
     from metier.hub.review_base import ReviewBase
     from metier.scan import ScanReport
-    from metier.store import Person, Proposal, Scope
+    from metier.store import Person, Proposal, TenantScope
 
 _FEW = 10
 _FEW_LINES = 200
@@ -32,7 +32,9 @@ def proposal_shape(proposal: Proposal) -> dict[str, Any]:
     return {**found, "capabilities_new": list(proposal.capabilities_new), "evidence": list(proposal.evidence)}
 
 
-def print_proposal(scope: Scope, person: Person, proposal: Proposal, *, full: bool, json: bool, tenant: str) -> None:
+def print_proposal(
+    scope: TenantScope, person: Person, proposal: Proposal, *, full: bool, json: bool, tenant: str
+) -> None:
     """Print all of it; without `full`, so much of findings and diff as one reads."""
     files = scope.revisions.files(proposal.proposed_digest)
     report = scan(package_of(files))

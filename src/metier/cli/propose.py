@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier.skill.contents import Files
-    from metier.store import Person, Proposal, Scope
+    from metier.store import Person, Proposal, TenantScope
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         return verb(options, scope, person)
 
 
-def _update(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     _require_author(person)
     change: str | Files | None = _files(options.folder) if options.folder is not None else None
     if options.diff is not None:
@@ -53,7 +53,7 @@ def _update(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return _parked(options, scope, made)
 
 
-def _new(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _new(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     _require_author(person)
     made = propose_new(
         scope,
@@ -99,7 +99,7 @@ def _files(folder: str) -> Files:
     return files_of(FolderPackage(absolute(expanded(folder))))
 
 
-def _parked(options: argparse.Namespace, scope: Scope, made: Proposal) -> int:
+def _parked(options: argparse.Namespace, scope: TenantScope, made: Proposal) -> int:
     if options.json:
         print_json({"proposal": proposal_shape(made), "page": str(page_of(scope, made))})
         return 0
@@ -124,7 +124,7 @@ def _what(proposal: Proposal) -> str:
     return f"a change to {name}" if proposal.kind == "update" else f"the new skill {name}"
 
 
-def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     require_role(person, "viewer", "see proposals")
     found = [
         one
@@ -160,7 +160,7 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _show(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _show(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     require_role(person, "viewer", "see proposals")
     proposal = find_proposal(scope, options.id)
     tenant = tenant_option(options.tenant)
@@ -168,7 +168,7 @@ def _show(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _approve(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _approve(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     done = approve(
         scope,
         person,
@@ -194,16 +194,16 @@ def _approve(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _reject(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _reject(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     done = reject(scope, person, options.id, comment=options.reason, guard=Guard())
     return _print_proposal(options, done, "rejected; nothing has changed")
 
 
-def _withdraw(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _withdraw(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     return _print_proposal(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
 
 
-def _recommend(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _recommend(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     done = recommend(scope, person, options.id, options.verdict, reason=options.reason)
     said = plural(len(done.recommendations), "recommendation")
     return _print_proposal(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier.guard.approvals.quarantine import SkillUsage
-    from metier.store import Install, Person, Scope
+    from metier.store import Install, Person, TenantScope
     from metier.store.blocks import BlockKind
 
 _FEW = 20
@@ -61,7 +61,7 @@ def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
     return "name", known_target("name", options.name)
 
 
-def _quarantine(options: argparse.Namespace, scope: Scope, person: Person, kind: BlockKind, value: str) -> int:
+def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person, kind: BlockKind, value: str) -> int:
     value, is_known = _as_written(options, kind, value)
     with notifying(Governance.default().effective):
         block = quarantine(scope, person, kind, value, reason=options.reason)
@@ -105,7 +105,7 @@ def _print_usage(style: Style, used: list[SkillUsage]) -> None:
         print(style.dim(f"and {plural(len(used) - _FEW, 'session')} more; --json lists all"))
 
 
-def _release(options: argparse.Namespace, scope: Scope, person: Person, kind: BlockKind, value: str) -> int:
+def _release(options: argparse.Namespace, scope: TenantScope, person: Person, kind: BlockKind, value: str) -> int:
     blocked = [block.value for block in scope.blocks.all() if block.kind == kind]
     if kind == "name" and value not in blocked:
         alike = [name for name in blocked if name.casefold() == value.casefold()]
@@ -141,7 +141,7 @@ def _is_changed(install: Install) -> bool:
     return digest_at(os.path.realpath(install.location)) not in (None, install.digest)
 
 
-def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     require_role(person, "viewer", "see what is in quarantine")
     blocks = scope.blocks.all()
     folders = quarantined_folders(scope)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.skill.contents import Files
-    from metier.store import Approval, Request, RevisionFile, Scope
+    from metier.store import Approval, ApprovalRequest, RevisionFile, TenantScope
 
 _FEW = 10
 _FEW_PLACES = 3
@@ -29,7 +29,7 @@ _LONG = 400
 class RequestView:
     """A request with what its content can do, what scanners say to it, and what is new in it."""
 
-    request: Request
+    request: ApprovalRequest
     evidence: Mapping[str, Sequence[Mapping[str, Any]]]
     """For each capability the places that show it."""
     findings: Sequence[Mapping[str, Any]]
@@ -64,7 +64,7 @@ class RequestView:
         }
 
 
-def request_shape(request: Request) -> dict[str, Any]:
+def request_shape(request: ApprovalRequest) -> dict[str, Any]:
     """A request as `--json` prints it."""
     return {**asdict(request), "capabilities": list(request.capabilities), "new": list(request.new)}
 
@@ -74,7 +74,7 @@ def approval_shape(approval: Approval) -> dict[str, Any]:
     return {**asdict(approval), "grants": list(approval.grants), "tools": list(approval.tools)}
 
 
-def request_view_of(scope: Scope, request: Request) -> RequestView:
+def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView:
     """Gather it; raises `IntegrityFailed` where the store has not kept what it says."""
     revision = scope.revisions.get(request.digest)
     content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
@@ -110,7 +110,7 @@ def request_view_of(scope: Scope, request: Request) -> RequestView:
     )
 
 
-def _before(scope: Scope, request: Request) -> Approval | None:
+def _before(scope: TenantScope, request: ApprovalRequest) -> Approval | None:
     """The last approval of other content of the same skill."""
     given = [one for one in scope.approvals.all() if one.skill == request.skill and one.decision == "approved"]
     return max((one for one in given if one.digest != request.digest), key=lambda one: one.decided_at, default=None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.scan.external import ExternalScanner
     from metier.scan.finding import Finding
     from metier.scan.suppression import Suppression
-    from metier.store import Person, ScanRow, Scope
+    from metier.store import Person, ScanRow, TenantScope
 
 
 _FEW = 20
@@ -120,7 +120,7 @@ def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
 class ScanRecorder:
     """Who keeps results, for which tenant, and the policy that says which scanners there are."""
 
-    scope: Scope
+    scope: TenantScope
     person: Person
     effective: EffectivePolicy
 

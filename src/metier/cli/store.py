@@ -13,23 +13,23 @@ from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
 from metier.guard.approvals._deciding import record_fields, recording_refusals
 from metier.guard.approvals.roles import require_role
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.open_stores import was_there
 from metier.hints import for_person
 from metier.skill import shown
 from metier.store import Person, Store
-from metier.store.restoring import TAKEN
-from metier.store.url import address_of
+from metier.store.location import parse_address
+from metier.store.restore import TAKEN
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from metier.store import Scope
-    from metier.store.checking import Problem
+    from metier.store import TenantScope
+    from metier.store.checks import StoreProblem
     from metier.store.forbidden import KeptDecision
-    from metier.store.restoring import Restored
-    from metier.store.withheld import KeptPerson
+    from metier.store.restore import RestoreReport
+    from metier.store.restore_policy import KeptPerson
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _migrate(options: argparse.Namespace) -> int:
     before, after = Store.migrate(store_url())
-    where = str(address_of(store_url()))
+    where = str(parse_address(store_url()))
     if options.json:
         print_json({"store": where, "before": before, "version": after})
         return FINE
@@ -68,9 +68,9 @@ def _backup(options: argparse.Namespace) -> int:
 
 def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
-    from metier.guard.audit.checkpoints import begin_anew
+    from metier.guard.audit.checkpoints import restart_checkpoints
     from metier.guard.backups import restore
-    from metier.store.checking import check
+    from metier.store.checks import check_store
 
     url = store_url()
     person = _who_restores(options, url)
@@ -86,7 +86,7 @@ def _restore(options: argparse.Namespace) -> int:
     )
     with Store.open(url, create=False) as store:
         scope = store.of()
-        keep(
+        record_event(
             scope,
             "store.restored",
             actor_of(person, scope),
@@ -100,8 +100,8 @@ def _restore(options: argparse.Namespace) -> int:
             ),
         )
         record_withheld(store, restored, person)
-        restored = replace(restored, set_aside=(*restored.set_aside, *begin_anew(store, key_file())))
-        problems = [*check(store), *_faults(url)]
+        restored = replace(restored, set_aside=(*restored.set_aside, *restart_checkpoints(store, key_file())))
+        problems = [*check_store(store), *_faults(url)]
     if options.json:
         print_json({"store": str(store), **asdict(restored), "problems": [asdict(problem) for problem in problems]})
     else:
@@ -110,7 +110,7 @@ def _restore(options: argparse.Namespace) -> int:
     return INTEGRITY if any(problem.severity == "error" for problem in problems) else FINE
 
 
-def _print_restored(store: str, restored: Restored) -> None:
+def _print_restored(store: str, restored: RestoreReport) -> None:
 
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
     print(f"{_good()} The store {_shown(store)} holds {what}.")
@@ -122,26 +122,26 @@ def _print_restored(store: str, restored: Restored) -> None:
         print(f"What was there before is now {_shown(path)}.")
 
 
-def _faults(url: str) -> list[Problem]:
+def _faults(url: str) -> list[StoreProblem]:
     """The faults of the audit trail, as `metier audit verify` names them."""
     from metier.cli.audit import key_file
-    from metier.guard.audit.signing import known_keys
-    from metier.guard.audit.verifying import verify_store
-    from metier.store.checking import Problem
+    from metier.guard.audit.keys import known_keys
+    from metier.guard.audit.verification import verify_store
+    from metier.store.checks import StoreProblem
 
     signing = key_file()
     report = verify_store(known_keys(signing), url, key_file=signing)
     faults = [chain.fault for chain in report.chains if chain.fault is not None]
     keys = os.path.dirname(signing)
     return [
-        Problem(
+        StoreProblem(
             severity="warning",  # another machine has another key
             part="tables",
             message=f"Not all of the audit trail can be checked. {fault.message}",
             hint=f"Put audit-ID.pub of the machine that signed it into the folder {shown(keys, 300)}.",
         )
         if fault.kind == "unknown-key"
-        else Problem(
+        else StoreProblem(
             severity="error",
             part="tables",
             message=f"The audit trail is not as it was written. {fault.message}",
@@ -175,7 +175,7 @@ def _who_restores(options: argparse.Namespace, url: str) -> Person:
 
 
 def _require_owner(url: str) -> None:
-    address = address_of(url)
+    address = parse_address(url)
     folder = address.folder if address.folder.exists() else os.path.dirname(address.target)
     if hasattr(os, "geteuid") and os.geteuid() not in (0, os.stat(folder).st_uid):
         raise NotPermitted(
@@ -185,21 +185,21 @@ def _require_owner(url: str) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from metier.store.checking import Problem, check
+    from metier.store.checks import StoreProblem, check_store
 
     url = store_url()
-    where = str(address_of(url))
-    exists, problems = True, list[Problem]()
+    where = str(parse_address(url))
+    exists, problems = True, list[StoreProblem]()
     try:
         store = peek_store()
         exists = store is not None
         if store is not None:
             with store:
-                problems = [*check(store), *_faults(url)]
+                problems = [*check_store(store), *_faults(url)]
     except StoreUnavailable as error:
         if not error.context.get("is_damaged") and not was_there(url):
             raise
-        problems = [Problem(severity="error", part="database", message=error.message, hint=error.hint)]
+        problems = [StoreProblem(severity="error", part="database", message=error.message, hint=error.hint)]
     errors = [problem for problem in problems if problem.severity == "error"]
     if options.json:
         print_json({"store": where, "exists": exists, "problems": [asdict(problem) for problem in problems]})
@@ -215,7 +215,7 @@ def _check(options: argparse.Namespace) -> int:
     return INTEGRITY if errors else FINE
 
 
-def _print(problems: Sequence[Problem]) -> None:
+def _print(problems: Sequence[StoreProblem]) -> None:
     style = Style(sys.stdout)
     for problem in problems:
         print(f"{style.severity(problem.severity)} {style.dim(problem.part)} {Style.text(problem.message, 1_000)}")
@@ -230,7 +230,7 @@ def _shown(text: str) -> str:
     return Style.text(text, 4_096)
 
 
-def record_withheld(store: Store, restored: Restored, person: Person) -> None:
+def record_withheld(store: Store, restored: RestoreReport, person: Person) -> None:
     """Record each in the trail of its tenant: the records of it are not in the backup either.
 
     Who stays, and who stays removed, is on record already.
@@ -242,13 +242,13 @@ def record_withheld(store: Store, restored: Restored, person: Person) -> None:
         notes = (f"{block.kind} {block.value}",)
         reason = f"It was in quarantine before a backup was brought back. {block.reason}".strip()
         scope = store.of(block.tenant)
-        keep(scope, "skill.quarantined", actor_of(person, scope), **about, notes=notes, reason=reason)
+        record_event(scope, "skill.quarantined", actor_of(person, scope), **about, notes=notes, reason=reason)
     for token in restored.kept_tokens:
         scope, said = store.of(token.tenant), f"{token.id} of {token.person}"
-        keep(scope, "token.revoked", actor_of(person, scope), reason=said, notes=(TAKEN,))
+        record_event(scope, "token.revoked", actor_of(person, scope), reason=said, notes=(TAKEN,))
 
 
-def withheld_lines(restored: Restored) -> Iterator[str]:
+def withheld_lines(restored: RestoreReport) -> Iterator[str]:
     """A line for each."""
     for block in restored.kept_blocks:
         what = f"{block.kind} {_shown(block.value)}{_whose(block.tenant)}"
@@ -274,12 +274,12 @@ def _line(person: KeptPerson) -> str:
     return f"The {who} may do more in the backup, and stays {', '.join(person.roles) or 'without a role'}."
 
 
-def _record_decision(scope: Scope, kept: KeptDecision, person: Person) -> None:
+def _record_decision(scope: TenantScope, kept: KeptDecision, person: Person) -> None:
     found = scope.approvals.get(kept.id)
     was = "revoked" if kept.decision == "revoked" else "refused"
     reason = f"It was {was} before a backup was brought back. {kept.reason}".strip()
     about = record_fields(found) if found is not None else {"approval": kept.id, "digest": kept.digest}
-    keep(scope, f"approval.{kept.decision}", actor_of(person, scope), **about, reason=reason)
+    record_event(scope, f"approval.{kept.decision}", actor_of(person, scope), **about, reason=reason)
 
 
 def _whose(tenant: str) -> str:

@@ -18,7 +18,7 @@ from metier.guard.remedies import tenant_option
 if TYPE_CHECKING:
     import argparse
 
-    from metier.store import Person, Scope, Token
+    from metier.store import AccessToken, Person, TenantScope
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         return verbs[options.command, options.verb](options, scope, person)
 
 
-def _add(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     added = add_person(scope, person, options.name, options.role, kind=options.kind)
     secret = make_token(scope, person, added.name)[1] if options.token else ""
     if options.json:
@@ -53,7 +53,7 @@ def _add(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     require_role(person, "viewer", "see who is known")
     people = scope.people.all()
     if options.json:
@@ -69,7 +69,7 @@ def _list(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _remove(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _remove(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     removed = remove_person(scope, person, options.name)
     if options.json:
         print_json(_shape(removed))
@@ -78,7 +78,7 @@ def _remove(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _new_token(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _new_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     name = person.name if options.name is None else options.name
     token, secret = make_token(scope, person, name, label=options.label, expires=seconds(options.expires))
     if options.json:
@@ -96,7 +96,7 @@ def _new_token(options: argparse.Namespace, scope: Scope, person: Person) -> int
     return 0
 
 
-def _tokens(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _tokens(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     require_role(person, "viewer", "see tokens")
     tokens = [one for one in scope.people.tokens() if has_role(person, "admin") or one.person == person.name]
     if options.json:
@@ -117,7 +117,7 @@ def _tokens(options: argparse.Namespace, scope: Scope, person: Person) -> int:
     return 0
 
 
-def _revoke_token(options: argparse.Namespace, scope: Scope, person: Person) -> int:
+def _revoke_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     revoked, *made_with_it = revoke_token(scope, person, options.id)
     if options.json:
         also = [one.id for one in made_with_it]
@@ -136,11 +136,11 @@ def _shape(person: Person) -> dict[str, Any]:
     return {"name": person.name, "kind": person.kind, "roles": sorted(person.roles)}
 
 
-def _token_shape(token: Token) -> dict[str, Any]:
+def _token_shape(token: AccessToken) -> dict[str, Any]:
     return {**asdict(token), "state": _state(token)}
 
 
-def _state(token: Token) -> str:
+def _state(token: AccessToken) -> str:
     if token.revoked_at:
         return "revoked"
     return "expired" if token.expires_at and token.expires_at <= moment(time.time()) else "counts"

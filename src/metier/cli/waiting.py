@@ -17,7 +17,7 @@ from metier.errors import InvalidArgument
 from metier.guard.approvals.lapsing import expire, supersede
 from metier.guard.approvals.pending import pending_items
 from metier.guard.approvals.roles import require_role
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.policy.files import Policies
 from metier.library.trust import default_config_folder
 from metier.run.notify_command import run_notify_command
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from metier.guard.approvals.pending import PendingItem
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 _MAX_CURSOR = 400
 _NOTHING: dict[str, Any] = {"waiting": [], "counts": {}, "oldest_seconds": 0, "cursor": ""}
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _waiting(scope: Scope, person: Person, effective: EffectivePolicy) -> list[PendingItem]:
+def _waiting(scope: TenantScope, person: Person, effective: EffectivePolicy) -> list[PendingItem]:
     """All that waits for somebody's decision, or was asked for by them, in the order it came."""
     require_role(person, "viewer", "see what waits")
     found = [one for one, is_own in pending_items(scope, effective, person) if one.may_decide or is_own]
@@ -90,7 +90,7 @@ def _tell(options: argparse.Namespace, found: list[PendingItem], report: dict[st
     return APPROVAL if found else FINE
 
 
-def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: Scope, person: Person) -> bool:
+def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: TenantScope, person: Person) -> bool:
     """Have a program tell somebody, with the report as JSON on its input; whether it did.
 
     That it failed is recorded, and changes nothing else.
@@ -100,14 +100,16 @@ def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: 
         style = Style(sys.stderr)
         name = Style.text(command[0], 200)
         print(f"{style.warn('warning')}: {name} told nobody. {Style.text(problem, 500)}", file=sys.stderr)
-        keep(scope, "notification.failed", actor_of(person, scope), reason=f"{command[0][:200]}: {problem[:500]}")
+        record_event(
+            scope, "notification.failed", actor_of(person, scope), reason=f"{command[0][:200]}: {problem[:500]}"
+        )
     return not problem
 
 
 class _ToldBefore:
     """The cursor up to which somebody was told with `--new`, in the user's configuration folder."""
 
-    def __init__(self, scope: Scope, person: Person) -> None:
+    def __init__(self, scope: TenantScope, person: Person) -> None:
         key = "\0".join((scope.store.url, scope.tenant, person.kind, person.name))
         name = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
         self._path = default_config_folder() / "waiting" / name

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metier.session import Session
     from metier.skill.contents import Files
-    from metier.store import Proposal, Scope
+    from metier.store import Proposal, TenantScope
 
 _JUSTIFICATION = text("Why it is needed: what went wrong or was missing, and what becomes better.")
 _EVIDENCE = texts("What shows that it is needed: quotes of errors, of what the user said, of results.")
@@ -43,7 +43,7 @@ _NEW = schema(
 )
 
 
-def proposal_tools(session: Session, scope_of: Callable[[], Scope] | None = None) -> list[SkillTool]:
+def proposal_tools(session: Session, scope_of: Callable[[], TenantScope] | None = None) -> list[SkillTool]:
     """The tools `propose_skill_update` and `propose_skill` for a session; what they propose goes to a store.
 
     Without `scope_of` that is the store of the session's guard.
@@ -68,7 +68,7 @@ def proposal_tools(session: Session, scope_of: Callable[[], Scope] | None = None
 
 
 class _Calls:
-    def __init__(self, session: Session, scope_of: Callable[[], Scope]) -> None:
+    def __init__(self, session: Session, scope_of: Callable[[], TenantScope]) -> None:
         self._session = session
         self._scope_of = scope_of
 
@@ -106,7 +106,7 @@ def propose_files(
     files: Files | Mapping[str, str],
     justification: str,
     evidence: Sequence[str],
-    scope_of: Callable[[], Scope] | None = None,
+    scope_of: Callable[[], TenantScope] | None = None,
 ) -> ToolResult:
     """Propose a new skill in the name of a session's agent, and tell a model what came of it."""
     scope = scope_of() if scope_of is not None else session.guard.governance.scope(session.actor)

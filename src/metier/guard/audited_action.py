@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError, Refused
-from metier.guard.audit.records import AuditRecord
+from metier.guard.audit.log import AuditRecord
 from metier.guard.audit.redaction import redact
 
 if TYPE_CHECKING:

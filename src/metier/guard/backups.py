@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import AuditUnavailable, IntegrityFailed, StoreUnavailable
-from metier.guard.audit.checkpoints import Mark, marks_of
-from metier.guard.audit.signing import SigningKey, default_key_file, is_signed, keep_public, known_keys
+from metier.guard.audit.checkpoints import LastCheckpoint, marks_of
+from metier.guard.audit.keys import SigningKey, default_key_file, is_signed, keep_public, known_keys
 from metier.guard.open_stores import was_there
-from metier.store import Store, backup, default_store, restoring
+from metier.store import Store, default_store
+from metier.store.backup import back_up as write_backup
+from metier.store.restore import restore as restore_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from metier.store.restoring import Restored
+    from metier.store.restore import RestoreReport
 
 _DOMAIN = b"metier store backup 1\n"
 """What is signed begins with it, so that no signature of something else can be taken for one of these."""
@@ -28,7 +30,7 @@ def back_up(store: Store, path: Path | str, *, key_file: Path | str | None = Non
     `key_file` is the key that signs, by default the user's own.
     """
     key = SigningKey.of(key_file or default_key_file())
-    return backup.back_up(store, path, lambda text: {"key_id": key.id, "signature": key.sign(_DOMAIN + text)})
+    return write_backup(store, path, lambda text: {"key_id": key.id, "signature": key.sign(_DOMAIN + text)})
 
 
 def restore(
@@ -41,7 +43,7 @@ def restore(
     key_file: Path | str | None = None,
     keys: Sequence[Path | str] = (),
     by: Mapping[str, Any] | None = None,
-) -> Restored:
+) -> RestoreReport:
     """Put what a backup holds in place of what the store at an address holds.
 
     It must be signed by the key that signs here, by one before it, or by one whose public half `keys` names, which is
@@ -70,7 +72,7 @@ def restore(
         return ""
 
     signed_by: list[Ed25519PublicKey] = []
-    restored = restoring.restore(url, path, check, force=force, untrusted=untrusted, by=by)
+    restored = restore_store(url, path, check, force=force, untrusted=untrusted, by=by)
     for key in signed_by:
         keep_public(signing, key)
     return restored
@@ -86,7 +88,7 @@ def _require_evidence(url: str, key_file: Path | str) -> None:
         else:
             with store:
                 for mark in marks_of(key_file, str(store))[0]:
-                    Mark(key_file, str(store), mark.tenant).require_in(store.of(mark.tenant))
+                    LastCheckpoint(key_file, str(store), mark.tenant).require_in(store.of(mark.tenant))
     except AuditUnavailable:
         why = "has lost records that were signed"
     except StoreUnavailable as error:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from metier.scan.capabilities import Capabilities
     from metier.skill import Skill
     from metier.skill.contents import Files
-    from metier.store import Install, Scope
+    from metier.store import Install, TenantScope
 
 
 def keep_revision(
-    scope: Scope,
+    scope: TenantScope,
     ref: str,
     digest: str,
     files: Files,
@@ -46,7 +46,7 @@ REPLACING = "skill.replacing"
 _MOST = 50
 
 
-def announced(scope: Scope, install: Install, digest: str) -> dict[str, Any] | None:
+def announced(scope: TenantScope, install: Install, digest: str) -> dict[str, Any] | None:
     """The record that says of a content that it takes the place of the one that belongs there, if that still holds."""
     for record in scope.audit.search(type=REPLACING, digest=install.digest, limit=_MOST):
         if record.get("path") == install.location:

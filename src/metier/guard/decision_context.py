@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.scan.scanner import Report
     from metier.scan.suppression import Suppression
     from metier.skill import Package
-    from metier.store import Approval, Install, ScanRow, State
+    from metier.store import Approval, GovernanceState, Install, ScanRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class DecisionContext:
         action: Action,
         actor: Actor,
         effective: EffectivePolicy,
-        states: tuple[State, ...],
+        states: tuple[GovernanceState, ...],
         examiner: Inspector,
         scans: Callable[[str], Sequence[ScanRow]],
         suppressions: Callable[[], tuple[Suppression, ...]],

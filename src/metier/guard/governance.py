@@ -22,13 +22,13 @@ from metier.guard.policy.files import Policies
 from metier.guard.verdict import STRICTNESS, asking, strictest, watched
 from metier.skill.folder import is_inside
 from metier.skill.listing import Listings
-from metier.store import State, default_store
-from metier.store.url import address_of
+from metier.store import GovernanceState, default_store
+from metier.store.location import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.guard.audit.records import AuditLog, AuditRecord
+    from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.decision import Subject
     from metier.guard.decision_context import DecisionContext
     from metier.guard.inspection import Inspector
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from metier.guard.policy.tool_layers import ToolLayers
     from metier.guard.verdict import Verdict
     from metier.guard.visibility import Visibility
-    from metier.store import Approval, Install, ScanRow, Scope, Store
+    from metier.store import Approval, Install, ScanRow, Store, TenantScope
 
 log = logger("metier.guard")
 
 _NOBODY = Actor()
-_NO_STATE = State()
+_NO_STATE = GovernanceState()
 _NO_LISTINGS = Listings()
-UNREADABLE = State(is_readable=False)
+UNREADABLE = GovernanceState(is_readable=False)
 """Stands for a store that cannot be used."""
 _KEPT = 16
 _SERIOUS = frozenset({"high", "critical"})
@@ -66,7 +66,7 @@ class Governance:
         self.policies = policies or Policies.discover()
         self._url = default_store() if store == "default" else store
         self._is_named = store != "default" or bool(os.environ.get("METIER_STORE"))
-        self._whole: Scope | None = None
+        self._whole: TenantScope | None = None
         self._seen: dict[str, tuple[tuple[object, ...], int]] = {}
         self._version = 0
         self._looking = threading.Lock()
@@ -160,7 +160,7 @@ class Governance:
         from metier.library.trust import default_config_folder
 
         url, cache = self.url, default_cache_folder()
-        of_store = (os.fspath(address_of(url).folder),) if url is not None else ()
+        of_store = (os.fspath(parse_address(url).folder),) if url is not None else ()
         return (os.fspath(default_config_folder()), *((cache,) if cache is not None else ()), *of_store)
 
     def secret_paths(self, workspace: str) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ class Governance:
 
         The folder of the store is hidden as a whole, unless it has the workspace in it.
         """
-        from metier.guard.audit.signing import default_key_file
+        from metier.guard.audit.keys import default_key_file
         from metier.library.cache import default_cache_folder
         from metier.library.trust import default_config_folder
 
@@ -178,7 +178,7 @@ class Governance:
         url = self.url
         if url is None:
             return keys
-        address = address_of(url)
+        address = parse_address(url)
         folder = os.fspath(address.folder)
         inner = (os.path.join(folder, name) for name in ("audit", "blobs", "proposals"))
         files = (f"{address.target}{end}" for end in ("", "-wal", "-shm", "-journal"))
@@ -189,10 +189,10 @@ class Governance:
     def store_file(self) -> str | None:
         """The file of a store that is one: SQLite makes others beside it, and believes what they say."""
         url = self.url
-        address = address_of(url) if url is not None else None
+        address = parse_address(url) if url is not None else None
         return address.target if address is not None and address.kind == "sqlite" else None
 
-    def scope(self, actor: Actor = _NOBODY) -> Scope:
+    def scope(self, actor: Actor = _NOBODY) -> TenantScope:
         """What the store keeps for whoever acts; makes the store where there is none yet."""
         url = self.url
         if url is None:
@@ -207,7 +207,7 @@ class Governance:
         try:
             found = peek_store(url)
         except StoreUnavailable:
-            is_left = was_there(url) or os.path.lexists(address_of(url).target)
+            is_left = was_there(url) or os.path.lexists(parse_address(url).target)
             if self._is_named or self.insists_on_records or is_left:
                 raise
             return None  # nobody has ever kept anything where nothing can be
@@ -215,7 +215,7 @@ class Governance:
             require_store(url)
         return found
 
-    def _states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[State, ...]:
+    def _states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[GovernanceState, ...]:
         """What is blocked and approved, for the whole installation and for the tenant of whoever acts."""
         try:
             store = self._store(effective)
@@ -318,7 +318,7 @@ class Governance:
         action: Action,
         actor: Actor,
         effective: EffectivePolicy | None = None,
-        states: tuple[State, ...] = (),
+        states: tuple[GovernanceState, ...] = (),
     ) -> DecisionContext:
         """An action with everything that may have to be known to decide about it."""
         from metier.guard.decision_context import DecisionContext

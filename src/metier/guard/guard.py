@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from metier._log import logger
 from metier.errors import InvalidArgument
-from metier.guard.audit.keeping import Keeping
+from metier.guard.audit.keeping import Recorder
 from metier.guard.audit.redaction import redact
 from metier.guard.audited_action import AuditedAction, failure_code
 from metier.guard.decision import Actor, Decision
@@ -29,7 +29,7 @@ from metier.skill.lookalikes import readings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metier.guard.audit.records import AuditLog, AuditRecord
+    from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.decision import Action, Outcome, Subject
     from metier.guard.governance import Governance
     from metier.guard.policy.allowed_tools import Enforcement
@@ -85,7 +85,7 @@ class Guard:
         self.approve = approve
         self._version = 0
         self._changing = threading.Lock()
-        self._keeping = Keeping(audit, self._governance)
+        self._keeping = Recorder(audit, self._governance)
         self.files = WorkspaceFiles(self._governance, lambda: self._policy, lambda: self.kept_paths)
         """The files that are closed to tools."""
 

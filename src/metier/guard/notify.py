@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from metier.guard.decision import Actor
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Scope
+    from metier.store import TenantScope
 
 log = logger("metier.guard")
 
@@ -25,7 +25,7 @@ log = logger("metier.guard")
 class _Begun(NamedTuple):
     """Something that was recorded as the beginning of a wait."""
 
-    scope: Scope
+    scope: TenantScope
     actor: Actor
     kind: str
     id: str
@@ -34,7 +34,7 @@ class _Begun(NamedTuple):
 _collected: ContextVar[list[_Begun] | None] = ContextVar("metier_collected_notices", default=None)
 
 
-def note_pending(scope: Scope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
+def note_pending(scope: TenantScope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
     """Collect a record that is about to be kept, if something begins to wait by it."""
     begun = _collected.get()
     if begun is None:
@@ -92,10 +92,10 @@ def _tell(effective: EffectivePolicy, begun: _Begun) -> None:
         log.warning("nobody was told that something waits: %s", error)
 
 
-def _keep_failure(scope: Scope, actor: Actor, program: str, problem: str) -> None:
-    from metier.guard.audit.deeds import keep
+def _keep_failure(scope: TenantScope, actor: Actor, program: str, problem: str) -> None:
+    from metier.guard.audit.governance_events import record_event
 
     try:
-        keep(scope, "notification.failed", actor, reason=f"{program[:200]}: {problem[:500]}")
+        record_event(scope, "notification.failed", actor, reason=f"{program[:200]}: {problem[:500]}")
     except MetierError as error:
         log.warning("a notification failed (%s), which could not be recorded: %s", problem, error)

@@ -15,15 +15,15 @@ from metier.hints import for_people
 from metier.library.trust import default_config_folder
 
 if TYPE_CHECKING:
-    from metier.guard.audit.chain import ChainLog
+    from metier.guard.audit.store_log import StoreLog
     from metier.store import Store
-    from metier.store.url import Address
+    from metier.store.location import StoreAddress
 
 _KEPT = 8
 _BESIDE = ("audit/checkpoints.jsonl", "blobs")
 _stores: OrderedDict[str, Store] = OrderedDict()
 _remembered: set[str] = set()
-_trails: OrderedDict[tuple[str, int, str | None], ChainLog] = OrderedDict()
+_trails: OrderedDict[tuple[str, int, str | None], StoreLog] = OrderedDict()
 _opening = threading.Lock()
 
 
@@ -63,9 +63,9 @@ def peek_store(url: str) -> Store | None:
 
 def was_there(url: str) -> bool:
     """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
-    from metier.store.url import address_of
+    from metier.store.location import parse_address
 
-    address = address_of(url)
+    address = parse_address(url)
     beside = (os.path.join(address.folder, name) for name in _BESIDE)
     # A miss raises no exception here: where there is no store yet, every decision looks.
     return any(os.access(path, os.F_OK) for path in (*beside, _mark_of(address)))
@@ -77,9 +77,9 @@ def require_store(url: str) -> None:
     There is none also where a database still is, and its tables are gone.
     """
     if was_there(url):
-        from metier.store.url import address_of
+        from metier.store.location import parse_address
 
-        address = address_of(url)
+        address = parse_address(url)
         raise StoreUnavailable(
             f"The store {address.target if address.kind == 'sqlite' else 'of the database'} was there, and is gone.",
             hint=for_people("`metier store restore` brings a backup back; `metier store migrate` begins anew."),
@@ -93,16 +93,16 @@ def remember(url: str) -> None:
     """
     if url in _remembered:
         return
-    from metier.store.url import address_of
+    from metier.store.location import parse_address
 
     _remembered.add(url)
-    mark = _mark_of(address_of(url))
+    mark = _mark_of(parse_address(url))
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(mark), mode=0o700, exist_ok=True)
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
 
 
-def _mark_of(address: Address) -> str:
+def _mark_of(address: StoreAddress) -> str:
     return os.path.join(default_config_folder(), "stores", _name_of(str(address)))
 
 
@@ -132,16 +132,16 @@ def _keep(url: str, store: Store) -> Store:
     return kept
 
 
-def trail_at(url: str, every: int, key: str | None) -> ChainLog:
+def trail_at(url: str, every: int, key: str | None) -> StoreLog:
     """The audit trail in the store at an address, signed after every so many records."""
     found = _trails.get((url, every, key))
     if found is not None:
         return found
-    from metier.guard.audit.chain import ChainLog
+    from metier.guard.audit.store_log import StoreLog
 
     let_go = []
     with _opening:
-        found = _trails.setdefault((url, every, key), ChainLog(url, every=every, key=key))
+        found = _trails.setdefault((url, every, key), StoreLog(url, every=every, key=key))
         while len(_trails) > _KEPT:
             let_go.append(_trails.popitem(last=False)[1])
     for one in let_go:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from metier._version import __version__
 from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.roles import require_role
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.governance_events import actor_of, record_event
 from metier.scan.external import FAILURE
 from metier.scan.finding import SEVERITIES, Finding, rank
 from metier.skill import shown
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from metier.scan import ScanReport
     from metier.scan.suppression import Suppression
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 MAX_KEPT = 200
 """Findings that are kept of one scanner and one content, the worst of them."""
 _FIELDS = tuple(field.name for field in fields(Finding))
 
 
-def may_keep(scope: Scope, person: Person) -> None:
+def may_keep(scope: TenantScope, person: Person) -> None:
     """Raise `NotPermitted`, and record it, unless somebody may keep what scanners say; authors may."""
     with recording_refusals(scope, person, "scan"):
         _demand(person)
 
 
 def record_scans(
-    scope: Scope, person: Person, reports: Mapping[str, ScanReport], *, path: str = "", policy: str = ""
+    scope: TenantScope, person: Person, reports: Mapping[str, ScanReport], *, path: str = "", policy: str = ""
 ) -> tuple[ScanRow, ...]:
     """Keep what several scanners said to one content, each with a record; `reports` are theirs, by their names.
 
@@ -45,7 +45,7 @@ def record_scans(
         for engine, report in reports.items():
             row = scope.scans.put(_row(engine, report))
             kept.append(row)
-            keep(
+            record_event(
                 scope,
                 "scan.finished",
                 actor_of(person, scope),

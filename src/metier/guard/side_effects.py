@@ -6,22 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.audit.records import governance_record
+from metier.guard.audit.log import governance_record
 from metier.guard.content_records import keep_revision
 from metier.guard.inspection import PackageSnapshot
 from metier.guard.question import TERMINAL
 from metier.guard.remedies import approve_request
-from metier.store import Person, Request
+from metier.store import ApprovalRequest, Person
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.guard.audit.records import AuditRecord
+    from metier.guard.audit.log import AuditRecord
     from metier.guard.decision import Actor, Decision, Subject
     from metier.guard.decision_context import DecisionContext
     from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Scope
+    from metier.store import TenantScope
 
 
 def settled(
@@ -62,7 +62,7 @@ def settled(
     return replace(decision, rule=f"{decision.rule}; approval {given.id}")
 
 
-def _waiting(request: Request, decision: Decision, tenant: str) -> Decision:
+def _waiting(request: ApprovalRequest, decision: Decision, tenant: str) -> Decision:
     return replace(
         decision,
         outcome="ask",
@@ -114,11 +114,11 @@ def _may_grant(governance: Governance, context: DecisionContext) -> bool:
         return False
     if not person.name:
         return False
-    request = Request(digest="", skill="", requested_by=requester(context.actor))
+    request = ApprovalRequest(digest="", skill="", requested_by=requester(context.actor))
     return may_decide(context.effective, person, request) is None
 
 
-def person_of(scope: Scope, actor: Actor) -> Person:
+def person_of(scope: TenantScope, actor: Actor) -> Person:
     """Whoever sits in front of it, as the store knows them: while it knows nobody, it is its owner's."""
     from metier.guard.approvals.people import known_person
 
@@ -126,7 +126,7 @@ def person_of(scope: Scope, actor: Actor) -> Person:
     return known_person(scope, name) or Person(name=name)
 
 
-def _request(scope: Scope, context: DecisionContext, subject: Subject) -> Request:
+def _request(scope: TenantScope, context: DecisionContext, subject: Subject) -> ApprovalRequest:
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
     from metier.guard.approvals.decisions import lapse_earlier_approvals, request
     from metier.guard.approvals.lapsing import expire
@@ -158,7 +158,7 @@ _REASONS = {
 """The reason of a request, by the cause of the action that needs the approval."""
 
 
-def _keep_content(scope: Scope, context: DecisionContext) -> None:
+def _keep_content(scope: TenantScope, context: DecisionContext) -> None:
     """Keep what a skill consists of, so that whoever decides sees it, whatever becomes of the files."""
     subject = context.subject
     if subject is None or subject.entry is None or scope.revisions.has(subject.digest):
@@ -224,7 +224,9 @@ def _quarantine(
     )
 
 
-def note_policy(scope: Scope, effective: EffectivePolicy, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
+def note_policy(
+    scope: TenantScope, effective: EffectivePolicy, actor: Actor, keep: Callable[[AuditRecord], None]
+) -> None:
     """Keep every policy file under the digest that records name, and record that once."""
     is_new = False
     for file in effective.files:

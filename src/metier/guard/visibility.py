@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metier.guard.decision_context import DecisionContext
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.verdict import Verdict
-    from metier.store import State
+    from metier.store import GovernanceState
 
 
 class Visibility:
@@ -24,7 +24,7 @@ class Visibility:
         self,
         context_of: Callable[[Action], DecisionContext],
         effective: EffectivePolicy,
-        states: tuple[State, ...],
+        states: tuple[GovernanceState, ...],
         *,
         by: Literal["model", "host"],
     ) -> None:

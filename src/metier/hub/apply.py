@@ -10,13 +10,13 @@ from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.decisions import grant, may_decide
 from metier.guard.approvals.quarantine import release_changed
 from metier.guard.approvals.status import approval_status
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.content_records import REPLACING, announced, since
 from metier.hub.folder_replacement import digest_at, replacing
 from metier.hub.skill_files import capabilities_of, keep_files
 from metier.skill import FolderPackage, shown
 from metier.skill.contents import digest_of_files, files_of
-from metier.store import Install, Request
+from metier.store import ApprovalRequest, Install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.skill_location import SkillLocation
     from metier.skill.contents import Files
-    from metier.store import Person, Scope, Version
+    from metier.store import Person, TenantScope, Version
 
 FOUND, CHANGED = "As it was found.", "Changed by hand."
 """Why a content is in the history that nobody put there through us."""
 
 
 def put_in_place(
-    scope: Scope,
+    scope: TenantScope,
     effective: EffectivePolicy,
     home: SkillLocation,
     files: Files,
@@ -77,7 +77,7 @@ def put_in_place(
 
 @contextlib.contextmanager
 def _announced(
-    scope: Scope, home: SkillLocation, install: Install, over: str | None, by: Person, reason: str
+    scope: TenantScope, home: SkillLocation, install: Install, over: str | None, by: Person, reason: str
 ) -> Iterator[None]:
     """Say which content takes the place of which, before it does; and if it comes to nothing, that it did not."""
     known = scope.installs.get(home.location)
@@ -86,7 +86,7 @@ def _announced(
     said = {"digest": before.digest, "new_digest": install.digest, "path": home.location}
     with scope.transaction():
         notes = (since(scope.installs.put(before)),)
-        keep(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason, notes=notes)
+        record_event(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason, notes=notes)
     try:
         yield
     except BaseException:
@@ -94,11 +94,11 @@ def _announced(
             if known is None:
                 scope.installs.remove(home.location)
             said |= {"decision": "deny", "reason": "It came to nothing."}
-            keep(scope, REPLACING, actor_of(by, scope), home.ref, **said)
+            record_event(scope, REPLACING, actor_of(by, scope), home.ref, **said)
         raise
 
 
-def finish(scope: Scope, home: SkillLocation, there: str | None, actor: Actor) -> None:
+def finish(scope: TenantScope, home: SkillLocation, there: str | None, actor: Actor) -> None:
     """Put on record a content that took its place when whoever put it there was killed at the last moment."""
     install = scope.installs.get(home.location)
     if install is None or there is None or install.digest == there or not scope.revisions.has(there):
@@ -112,10 +112,10 @@ def finish(scope: Scope, home: SkillLocation, there: str | None, actor: Actor) -
         scope.versions.add(home.ref, home.location, there, by=by, reason=reason)
         scope.installs.put(replace(install, digest=there, state="enabled", by=by, at=""))
         said = {"digest": install.digest, "new_digest": there, "path": home.location}
-        keep(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
+        record_event(scope, "skill.replaced", actor, home.ref, **said, reason="It had been cut short.")
 
 
-def require_own(scope: Scope, home: SkillLocation) -> None:
+def require_own(scope: TenantScope, home: SkillLocation) -> None:
     """Raise `NotPermitted` where what is everybody's would be changed by, and on record for, one tenant alone."""
     if scope.tenant and home.layer == "enterprise":
         raise NotPermitted(
@@ -124,7 +124,7 @@ def require_own(scope: Scope, home: SkillLocation) -> None:
         )
 
 
-def _note_before(scope: Scope, home: SkillLocation, over: str | None, digest: str) -> None:
+def _note_before(scope: TenantScope, home: SkillLocation, over: str | None, digest: str) -> None:
     """Make sure that what is replaced can be gone back to."""
     known = scope.versions.of(home.location)
     if over is not None and over != digest and scope.revisions.has(over) and (not known or known[-1].digest != over):
@@ -133,7 +133,7 @@ def _note_before(scope: Scope, home: SkillLocation, over: str | None, digest: st
 
 
 def approve_content(
-    scope: Scope,
+    scope: TenantScope,
     effective: EffectivePolicy,
     person: Person,
     home: SkillLocation,
@@ -147,7 +147,7 @@ def approve_content(
     It counts in the layer that the content was put into, and in `environment`, by default in all. Requests that wait
     for no more than that have their answer.
     """
-    wanted = Request(
+    wanted = ApprovalRequest(
         digest=digest,
         skill=home.ref,
         location=home.location,
@@ -174,13 +174,13 @@ def approve_content(
     return ""
 
 
-def expire_others(scope: Scope, location: str, digest: str, actor: Actor) -> None:
+def expire_others(scope: TenantScope, location: str, digest: str, actor: Actor) -> None:
     """Note that proposals for what lay in a place are for something that is gone."""
     for other in scope.proposals.all():
         if other.location != location or other.status not in ("open", "approved") or other.base_digest == digest:
             continue
         if scope.proposals.move(other.id, expected=other.status, to="stale"):
-            keep(
+            record_event(
                 scope,
                 "proposal.stale",
                 actor,

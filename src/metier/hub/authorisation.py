@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Literal
 from metier.errors import MetierError, NotPermitted
 from metier.guard import Action
 from metier.guard.approvals.roles import require_role
-from metier.guard.audit.deeds import actor_of, keep_refusal
+from metier.guard.audit.governance_events import actor_of, record_refusal
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject
     from metier.guard.governance import Governance
     from metier.guard.policy.rules import PolicyRule
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 _MAY_LOOSEN = ("enterprise", "personal")
 """Whoever writes a project can only tighten."""
@@ -53,11 +53,11 @@ def demand_of_person(person: Person, role: str, what: str) -> None:
     require_role(person, role, what)
 
 
-def require_person(scope: Scope, person: Person, role: str, what: str, *, type: str, skill: str) -> None:  # noqa: A002
+def require_person(scope: TenantScope, person: Person, role: str, what: str, *, type: str, skill: str) -> None:  # noqa: A002
     """Raise `NotPermitted` unless somebody has a role and is no agent; `type` is what they tried, for the record."""
     try:
         demand_of_person(person, role, what)
     except NotPermitted as error:
         said = {"reason": error.message, "decision": "deny", "code": error.code}
-        keep_refusal(scope, type, actor_of(person, scope), skill, **said)
+        record_refusal(scope, type, actor_of(person, scope), skill, **said)
         raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Action, Guard, refused
-from metier.guard.audit.deeds import actor_of, keep, keep_refusal
+from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.authorisation import require_person
 from metier.hub.folder_replacement import digest_at
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from metier.hub.skill_location import SkillLocation
     from metier.scan import ScanReport
     from metier.skill.contents import Files
-    from metier.store import Person, Scope, Version
+    from metier.store import Person, TenantScope, Version
 
 ROLE, WHAT = "admin", "deploy a skill"
 
@@ -71,7 +71,7 @@ class DeployCandidate:
         subject = subject_in(self.home, self.files, self.digest)
         return Action(point="deploy", skill=subject, by="user", path=self.home.location)
 
-    def is_deployed(self, scope: Scope, there: str | None) -> bool:
+    def is_deployed(self, scope: TenantScope, there: str | None) -> bool:
         """Whether exactly this is on record for its place, and lies `there`."""
         known = scope.installs.get(self.home.location)
         return there == self.digest and known is not None and (known.digest, known.state) == (self.digest, "enabled")
@@ -100,7 +100,7 @@ def enterprise_folder() -> str:
 
 
 def deploy(
-    scope: Scope,
+    scope: TenantScope,
     person: Person,
     path: str | os.PathLike[str],
     *,
@@ -130,7 +130,7 @@ def deploy(
     said = {"digest": there or "", "new_digest": digest, "path": home.location, "policy": effective.digest}
     if not decision.is_allowed:
         told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
-        keep_refusal(scope, "skill.deployed", actor, home.ref, **said, **told)
+        record_refusal(scope, "skill.deployed", actor, home.ref, **said, **told)
         raise refused(decision)
     if wanted.is_deployed(scope, there):
         last = scope.versions.of(home.location)[-1]
@@ -140,7 +140,7 @@ def deploy(
     def also(version: Version) -> None:
         accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(report) else ""
         notes = tuple(text for text in (f"version {version.number}", accepted) if text)
-        keep(scope, "skill.deployed", actor, home.ref, **said, reason=version.reason, notes=notes)
+        record_event(scope, "skill.deployed", actor, home.ref, **said, reason=version.reason, notes=notes)
         because = accepted or version.reason
         why.append(approve_content(scope, effective, person, home, digest, because, environment=environment))
         expire_others(scope, home.location, digest, actor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.errors import NotPermitted
 from metier.guard import Guard
 from metier.guard.approvals.status import current_status
-from metier.guard.audit.deeds import actor_of
+from metier.guard.audit.governance_events import actor_of
 from metier.guard.explanation import explain, verdict_of
 from metier.guard.verdict import Verdict
 from metier.hub.apply import approve_content, require_own
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metier.hub.deploy import DeployCandidate
     from metier.hub.skill_location import SkillLocation
     from metier.scan import ScanReport
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class DeployDryRun:
 
 
 def dry_run_deploy(
-    scope: Scope,
+    scope: TenantScope,
     person: Person,
     path: str | os.PathLike[str],
     *,
@@ -150,7 +150,12 @@ class _Undone(Exception):
 
 
 def _approving(
-    scope: Scope, effective: EffectivePolicy, person: Person, wanted: DeployCandidate, environment: str, why_not: str
+    scope: TenantScope,
+    effective: EffectivePolicy,
+    person: Person,
+    wanted: DeployCandidate,
+    environment: str,
+    why_not: str,
 ) -> ApprovalPlan:
     """What would be approved: it is tried, in a transaction that is taken back, so that nothing else is told here."""
     found = ApprovalPlan()
@@ -185,7 +190,11 @@ def _approving(
 
 
 def _needed(
-    scope: Scope, effective: EffectivePolicy, wanted: DeployCandidate, names: Sequence[str], stands: ApprovalStatus
+    scope: TenantScope,
+    effective: EffectivePolicy,
+    wanted: DeployCandidate,
+    names: Sequence[str],
+    stands: ApprovalStatus,
 ) -> tuple[str, ...]:
     required, home = effective.needs_approval(wanted.home.layer), wanted.home
     wanting = {name for name in names if name in required}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.guard import Action, Guard, refused
-from metier.guard.audit.deeds import actor_of, keep, keep_refusal
+from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import CHANGED, expire_others, finish, put_in_place
 from metier.hub.authorisation import require_person
 from metier.hub.diff import difference
@@ -17,10 +17,10 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from metier.hub.skill_location import SkillLocation
     from metier.library import SkillLookup
-    from metier.store import Person, Scope, Version
+    from metier.store import Person, TenantScope, Version
 
 
-def version_of(scope: Scope, home: SkillLocation, number: int) -> Version:
+def version_of(scope: TenantScope, home: SkillLocation, number: int) -> Version:
     """A version of a skill by its number; raises `InvalidArgument` where there is none."""
     known = scope.versions.of(home.location)
     found = next((one for one in known if one.number == number), None)
@@ -30,14 +30,14 @@ def version_of(scope: Scope, home: SkillLocation, number: int) -> Version:
     return found
 
 
-def compare(scope: Scope, home: SkillLocation, before: int, after: int) -> str:
+def compare(scope: TenantScope, home: SkillLocation, before: int, after: int) -> str:
     """The difference between two versions of a skill, as a unified diff."""
     old, new = (scope.revisions.files(version_of(scope, home, number).digest) for number in (before, after))
     return difference(old, new)
 
 
 def rollback(
-    scope: Scope,
+    scope: TenantScope,
     person: Person,
     home: SkillLocation,
     *,
@@ -68,11 +68,11 @@ def rollback(
     }
     if decision.outcome == "deny":
         told = {"reason": decision.reason, "decision": "deny", "rule": decision.rule}
-        keep_refusal(scope, "skill.rolled-back", actor, home.ref, **said, **told)
+        record_refusal(scope, "skill.rolled-back", actor, home.ref, **said, **told)
         raise refused(decision)
 
     def also(version: Version) -> None:
-        keep(
+        record_event(
             scope,
             "skill.rolled-back",
             actor,
@@ -90,7 +90,7 @@ def rollback(
     return version
 
 
-def _wanted(scope: Scope, home: SkillLocation, there: str | None, to: int | None) -> Version:
+def _wanted(scope: TenantScope, home: SkillLocation, there: str | None, to: int | None) -> Version:
     if to is not None:
         found = version_of(scope, home, to)
         if found.digest == there:

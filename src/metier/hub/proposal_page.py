@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.hub.review_base import ReviewBase
-    from metier.store import Proposal, Scope
+    from metier.store import Proposal, TenantScope
 
 _FENCE = re.compile(r"`{3,}")
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
@@ -28,19 +28,19 @@ _MOST_TRIES = 10_000
 _MAX_NAME = 128
 
 
-def page_of(scope: Scope, proposal: Proposal) -> Path:
+def page_of(scope: TenantScope, proposal: Proposal) -> Path:
     """Where the page of a proposal lies, outside of every skill."""
     return _path(scope, proposal.skill, datetime.fromisoformat(proposal.created_at))
 
 
-def _path(scope: Scope, skill: str, made: datetime) -> Path:
+def _path(scope: TenantScope, skill: str, made: datetime) -> Path:
     name = skill.partition("@")[0][:_MAX_NAME]
     stamp = f"{made.astimezone(UTC):%Y%m%dT%H%M%S}{made.microsecond // 1000:03d}Z"
     return scope.store.folder / "proposals" / f"{name}-{stamp}.md"
 
 
 @contextlib.contextmanager
-def reserved_page(scope: Scope, skill: str) -> Iterator[tuple[str, Path]]:
+def reserved_page(scope: TenantScope, skill: str) -> Iterator[tuple[str, Path]]:
     """A moment at which no other proposal for the skill was made, and the page for it, removed if the block fails."""
     made = datetime.now(UTC)
     made = made.replace(microsecond=made.microsecond // 1000 * 1000)

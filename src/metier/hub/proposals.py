@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard, refused
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.notify import notifying
 from metier.hints import for_people
 from metier.hub.diff import difference
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from metier.library import Entry, SkillLookup
     from metier.skill import MemoryFile
     from metier.skill.contents import Files
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 
 MAX_TEXT = 20_000
@@ -46,7 +46,7 @@ MAX_TEXT = 20_000
 MAX_EVIDENCE = 50
 
 
-def amend(scope: Scope, waits: Proposal, justification: str, evidence: Sequence[str], actor: Actor) -> Proposal:
+def amend(scope: TenantScope, waits: Proposal, justification: str, evidence: Sequence[str], actor: Actor) -> Proposal:
     """A proposal that waits with what its author says now, in the transaction that is under way.
 
     Whoever decides sees all of it. What was said before changes nothing.
@@ -71,7 +71,7 @@ def amend(scope: Scope, waits: Proposal, justification: str, evidence: Sequence[
     basis = review_base_of(scope, waits.skill, waits.location, waits.base_digest, waits.proposed_digest)
     page_of(scope, waits).write_text(page(found, basis), encoding="utf-8")
     ids = {"proposal": waits.id, "digest": waits.base_digest, "new_digest": waits.proposed_digest}
-    keep(scope, "proposal.amended", actor, waits.skill, **ids, path=waits.location, reason=justification)
+    record_event(scope, "proposal.amended", actor, waits.skill, **ids, path=waits.location, reason=justification)
     return found
 
 
@@ -83,7 +83,7 @@ MAX_OPEN = 100
 
 def propose_update(
     library: SkillLookup,
-    scope: Scope,
+    scope: TenantScope,
     skill: str | Entry,
     change: str | Files | None,
     justification: str,
@@ -121,7 +121,7 @@ def propose_update(
 
 
 def propose_new(
-    scope: Scope,
+    scope: TenantScope,
     name: str,
     files: Files | Mapping[str, MemoryFile | bytes | str],
     justification: str,
@@ -167,7 +167,7 @@ def _as_files(files: Files | Mapping[str, MemoryFile | bytes | str]) -> Files:
 
 
 def _parked(
-    scope: Scope,
+    scope: TenantScope,
     home: SkillLocation,
     before: Files,
     after: Files,
@@ -231,7 +231,7 @@ def _parked(
     return proposal
 
 
-def _alike(scope: Scope, wanted: Proposal) -> Proposal | None:
+def _alike(scope: TenantScope, wanted: Proposal) -> Proposal | None:
     """The proposal that waits already for the same change by the same author; raises where too many of theirs wait."""
     waiting = [
         one
@@ -270,8 +270,8 @@ def _checked_reasons(justification: str, evidence: Sequence[str]) -> tuple[str, 
     return justification.strip(), kept
 
 
-def _keep(scope: Scope, proposal: Proposal, actor: Actor, **more: str) -> None:
-    keep(
+def _keep(scope: TenantScope, proposal: Proposal, actor: Actor, **more: str) -> None:
+    record_event(
         scope,
         "proposal.created",
         actor,

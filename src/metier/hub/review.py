@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
 from metier.guard import Action, Guard, refused
 from metier.guard.approvals.roles import has_role
-from metier.guard.audit.deeds import actor_of, keep, keep_refusal
+from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hints import for_people
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.authorisation import rule_for_agent
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.hub.skill_location import SkillLocation
     from metier.library import SkillLookup
     from metier.skill.contents import Files
-    from metier.store import Person, Proposal, Scope, Version
+    from metier.store import Person, Proposal, TenantScope, Version
 
 MAX_COMMENT = 4_000
 _LIST = for_people("`metier propose list` shows what waits.")
@@ -34,7 +34,7 @@ _BRINGS: tuple[Literal["install", "apply"], ...] = ("install", "apply")
 """What happens to a new skill that an agent makes by itself."""
 
 
-def find_proposal(scope: Scope, id: str) -> Proposal:  # noqa: A002
+def find_proposal(scope: TenantScope, id: str) -> Proposal:  # noqa: A002
     """The proposal of an id; raises `ProposalNotFound`."""
     found = scope.proposals.get(id) if isinstance(id, str) else None
     if found is None:
@@ -43,7 +43,7 @@ def find_proposal(scope: Scope, id: str) -> Proposal:  # noqa: A002
 
 
 def approve(
-    scope: Scope,
+    scope: TenantScope,
     person: Person,
     id: str,  # noqa: A002
     *,
@@ -79,7 +79,7 @@ def approve(
         # Where policy says to ask, a person who agrees was asked; an agent is nobody to ask.
         told = {"decision": decision.outcome, "rule": decision.rule, "policy": effective.digest}
         said = {**_ids(proposal), "reason": decision.reason, **told}
-        keep_refusal(scope, "proposal.approved", actor, proposal.skill, **said)
+        record_refusal(scope, "proposal.approved", actor, proposal.skill, **said)
         raise refused(decision)
     if not apply:
         _moved(scope, proposal, "approved", person, comment, actor=actor)
@@ -90,7 +90,9 @@ def approve(
     return find_proposal(scope, id)
 
 
-def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person, actor: Actor) -> Proposal | None:
+def apply_by_rule(
+    scope: TenantScope, guard: Guard, proposal: Proposal, author: Person, actor: Actor
+) -> Proposal | None:
     """Apply a new skill that an agent made, where policy lets that agent make skills by itself; None where not.
 
     Whatever else is against the skill outweighs the rule that lets it; then the proposal waits for a person.
@@ -111,7 +113,7 @@ def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person
             decision = against(guard.governance.case(action, actor).report) or decision
         if not decision.is_allowed:
             told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule}
-            keep_refusal(scope, "proposal.approved", actor, proposal.skill, **_ids(proposal), **told)
+            record_refusal(scope, "proposal.approved", actor, proposal.skill, **_ids(proposal), **told)
             return None
     said = f"Policy lets {shown(author.name)!r} make skills by itself: rule {rule.id} ({rule.origin})."
     _apply(scope, effective, replace(author, name="policy"), proposal, home, files, said, actor=actor, approves=False)
@@ -119,7 +121,7 @@ def apply_by_rule(scope: Scope, guard: Guard, proposal: Proposal, author: Person
 
 
 def reject(
-    scope: Scope,
+    scope: TenantScope,
     person: Person,
     id: str,  # noqa: A002
     *,
@@ -144,7 +146,7 @@ def reject(
     return find_proposal(scope, id)
 
 
-def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Proposal:  # noqa: A002
+def withdraw(scope: TenantScope, person: Person, id: str, *, comment: str = "") -> Proposal:  # noqa: A002
     """Take back a proposal of one's own, or of an agent that made it on one's behalf."""
     proposal, comment = find_proposal(scope, id), _checked_comment(comment)
     if not is_own(person, proposal):
@@ -160,7 +162,7 @@ def withdraw(scope: Scope, person: Person, id: str, *, comment: str = "") -> Pro
 
 
 def recommend(
-    scope: Scope,
+    scope: TenantScope,
     person: Person,
     id: str,  # noqa: A002
     verdict: Literal["approve", "reject"],
@@ -182,12 +184,18 @@ def recommend(
             raise _decided(find_proposal(scope, id))
         notes = (f"recommends to {verdict}",)
         record = {**_ids(proposal), "reason": reason, "notes": notes}
-        keep(scope, "proposal.recommended", actor_of(person, scope), proposal.skill, **record)
+        record_event(scope, "proposal.recommended", actor_of(person, scope), proposal.skill, **record)
     return find_proposal(scope, id)
 
 
 def may_review(
-    scope: Scope, governance: Governance, person: Person, proposal: Proposal, subject: Subject, *, environment: str = ""
+    scope: TenantScope,
+    governance: Governance,
+    person: Person,
+    proposal: Proposal,
+    subject: Subject,
+    *,
+    environment: str = "",
 ) -> str | None:
     """Why somebody may not decide about a proposal; None if they may."""
     who = repr(shown(person.name))
@@ -214,7 +222,7 @@ def is_own(person: Person, proposal: Proposal) -> bool:
 
 
 def _apply(
-    scope: Scope,
+    scope: TenantScope,
     effective: EffectivePolicy,
     person: Person,
     proposal: Proposal,
@@ -232,7 +240,7 @@ def _apply(
     def also(version: Version) -> None:
         if proposal.status == "open":
             said = {**_ids(proposal), "reason": comment or proposal.justification, "policy": effective.digest}
-            keep(scope, "proposal.approved", actor, proposal.skill, **said)
+            record_event(scope, "proposal.approved", actor, proposal.skill, **said)
         _moved(scope, proposal, "applied", person, comment, actor=actor, version=version.number)
         if approves:
             where, because = actor.environment or "", f"Proposal {proposal.id}."
@@ -256,7 +264,7 @@ def _apply(
 
 
 def _moved(
-    scope: Scope,
+    scope: TenantScope,
     proposal: Proposal,
     to: Literal["approved", "rejected", "withdrawn", "applied"],
     person: Person,
@@ -279,15 +287,15 @@ def _moved(
             raise _decided(find_proposal(scope, proposal.id))
         notes = (f"version {version}",) if version else ()
         record = {**_ids(proposal), "reason": comment or proposal.justification, "notes": notes}
-        keep(scope, f"proposal.{to}", actor or actor_of(person, scope), proposal.skill, **record)
+        record_event(scope, f"proposal.{to}", actor or actor_of(person, scope), proposal.skill, **record)
 
 
-def _gone_stale(scope: Scope, proposal: Proposal, there: str | None, actor: Actor) -> ProposalStale:
+def _gone_stale(scope: TenantScope, proposal: Proposal, there: str | None, actor: Actor) -> ProposalStale:
     with scope.transaction():
         if scope.proposals.move(proposal.id, expected=proposal.status, to="stale"):
             reason = "What it would change has changed since it was made."
             record = {**_ids(proposal), "new_digest": there or "", "reason": reason}
-            keep(scope, "proposal.stale", actor, proposal.skill, **record)
+            record_event(scope, "proposal.stale", actor, proposal.skill, **record)
     return ProposalStale(
         f"{shown(proposal.skill)!r} has changed since proposal {proposal.id} was made, so it was not applied.",
         hint="Make it again, of what the skill says now.",
@@ -310,7 +318,7 @@ def _decided(proposal: Proposal) -> ProposalStale:
 
 
 def _refuse(
-    scope: Scope,
+    scope: TenantScope,
     type: str,  # noqa: A002
     person: Person,
     proposal: Proposal,
@@ -319,11 +327,11 @@ def _refuse(
 ) -> NoReturn:
     """Record that somebody tried what they may not do, and say so."""
     record = {**_ids(proposal), "reason": why, "decision": "deny", "code": NotPermitted.code}
-    keep_refusal(scope, type, actor_of(person, scope), proposal.skill, **record)
+    record_refusal(scope, type, actor_of(person, scope), proposal.skill, **record)
     raise NotPermitted(why, hint=hint or _who_else(scope, proposal), id=proposal.id)
 
 
-def _who_else(scope: Scope, proposal: Proposal) -> str:
+def _who_else(scope: TenantScope, proposal: Proposal) -> str:
     """The hint on who decides instead: where nobody else is known, an owner can answer for a change by hand."""
     if scope.people.all():
         return for_people("Ask somebody else with the role reviewer; `metier user list` shows who has it.")

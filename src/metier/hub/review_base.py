@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from metier.hub.skill_location import SkillLocation
-    from metier.store import Scope
+    from metier.store import TenantScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class ReviewBase:
         return ""
 
 
-def is_changed_by_hand(scope: Scope, home: SkillLocation, current: str) -> bool:
+def is_changed_by_hand(scope: TenantScope, home: SkillLocation, current: str) -> bool:
     """Whether other content than that of a skill now is on record for its place, or was approved."""
     install = scope.installs.get(home.location)
     is_recorded = install is not None and install.digest == current
@@ -44,7 +44,7 @@ def is_changed_by_hand(scope: Scope, home: SkillLocation, current: str) -> bool:
     )
 
 
-def review_base_of(scope: Scope, skill: str, location: str, current: str, proposed: str) -> ReviewBase:
+def review_base_of(scope: TenantScope, skill: str, location: str, current: str, proposed: str) -> ReviewBase:
     """What to compare a proposed content with, where another one lies now; both by digest."""
     if not current:
         return ReviewBase(digest="", kind="current")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.skill import Diagnostic, Document
     from metier.skill.contents import Files
-    from metier.store import Revision, Scope
+    from metier.store import Revision, TenantScope
 
 
 def package_of(files: Files) -> MemoryPackage:
@@ -69,7 +69,7 @@ def _stays_inside(link: str, target: bytes, files: Files) -> bool:
 
 
 def keep_files(
-    scope: Scope, effective: EffectivePolicy, skill: str, files: Files, *, parent: str = "", is_whole: bool = True
+    scope: TenantScope, effective: EffectivePolicy, skill: str, files: Files, *, parent: str = "", is_whole: bool = True
 ) -> Revision:
     """Keep a content of a skill, called `name@source`, so that it can be shown and brought back.
 

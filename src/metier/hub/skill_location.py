@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metier.library import Entry, SkillLookup
     from metier.library.layers import Layer
     from metier.skill.contents import Files
-    from metier.store import Scope
+    from metier.store import TenantScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def new_location(into: str | os.PathLike[str], name: str) -> SkillLocation:
     return location_at(os.path.join(absolute(expanded(os.fspath(into))), name))
 
 
-def find_location(library: SkillLookup, scope: Scope, name: str) -> SkillLocation:
+def find_location(library: SkillLookup, scope: TenantScope, name: str) -> SkillLocation:
     """The place of a skill by its name: one of the library, or else one on record that is not to be seen any more."""
     try:
         return location_of(library.get(name))
@@ -115,7 +115,7 @@ def find_location(library: SkillLookup, scope: Scope, name: str) -> SkillLocatio
         raise
 
 
-def find_skill(library: SkillLookup, scope: Scope, name: str) -> tuple[SkillLookup, Entry]:
+def find_skill(library: SkillLookup, scope: TenantScope, name: str) -> tuple[SkillLookup, Entry]:
     """A skill by its name: one of the library, or else one on record, with a library of the folder that it lies in."""
     try:
         return library, library.get(name)

@@ -6,22 +6,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.store.codec import checked_choice, checked_key, new_id, now, packed, unpacked
+from metier.store.audit_log import AuditTable
+from metier.store.codec import from_row, new_id, now, require_choice, require_key, to_row
 from metier.store.ledger import terms_of
-from metier.store.trail import Trail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from metier.store.ledger import Ledger
-    from metier.store.rows import Rows
+    from metier.store.ledger import RecordedDecisions
+    from metier.store.rows import TenantRows
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "denied", "expired", "superseded"]
 _STATUSES = ("pending", "approved", "denied", "expired", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ApprovalRequest:
     """That somebody asks for an approval."""
 
     id: str = ""
@@ -91,12 +91,12 @@ _AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
 
 def approval_terms(approval: Approval) -> str:
     """A digest of all that an approval says, which the record of it has."""
-    return terms_of(*(value for name, value in packed(approval).items() if name not in _AFTERWARDS))
+    return terms_of(*(value for name, value in to_row(approval).items() if name not in _AFTERWARDS))
 
 
-def approval_of(row: Mapping[str, Any], ledger: Ledger) -> Approval | None:
+def approval_of(row: Mapping[str, Any], ledger: RecordedDecisions) -> Approval | None:
     """The approval in a row, as far as the audit trail bears it out; None for one that has no record of it."""
-    found = unpacked(Approval, row, APPROVAL_JSON)
+    found = from_row(Approval, row, APPROVAL_JSON)
     against = ledger.against.get(found.id)
     if against is not None and ("revoked_at" not in against) is bool(found.revoked_at):
         # It was refused or revoked, and the row says otherwise.
@@ -108,7 +108,7 @@ def approval_of(row: Mapping[str, Any], ledger: Ledger) -> Approval | None:
     return found
 
 
-def missing(ids: Collection[str], ledger: Ledger) -> list[Approval]:
+def missing(ids: Collection[str], ledger: RecordedDecisions) -> list[Approval]:
     """Refusals and revoked approvals that the audit trail has and no row."""
     return [_recorded(one, against) for one, against in ledger.against.items() if one not in ids]
 
@@ -120,41 +120,41 @@ def _recorded(id: str, against: Mapping[str, str]) -> Approval:  # noqa: A002
 class Approvals:
     """The approvals of a tenant, and the requests for them."""
 
-    def __init__(self, rows: Rows, ledger: Callable[[], Ledger]) -> None:
+    def __init__(self, rows: TenantRows, ledger: Callable[[], RecordedDecisions]) -> None:
         self._rows = rows
         self._ledger = ledger
-        self._trail = Trail(rows)
+        self._trail = AuditTable(rows)
 
-    def request(self, request: Request) -> Request:
+    def request(self, request: ApprovalRequest) -> ApprovalRequest:
         """Ask for an approval; the pending request for the same content and environment, where there is one."""
-        checked_key("digest", request.digest)
-        checked_choice("status of a request", request.status, _STATUSES)
+        require_key("digest", request.digest)
+        require_choice("status of a request", request.status, _STATUSES)
         asked = replace(request, id=request.id or new_id("r"), created_at=request.created_at or now())
         with self._rows.transaction():
-            if self._rows.insert_next("approval_requests", packed(asked), "ignore"):
+            if self._rows.insert_next("approval_requests", to_row(asked), "ignore"):
                 return asked
             where = {"digest": asked.digest, "environment": asked.environment, "status": "pending"}
             found = self._rows.select("approval_requests", where)
             if not found:
                 raise InvalidArgument(f"There is a request {asked.id!r} already.", hint="Leave the id to the store.")
-            return unpacked(Request, found[0], _REQUEST_JSON)
+            return from_row(ApprovalRequest, found[0], _REQUEST_JSON)
 
-    def get_request(self, id: str) -> Request | None:  # noqa: A002
+    def get_request(self, id: str) -> ApprovalRequest | None:  # noqa: A002
         """The request of this id."""
         found = self._rows.select("approval_requests", {"id": id})
-        return unpacked(Request, found[0], _REQUEST_JSON) if found else None
+        return from_row(ApprovalRequest, found[0], _REQUEST_JSON) if found else None
 
-    def requests(self, status: RequestStatus | None = None, *, skill: str | None = None) -> list[Request]:
+    def requests(self, status: RequestStatus | None = None, *, skill: str | None = None) -> list[ApprovalRequest]:
         """All requests, or those of a status or of a skill; the oldest first."""
         where: dict[str, Any] = {} if status is None else {"status": status}
         if skill is not None:
             where["skill"] = skill
         found = self._rows.select("approval_requests", where, ("created_at", "number", "id"))
-        return [unpacked(Request, row, _REQUEST_JSON) for row in found]
+        return [from_row(ApprovalRequest, row, _REQUEST_JSON) for row in found]
 
     def set_request(self, id: str, status: RequestStatus, *, expected: RequestStatus) -> bool:  # noqa: A002
         """Move a request on, if it is where it is expected to be; False if it is not."""
-        checked_choice("status of a request", status, _STATUSES)
+        require_choice("status of a request", status, _STATUSES)
         return self._rows.update("approval_requests", {"status": status}, {"id": id, "status": expected}) > 0
 
     def add(self, approval: Approval, record: Mapping[str, Any] | None = None) -> Approval:
@@ -162,11 +162,11 @@ class Approvals:
 
         `record` is what the audit trail says of it, by default what the approval says.
         """
-        checked_key("digest", approval.digest)
-        checked_choice("decision", approval.decision, ("approved", "denied"))
+        require_key("digest", approval.digest)
+        require_choice("decision", approval.decision, ("approved", "denied"))
         added = replace(approval, id=approval.id or new_id("a"), decided_at=approval.decided_at or now())
         with self._rows.transaction():
-            self._rows.insert_next("approvals", packed(added))
+            self._rows.insert_next("approvals", to_row(added))
             self._rows.bump()
             kind = "denied" if added.decision == "denied" else "automatic" if added.rule else "granted"
             said = record or self._record(kind, added, added.decided_by)

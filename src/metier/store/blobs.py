@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from metier.store.driver import Driver
+    from metier.store.connection_pool import ConnectionPool
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PUT = (
@@ -108,7 +108,7 @@ class FolderBlobs:
 class TableBlobs:
     """Contents as rows of a table."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: ConnectionPool) -> None:
         self._driver = driver
 
     def put(self, contents: Iterable[bytes]) -> None:

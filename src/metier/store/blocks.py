@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
+from metier.store.codec import from_row, now, require_choice, require_key, to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.store.ledger import Ledger
-    from metier.store.rows import Rows
+    from metier.store.ledger import RecordedDecisions
+    from metier.store.rows import TenantRows
 
 BlockKind: TypeAlias = Literal["name", "digest", "source"]
 _KINDS = ("name", "digest", "source")
@@ -31,16 +31,16 @@ class Block:
 class Blocks:
     """The blocks of a tenant."""
 
-    def __init__(self, rows: Rows, ledger: Callable[[], Ledger]) -> None:
+    def __init__(self, rows: TenantRows, ledger: Callable[[], RecordedDecisions]) -> None:
         self._rows = rows
         self._ledger = ledger
 
     def add(self, kind: BlockKind, value: str, *, reason: str, by: str) -> Block:
         """Block it, from the next decision on; of several reasons the last one counts."""
-        checked_choice("kind of block", kind, _KINDS)
-        block = Block(kind=kind, value=checked_key(kind, value), reason=reason, by=by, at=now())
+        require_choice("kind of block", kind, _KINDS)
+        block = Block(kind=kind, value=require_key(kind, value), reason=reason, by=by, at=now())
         with self._rows.transaction():
-            self._rows.insert("blocks", packed(block), "replace")
+            self._rows.insert("blocks", to_row(block), "replace")
             self._rows.bump()
         return block
 
@@ -55,7 +55,7 @@ class Blocks:
 
     def all(self) -> list[Block]:
         """Everything that is blocked, the oldest first; at the end, what only the audit trail still has."""
-        found = [unpacked(Block, row, {}) for row in self._rows.select("blocks", order=("at", "kind", "value"))]
+        found = [from_row(Block, row, {}) for row in self._rows.select("blocks", order=("at", "kind", "value"))]
         known = {(block.kind, block.value) for block in found}
         for what, reason in self._ledger().blocked.items():
             kind, value = split_block(what)

@@ -15,7 +15,7 @@ from metier.hints import for_people
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from metier.store.driver import Value
+    from metier.store.connection_pool import Value
 
 Record = TypeVar("Record")
 
@@ -30,10 +30,10 @@ MAX_KEY = 2_000
 """The longest text that may be a part of a key, in bytes: a page of an index must hold a few of them."""
 
 
-def stored(text: str) -> str:
+def encode_text(text: str) -> str:
     """A text that every database can hold: what is no character becomes a mark with its number.
 
-    >>> restored(stored("a\\0b")) == "a\\0b"
+    >>> decode_text(encode_text("a\\0b")) == "a\\0b"
     True
     """
     if text.isascii() and "\0" not in text:
@@ -41,17 +41,17 @@ def stored(text: str) -> str:
     return _ODD.sub(lambda found: f"{_MARK}{ord(found[0]):04x}", text)
 
 
-def restored(text: str) -> str:
+def decode_text(text: str) -> str:
     """The text that was stored."""
     return _WRITTEN.sub(lambda found: chr(int(found[1], 16)), text) if _MARK in text else text
 
 
-def restored_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def decode_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Rows with every text in them as it was stored."""
     for number, row in enumerate(rows):
         for value in row:
             if type(value) is str and not value.isascii() and _MARK in value:
-                rows[number] = tuple(restored(value) if type(value) is str else value for value in row)
+                rows[number] = tuple(decode_text(value) if type(value) is str else value for value in row)
                 break
     return rows
 
@@ -66,29 +66,29 @@ def new_id(letter: str) -> str:
     return f"{letter}-{''.join(_LETTERS[byte & 31] for byte in token_bytes(8))}"
 
 
-def checked_key(what: str, text: object) -> str:
+def require_key(what: str, text: object) -> str:
     """A text that may be a part of a key; raises `InvalidArgument` for one that is empty or too long."""
-    if not isinstance(text, str) or not text or len(stored(text).encode()) > MAX_KEY:
+    if not isinstance(text, str) or not text or len(encode_text(text).encode()) > MAX_KEY:
         raise InvalidArgument(f"The {what} must be a text of 1 to {MAX_KEY} bytes.", hint=f"Name another {what}.")
     return text
 
 
-def checked_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
+def require_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
     """Raises `InvalidArgument` for what is none of the choices."""
     if value not in choices:
         raise InvalidArgument(f"{value!r:.100} is no {what}.", hint=f"Use one of: {', '.join(choices)}.")
 
 
-def packed(record: Any) -> dict[str, Value]:
+def to_row(record: Any) -> dict[str, Value]:
     """The columns of a record; what is more than a text or a number becomes JSON."""
     found: dict[str, Value] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        found[field.name] = value if isinstance(value, str | int) else as_json(value)
+        found[field.name] = value if isinstance(value, str | int) else to_json(value)
     return found
 
 
-def as_json(value: object) -> str:
+def to_json(value: object) -> str:
     """A value as JSON in plain ASCII, the same for the same value."""
     if isinstance(value, frozenset | set):
         value = sorted(value)
@@ -108,7 +108,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is none of its types")
 
 
-def unpacked(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[str, Callable[[Any], Any]]) -> Record:
+def from_row(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[str, Callable[[Any], Any]]) -> Record:
     """A record from its columns; `json_fields` says what the lists and mappings in it are."""
     values = {field.name: row[field.name] for field in fields(kind)}  # type: ignore[arg-type]
     try:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import packed
+from metier.store.codec import to_row
+from metier.store.restore_policy import withheld_since
 from metier.store.rows import every_row
-from metier.store.withheld import withheld_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from metier.store.driver import Driver
-    from metier.store.scope import Scope
+    from metier.store.connection_pool import ConnectionPool
+    from metier.store.restore_policy import KeptPerson, KeptToken
+    from metier.store.scope import TenantScope
     from metier.store.store import Store
-    from metier.store.withheld import KeptPerson, KeptToken
 
     Row: TypeAlias = Mapping[str, Any]
     Key: TypeAlias = tuple[str, ...]
@@ -113,8 +113,8 @@ def forbidden_since(store: Store, saved: Callable[[str], Iterable[Row]]) -> Forb
     )
 
 
-def _row(scope: Scope, kept: object, **more: int) -> Row:
-    return {**packed(kept), **more, "tenant": scope.tenant}
+def _row(scope: TenantScope, kept: object, **more: int) -> Row:
+    return {**to_row(kept), **more, "tenant": scope.tenant}
 
 
 def _key(table: str, row: Row) -> Key:
@@ -148,7 +148,7 @@ def _kept(approval: Row) -> KeptDecision:
     )
 
 
-def _answered(driver: Driver, decisions: Iterable[Row]) -> dict[Key, Row]:
+def _answered(driver: ConnectionPool, decisions: Iterable[Row]) -> dict[Key, Row]:
     """The requests that were refused: who asked must be known, because they may not take back what was said to them."""
     wanted = {(row["tenant"], row["request"]) for row in decisions if _is_refusal(row)}
     if not wanted:

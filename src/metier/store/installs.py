@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
+from metier.store.codec import from_row, now, require_choice, require_key, to_row
 
 if TYPE_CHECKING:
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 InstallState: TypeAlias = Literal["enabled", "disabled", "quarantined"]
 _STATES = ("enabled", "disabled", "quarantined")
@@ -32,27 +32,27 @@ class Install:
 class Installs:
     """The installs of a tenant."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     def put(self, install: Install) -> Install:
         """Note what is in a folder now, in place of what was noted before."""
-        checked_key("location", install.location)
-        checked_choice("state of an install", install.state, _STATES)
+        require_key("location", install.location)
+        require_choice("state of an install", install.state, _STATES)
         install = install if install.at else replace(install, at=now())
         with self._rows.transaction():
-            self._rows.insert("installs", packed(install), "replace")
+            self._rows.insert("installs", to_row(install), "replace")
             self._rows.bump()
         return install
 
     def get(self, location: str) -> Install | None:
         """What belongs in a folder."""
         found = self._rows.select("installs", {"location": location})
-        return unpacked(Install, found[0], {}) if found else None
+        return from_row(Install, found[0], {}) if found else None
 
     def all(self) -> list[Install]:
         """All of them, by folder."""
-        return [unpacked(Install, row, {}) for row in self._rows.select("installs", order=("location",))]
+        return [from_row(Install, row, {}) for row in self._rows.select("installs", order=("location",))]
 
     def remove(self, location: str) -> bool:
         """Let go of a folder; False when nothing was noted about it."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from metier.store.blobs import make_folder, write_file
-from metier.store.canonical import FIRST, follows
+from metier.store.canonical_json import FIRST, follows
 from metier.store.link import is_decision, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 _BATCH = 1_000
 _WORTH_SAVING = 500
@@ -29,7 +29,7 @@ _ALL = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class RecordedDecisions:
     """The decisions in the records of one tenant, up to one record."""
 
     seq: int = 0
@@ -48,7 +48,7 @@ class Ledger:
     tokens: Mapping[str, str] = field(default_factory=dict)
     """The terms of tokens by their id."""
 
-    def decides_as(self, earlier: Ledger) -> bool:
+    def decides_as(self, earlier: RecordedDecisions) -> bool:
         """Whether it is an earlier one with records behind it that decide nothing about skills."""
         is_same = self.granted is earlier.granted and self.against is earlier.against
         return is_same and self.blocked is earlier.blocked and not self.fault
@@ -64,7 +64,7 @@ def terms_of(*parts: object) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-class Ledgers:
+class DecisionReader:
     """The ledgers of a store, each verified once: from the first record on, and then from where it was left.
 
     In `folder`, which must be out of reach of those who can write to the database, they outlast the process.
@@ -72,11 +72,11 @@ class Ledgers:
 
     def __init__(self, store: str) -> None:
         self._store = store
-        self._kept: dict[str, Ledger] = {}
+        self._kept: dict[str, RecordedDecisions] = {}
         self._saved: dict[str, int] = {}
         self.folder: str | None = None
 
-    def of(self, rows: Rows) -> Ledger:
+    def of(self, rows: TenantRows) -> RecordedDecisions:
         """The ledger of a tenant as it is now."""
         kept = self._kept.get(rows.tenant) or self._read(rows.tenant)
         may_keep = not rows.driver.is_writing  # what is not committed yet may be taken back
@@ -96,22 +96,24 @@ class Ledgers:
         name = hashlib.sha256(f"{self._store}\0{tenant}".encode(errors="surrogatepass")).hexdigest()[:32]
         return os.path.join(self.folder, f"{name}.ledger")
 
-    def _read(self, tenant: str) -> Ledger:
+    def _read(self, tenant: str) -> RecordedDecisions:
         path = self._path(tenant)
         try:
             with open(path or os.devnull, "rb") as file:
-                ledger = Ledger(**json.loads(file.read()))
+                ledger = RecordedDecisions(**json.loads(file.read()))
         except (OSError, ValueError, TypeError):
-            return Ledger()
+            return RecordedDecisions()
         self._saved[tenant] = ledger.seq
         return ledger
 
-    def _save(self, tenant: str, ledger: Ledger) -> None:
+    def _save(self, tenant: str, ledger: RecordedDecisions) -> None:
         path = self._path(tenant)
         if path is None or abs(ledger.seq - self._saved.get(tenant, 0)) < _WORTH_SAVING:
             return
         self._saved[tenant] = ledger.seq
-        text = json.dumps({name: getattr(ledger, name) for name in Ledger.__dataclass_fields__}, default=dict)
+        text = json.dumps(
+            {name: getattr(ledger, name) for name in RecordedDecisions.__dataclass_fields__}, default=dict
+        )
         try:
             make_folder(os.path.dirname(path))
             write_file(path, text.encode())
@@ -119,13 +121,13 @@ class Ledgers:
             pass  # it is read from the trail again
 
 
-def _read_on(kept: Ledger, rows: Rows) -> tuple[Ledger, Ledger]:
+def _read_on(kept: RecordedDecisions, rows: TenantRows) -> tuple[RecordedDecisions, RecordedDecisions]:
     """The ledger up to the first fault, and that of all records; the same where there is no fault."""
     reading = _Reading(kept, rows.tenant_in_records)
     if kept.seq:
         found = rows.statement(f"{_ALL} AND seq >= ? ORDER BY seq LIMIT ?", kept.seq, _BATCH)
         if not found or (found[0][0], found[0][3]) != (kept.seq, kept.hash):
-            return _read_on(Ledger(), rows)  # it is another trail now
+            return _read_on(RecordedDecisions(), rows)  # it is another trail now
     else:
         found = rows.statement(f"{_ALL} ORDER BY seq LIMIT ?", _BATCH)
     for row in found[bool(kept.seq) :]:
@@ -143,17 +145,17 @@ def _read_on(kept: Ledger, rows: Rows) -> tuple[Ledger, Ledger]:
 class _Reading:
     """One walk along the records of a tenant."""
 
-    def __init__(self, ledger: Ledger, tenant: str) -> None:
+    def __init__(self, ledger: RecordedDecisions, tenant: str) -> None:
         self._tenant = tenant
         self.seq, self._hash, self.fault = ledger.seq, ledger.hash, 0
-        self.sound: Ledger | None = None
+        self.sound: RecordedDecisions | None = None
         self._decided: dict[str, dict[str, Any]] = {name: getattr(ledger, name) for name in _DECISIONS}
         self._copied: set[str] = set()
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> RecordedDecisions:
         """The ledger up to here; it stays what it is."""
         self._copied.clear()
-        return Ledger(seq=self.seq, hash=self._hash, fault=self.fault, **self._decided)
+        return RecordedDecisions(seq=self.seq, hash=self._hash, fault=self.fault, **self._decided)
 
     def _table(self, name: str) -> dict[str, Any]:
         """The decisions of one kind, to change them: most walks come across none, and need no copies."""

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metier.store.canonical import exact, is_canonical, is_readable, read_exactly, tied
+from metier.store.canonical_json import canonical_or_none, chain_hash, is_canonical, is_readable, parse_strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ _ACTORS = {"model": "agent", "user": "user", "host": "host", "client": "host"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
+class ChainPosition:
     """What a record was given when it was kept: its place in the chain, and its hash."""
 
     seq: int
@@ -44,7 +44,7 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ChainedRecord:
     """One record as the trail keeps it, and what ties it to the one before."""
 
     tenant: str
@@ -67,7 +67,7 @@ class Link:
             return False
         if self.columns is not None and columns_of(self.record) != self.columns:
             return False
-        return tied(self.previous, self.text) == self.hash
+        return chain_hash(self.previous, self.text) == self.hash
 
 
 def columns_of(record: Mapping[str, Any]) -> dict[str, str]:
@@ -118,5 +118,5 @@ def record_of(text: str) -> dict[str, Any] | None:
         return None
     if is_canonical(found, text):
         return found
-    found = read_exactly(text)  # whole numbers that only a float can hold are written like integers
-    return found if found is not None and exact(found) == text else None
+    found = parse_strict(text)  # whole numbers that only a float can hold are written like integers
+    return found if found is not None and canonical_or_none(found) == text else None

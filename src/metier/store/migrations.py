@@ -14,8 +14,8 @@ from metier.errors import StoreUnavailable
 from metier.hints import for_people
 
 if TYPE_CHECKING:
-    from metier.store.driver import Database
-    from metier.store.url import Kind
+    from metier.store.connection_pool import Backend
+    from metier.store.location import Kind
 
 Run: TypeAlias = Callable[[str], Any]
 """Carries out one statement; what it returns has `fetchall()`."""
@@ -72,7 +72,7 @@ def newest() -> int:
     return 1 + len(STEPS)
 
 
-def migrate(database: Database, connection: Any) -> int:
+def migrate(database: Backend, connection: Any) -> int:
     """Bring the tables up to date; returns the version that they had."""
     first = -1
     while True:
@@ -92,7 +92,7 @@ def migrate(database: Database, connection: Any) -> int:
             raise
 
 
-def _step(database: Database, connection: Any, version: int) -> None:
+def _step(database: Backend, connection: Any, version: int) -> None:
     def run(sql: str) -> Any:
         return database.run(connection, sql, ())
 

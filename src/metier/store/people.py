@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import PersonNotFound
 from metier.hints import for_people
-from metier.store.codec import as_json, checked_choice, checked_key, new_id, now, packed, unpacked
+from metier.store.audit_log import AuditTable
+from metier.store.codec import from_row, new_id, now, require_choice, require_key, to_json, to_row
 from metier.store.ledger import terms_of
-from metier.store.rows import Rows, tenant_of_token
-from metier.store.trail import Trail
+from metier.store.rows import TenantRows, tenant_of_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.store.ledger import Ledger, Ledgers
+    from metier.store.ledger import DecisionReader, RecordedDecisions
 
 PersonKind: TypeAlias = Literal["user", "agent", "service"]
 _KINDS = ("user", "agent", "service")
@@ -47,7 +47,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class AccessToken:
     """A token of somebody, without the secret: that is shown once, and only its hash is kept."""
 
     id: str
@@ -64,18 +64,18 @@ class Token:
 class People:
     """The people of a tenant: those whom the audit trail has records of; a row without one is nothing."""
 
-    def __init__(self, rows: Rows, ledgers: Ledgers) -> None:
+    def __init__(self, rows: TenantRows, ledgers: DecisionReader) -> None:
         self._rows = rows
         self._ledgers = ledgers
-        self._trail = Trail(rows)
+        self._trail = AuditTable(rows)
 
     def add(self, person: Person, record: Mapping[str, Any] | None = None) -> Person:
         """Add somebody, or give somebody who is there other roles; `record` is what the audit trail says besides."""
-        checked_key("name", person.name)
-        checked_choice("kind of person", person.kind, _KINDS)
+        require_key("name", person.name)
+        require_choice("kind of person", person.kind, _KINDS)
         for role in person.roles:
-            checked_choice("role", role, ROLES)
-        row = {"name": person.name, "kind": person.kind, "roles": as_json(person.roles), "added_at": now()}
+            require_choice("role", role, ROLES)
+        row = {"name": person.name, "kind": person.kind, "roles": to_json(person.roles), "added_at": now()}
         with self._rows.transaction():
             self._rows.insert("people", row, "replace")
             self._trail.append(_record("person.added", person.title, record))
@@ -89,14 +89,14 @@ class People:
         """Everybody, by name."""
         return self._recorded_only({})
 
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> RecordedDecisions:
         return self._ledgers.of(self._rows)
 
     def _recorded_only(self, where: dict[str, Any]) -> list[Person]:
         with self._rows.snapshot():
             titles = self._ledger().people
             rows = self._rows.select("people", where, ("name",))
-        found = (unpacked(Person, {**row, "token": ""}, {"roles": frozenset}) for row in rows)
+        found = (from_row(Person, {**row, "token": ""}, {"roles": frozenset}) for row in rows)
         return [one for one in found if titles.get(one.name) == one.title]
 
     def remove(self, name: str, record: Mapping[str, Any] | None = None) -> bool:
@@ -124,7 +124,7 @@ class People:
         expires_at: str = "",
         parent: str = "",
         record: Mapping[str, Any] | None = None,
-    ) -> tuple[Token, str]:
+    ) -> tuple[AccessToken, str]:
         """A token for somebody, and its secret, which nobody can show again.
 
         With a `parent`, the hash of another token, it counts as long as that one does, and no longer.
@@ -138,10 +138,10 @@ class People:
             if parent:
                 ends = self._end_of(parent)
                 expires_at = min(filter(None, (expires_at, ends)), default="")
-            token = Token(
+            token = AccessToken(
                 id=new_id("t"), person=name, label=label, parent=parent, created_at=now(), expires_at=expires_at
             )
-            self._rows.insert_next("tokens", {**packed(token), "secret_hash": secret_hash(secret)})
+            self._rows.insert_next("tokens", {**to_row(token), "secret_hash": secret_hash(secret)})
             self.record_token(token.id, record)
         return token, secret
 
@@ -169,7 +169,7 @@ class People:
         ends: list[str] = []
         for _ in range(_MAX_LINEAGE):
             tenant = tenant_of_token(self._rows.driver, hashed)
-            rows = Rows(self._rows.driver, tenant) if tenant is not None else self._rows
+            rows = TenantRows(self._rows.driver, tenant) if tenant is not None else self._rows
             found = rows.select("tokens", {"secret_hash": hashed})
             if not found or not hmac.compare_digest(found[0]["secret_hash"], hashed):
                 break
@@ -183,15 +183,15 @@ class People:
             hashed = row["parent"]
         raise PersonNotFound("The token counts no longer.", hint=for_people("`metier token list` shows those that do."))
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[AccessToken]:
         """All tokens, the oldest first."""
         with self._rows.snapshot():
             terms = self._ledger().tokens
             rows = self._rows.select("tokens", order=("created_at", "number", "id"))
         known = (row for row in rows if row["revoked_at"] or terms.get(row["id"]) == _token_terms(row))
-        return [unpacked(Token, row, {}) for row in known]
+        return [from_row(AccessToken, row, {}) for row in known]
 
-    def revoke_token(self, id: str, record: Mapping[str, Any] | None = None) -> list[Token]:  # noqa: A002
+    def revoke_token(self, id: str, record: Mapping[str, Any] | None = None) -> list[AccessToken]:  # noqa: A002
         """Accept a token no longer, nor those that were made with it; those that counted until now."""
         with self._rows.transaction():
             counting = [one for one in self.tokens() if not one.revoked_at]

@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from metier.store.codec import checked_key, now
+from metier.store.codec import now, require_key
 
 if TYPE_CHECKING:
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 
-class KeptPolicies:
+class PolicyTexts:
     """The policies that counted for a tenant at some time."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     def keep(self, digest: str, layer: str, path: str, text: str) -> bool:
         """Keep a policy file under its digest; False when it was kept already."""
         row = {
-            "digest": checked_key("digest", digest),
+            "digest": require_key("digest", digest),
             "layer": layer,
             "path_hash": hashlib.sha256(path.encode(errors="surrogatepass")).hexdigest(),
             "path": path,

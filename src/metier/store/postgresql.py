@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from metier._parts import optional
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
-from metier.store.driver import WAIT_SECONDS, busy
+from metier.store.connection_pool import WAIT_SECONDS, busy
+from metier.store.location import hide_password
 from metier.store.migrations import foreign, migrate, missing, newer, newest, older, unversioned
-from metier.store.url import hidden
 
 with optional("Stores in PostgreSQL", "psycopg", extra="postgres"):
     import psycopg
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from metier.errors import MetierError
-    from metier.store.driver import Value
-    from metier.store.url import Kind
+    from metier.store.connection_pool import Value
+    from metier.store.location import Kind
 
 _CONNECT_SECONDS = 10
 # A client that hangs must not hold up all others, and what was acknowledged must be on the server's disk.
@@ -41,7 +41,7 @@ _HAS = (
 _MARKS = ("audit_log", "store_version")
 
 
-class PostgresServer:
+class PostgresBackend:
     """The database, and how its connections behave."""
 
     kind: Kind = "postgresql"
@@ -50,7 +50,7 @@ class PostgresServer:
 
     def __init__(self, url: str, *, create: bool) -> None:
         self._url = url
-        self.name = hidden(url)
+        self.name = hide_password(url)
         self.create = create
 
     def connect(self) -> psycopg.Connection[Any]:
@@ -128,7 +128,7 @@ class PostgresServer:
         if isinstance(error, errors.LockNotAvailable):
             return busy()
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        text = hidden(lines[0]).rstrip(".")
+        text = hide_password(lines[0]).rstrip(".")
         if isinstance(error, psycopg.OperationalError):
             hint = "Check that the server runs and that METIER_STORE names it, the database and the user."
         elif isinstance(error, errors.InsufficientPrivilege):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import as_json, checked_choice, checked_key, new_id, now, packed, unpacked
+from metier.store.codec import from_row, new_id, now, require_choice, require_key, to_json, to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 ProposalStatus: TypeAlias = Literal["open", "approved", "rejected", "stale", "applied", "withdrawn"]
 _STATUSES = ("open", "approved", "rejected", "stale", "applied", "withdrawn")
@@ -51,27 +51,27 @@ class Proposal:
 class Proposals:
     """The proposals of a tenant."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     def add(self, proposal: Proposal) -> Proposal:
         """Park a proposal."""
-        checked_key("skill", proposal.skill)
-        checked_choice("status of a proposal", proposal.status, _STATUSES)
+        require_key("skill", proposal.skill)
+        require_choice("status of a proposal", proposal.status, _STATUSES)
         added = replace(proposal, id=proposal.id or new_id("p"), created_at=proposal.created_at or now())
-        self._rows.insert_next("proposals", packed(added))
+        self._rows.insert_next("proposals", to_row(added))
         return added
 
     def get(self, id: str) -> Proposal | None:  # noqa: A002
         """The proposal of this id."""
         found = self._rows.select("proposals", {"id": id})
-        return unpacked(Proposal, found[0], _JSON) if found else None
+        return from_row(Proposal, found[0], _JSON) if found else None
 
     def all(self, status: ProposalStatus | None = None, skill: str | None = None) -> list[Proposal]:
         """All proposals, or those of a status or for a skill; the oldest first."""
         where = {name: value for name, value in (("status", status), ("skill", skill)) if value is not None}
         found = self._rows.select("proposals", where, ("created_at", "number", "id"))
-        return [unpacked(Proposal, row, _JSON) for row in found]
+        return [from_row(Proposal, row, _JSON) for row in found]
 
     def move(
         self,
@@ -84,14 +84,14 @@ class Proposals:
         applied_digest: str = "",
     ) -> bool:
         """Move a proposal on, if it is where it is expected to be; False if it is not. What is empty stays."""
-        checked_choice("status of a proposal", to, _STATUSES)
+        require_choice("status of a proposal", to, _STATUSES)
         said = {"reviewer": reviewer, "comment": comment, "applied_digest": applied_digest}
         changed = {"status": to, "decided_at": now(), **{name: text for name, text in said.items() if text}}
         return self._rows.update("proposals", changed, {"id": id, "status": expected}) > 0
 
     def amend(self, id: str, *, justification: str, evidence: Sequence[str]) -> bool:  # noqa: A002
         """Say otherwise why an open proposal is made; False when there is no open one of this id."""
-        changed = {"justification": justification, "evidence": as_json(list(evidence))}
+        changed = {"justification": justification, "evidence": to_json(list(evidence))}
         return self._rows.update("proposals", changed, {"id": id, "status": "open"}) > 0
 
     def recommend(self, id: str, recommendation: Mapping[str, Any]) -> bool:  # noqa: A002
@@ -100,5 +100,5 @@ class Proposals:
             found = self.get(id)
             if found is None or found.status != "open":
                 return False
-            told = as_json([*found.recommendations, recommendation])
+            told = to_json([*found.recommendations, recommendation])
             return self._rows.update("proposals", {"recommendations": told}, {"id": id}) > 0

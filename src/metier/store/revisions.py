@@ -10,14 +10,14 @@ from metier.errors import FileMissing, IntegrityFailed
 from metier.hints import for_people
 from metier.skill.contents import digest_of_files
 from metier.skill.files import kind_of
-from metier.store.codec import checked_choice, checked_key, now, packed, unpacked
+from metier.store.codec import from_row, now, require_choice, require_key, to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metier.skill.contents import Files, Mode
     from metier.store.blobs import Blobs
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 _MODES = ("file", "exec", "link")
 _JSON: Mapping[str, Callable[[Any], Any]] = {
@@ -77,7 +77,7 @@ def revision_files(files: Files) -> tuple[RevisionFile, ...]:
 class Revisions:
     """The revisions of a tenant."""
 
-    def __init__(self, rows: Rows, blobs: Blobs) -> None:
+    def __init__(self, rows: TenantRows, blobs: Blobs) -> None:
         self._rows = rows
         self._blobs = blobs
 
@@ -86,14 +86,14 @@ class Revisions:
 
         Content that does not make the digest is refused with `IntegrityFailed`.
         """
-        checked_key("digest", revision.digest)
+        require_key("digest", revision.digest)
         if files is not None:
             _check(revision, files)
             # Before the row that refers to them, so that there is never one whose content is not there; in one order,
             # so that no two that keep the same contents wait for each other.
             paths = sorted(files, key=lambda path: hashlib.sha256(files[path][1]).digest())
             self._blobs.put(files[path][1] for path in paths)
-        row = packed(replace(revision, files=(), first_seen=revision.first_seen or now()))
+        row = to_row(replace(revision, files=(), first_seen=revision.first_seen or now()))
         del row["files"]
         listed = {"file_count": len(revision.files), "bytes": sum(file.size for file in revision.files)}
         listed["kept"] = int(files is not None)
@@ -105,7 +105,7 @@ class Revisions:
                 # What was said of it before was never compared with its content.
                 self._rows.update("revisions", listed, key)
                 self._rows.delete("revision_files", key)
-            rows = [{**packed(file), **key, "position": position} for position, file in enumerate(revision.files)]
+            rows = [{**to_row(file), **key, "position": position} for position, file in enumerate(revision.files)]
             self._rows.insert_all("revision_files", rows)
 
     def get(self, digest: str) -> Revision | None:
@@ -115,8 +115,8 @@ class Revisions:
             if not found:
                 return None
             files = self._rows.select("revision_files", {"digest": digest}, ("position",))
-        listed = tuple(unpacked(RevisionFile, row, {}) for row in files)
-        return replace(unpacked(Revision, {**found[0], "files": ""}, _JSON), files=listed)
+        listed = tuple(from_row(RevisionFile, row, {}) for row in files)
+        return replace(from_row(Revision, {**found[0], "files": ""}, _JSON), files=listed)
 
     def has(self, digest: str) -> bool:
         """Whether the content of this digest is kept."""
@@ -138,7 +138,7 @@ class Revisions:
 
 def _check(revision: Revision, files: Files) -> None:
     for mode, _ in files.values():
-        checked_choice("mode of a file", mode, _MODES)
+        require_choice("mode of a file", mode, _MODES)
     expected = {file.path: (file.mode, file.sha256, file.size) for file in revision_files(files)}
     if {file.path: (file.mode, file.sha256, file.size) for file in revision.files} != expected:
         raise IntegrityFailed(

@@ -10,14 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.store.canonical import plain
-from metier.store.codec import restored, restored_rows, stored
+from metier.store.canonical_json import escape_surrogates
+from metier.store.codec import decode_rows, decode_text, encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from metier.store.driver import Driver, Value
+    from metier.store.connection_pool import ConnectionPool, Value
 
 _GENERATION = "SELECT number FROM generations WHERE tenant = ?"
 _POSITION = (
@@ -35,16 +35,16 @@ Position: TypeAlias = tuple[Any, ...]
 """The number of the last change, and the number and the hash of the newest audit record."""
 
 
-class Rows:
+class TenantRows:
     """What one tenant has in the tables."""
 
-    def __init__(self, driver: Driver, tenant: str) -> None:
+    def __init__(self, driver: ConnectionPool, tenant: str) -> None:
         if not isinstance(tenant, str) or len(tenant) > _MAX_TENANT:
             raise InvalidArgument(f"A tenant is a text of at most {_MAX_TENANT} characters.", hint="Name another one.")
         self.driver = driver
         self.tenant = tenant
-        self._key = stored(tenant)
-        self.tenant_in_records = plain(tenant)
+        self._key = encode_text(tenant)
+        self.tenant_in_records = escape_surrogates(tenant)
         """The tenant as audit records say it."""
 
     def transaction(self, wait: float | None = None) -> AbstractContextManager[None]:
@@ -60,7 +60,7 @@ class Rows:
 
         For the few statements that every decision or record needs, and that nothing heavy is imported for.
         """
-        return restored_rows(self.driver.execute(sql, self._with_tenant(sql, parameters)))
+        return decode_rows(self.driver.execute(sql, self._with_tenant(sql, parameters)))
 
     def change(self, sql: str, *parameters: Value) -> int:
         """How many rows such a statement changed."""
@@ -69,7 +69,7 @@ class Rows:
     def _with_tenant(self, sql: str, parameters: Sequence[Value]) -> list[Value]:
         if "tenant" not in sql.partition("?")[0]:
             raise InvalidArgument("The first value of a statement is the tenant.", hint="Write `tenant = ?` first.")
-        return [self._key, *(stored(value) if isinstance(value, str) else value for value in parameters)]
+        return [self._key, *(encode_text(value) if isinstance(value, str) else value for value in parameters)]
 
     def select(
         self, table: str, where: Mapping[str, Value] | None = None, order: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Rows:
         sql, names = select_of(self.driver.kind, table, tuple(where), order)
         rows = self.driver.execute(sql, _in_order(names, {}, where))
         columns = columns_of(table)
-        return [dict(zip(columns, row, strict=True)) for row in restored_rows(rows)]
+        return [dict(zip(columns, row, strict=True)) for row in decode_rows(rows)]
 
     def insert(
         self, table: str, values: Mapping[str, Value], conflict: Literal["refuse", "ignore", "replace"] = "refuse"
@@ -153,40 +153,40 @@ def _in_order(names: Sequence[str], values: Mapping[str, Value], where: Mapping[
     for name in names:
         kind, _, column = name.partition("_")
         value = values[column] if kind == "to" else where[column]
-        found.append(stored(value) if isinstance(value, str) else value)
+        found.append(encode_text(value) if isinstance(value, str) else value)
     return found
 
 
-def tenant_of_token(driver: Driver, secret_hash: str) -> str | None:
+def tenant_of_token(driver: ConnectionPool, secret_hash: str) -> str | None:
     """Whose token it is: the one question that is asked before the tenant is known."""
     rows = driver.execute("SELECT tenant FROM tokens WHERE secret_hash = ?", (secret_hash,))
-    return restored(rows[0][0]) if rows else None
+    return decode_text(rows[0][0]) if rows else None
 
 
-def has_people(driver: Driver) -> bool:
+def has_people(driver: ConnectionPool) -> bool:
     """Whether anybody was added, to whatever tenant: a tenant is there as soon as somebody names it."""
     return bool(driver.execute("SELECT 1 FROM people LIMIT 1"))
 
 
-def tenants_of(driver: Driver) -> list[str]:
+def tenants_of(driver: ConnectionPool) -> list[str]:
     """Everybody who has anything in it."""
     from metier.store.schema import tables_of
 
     sql = " UNION ".join(f"SELECT tenant FROM {table.name}" for table in tables_of("sqlite"))
-    return sorted(restored(tenant) for (tenant,) in driver.execute(sql) if _is_tenant(tenant))
+    return sorted(decode_text(tenant) for (tenant,) in driver.execute(sql) if _is_tenant(tenant))
 
 
-def stray_tenants(driver: Driver) -> list[str]:
+def stray_tenants(driver: ConnectionPool) -> list[str]:
     """The values in place of a tenant in audit records that are none: nobody could ask for these records."""
     found = driver.execute("SELECT DISTINCT tenant FROM audit_log")
     return sorted(repr(tenant) for (tenant,) in found if not _is_tenant(tenant))
 
 
 def _is_tenant(kept: object) -> bool:
-    return isinstance(kept, str) and len(text := restored(kept)) <= _MAX_TENANT and stored(text) == kept
+    return isinstance(kept, str) and len(text := decode_text(kept)) <= _MAX_TENANT and encode_text(text) == kept
 
 
-def every_row(driver: Driver, table: str, batch: int = 500) -> Iterator[dict[str, Any]]:
+def every_row(driver: ConnectionPool, table: str, batch: int = 500) -> Iterator[dict[str, Any]]:
     """All rows of a table, of all tenants; inside of a snapshot, those of one moment."""
     from metier.store.statements import columns_of, key_of, page_of
 
@@ -194,7 +194,7 @@ def every_row(driver: Driver, table: str, batch: int = 500) -> Iterator[dict[str
     while True:
         sql, names = page_of(driver.kind, table, not last)
         rows = driver.execute(sql, _in_order(names, {"limit": batch}, last))
-        for row in restored_rows(rows):
+        for row in decode_rows(rows):
             last = dict(zip(columns, row, strict=True))
             yield last
         if len(rows) < batch:
@@ -202,24 +202,24 @@ def every_row(driver: Driver, table: str, batch: int = 500) -> Iterator[dict[str
         last = {name: last[name] for name in key_of(table)}
 
 
-def every_record(driver: Driver, type: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: A002
+def every_record(driver: ConnectionPool, type: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: A002
     """The audit records of a type, of all tenants: whose each is, and what it says."""
     from metier.store.link import record_of
 
     for tenant, text in driver.execute("SELECT tenant, data_json FROM audit_log WHERE event_type = ?", (type,)):
         record = record_of(text)
         if record is not None:
-            yield restored(tenant), record
+            yield decode_text(tenant), record
 
 
-def is_unused(driver: Driver) -> bool:
+def is_unused(driver: ConnectionPool) -> bool:
     """Whether nobody has anything in it yet."""
     from metier.store.schema import tables_of
 
     return not any(driver.execute(f"SELECT 1 FROM {table.name} LIMIT 1") for table in tables_of("sqlite"))
 
 
-def keep_others_out(driver: Driver) -> None:
+def keep_others_out(driver: ConnectionPool) -> None:
     """Wait for those who write, and let nobody else until the transaction ends: what is read from now on stays true."""
     from metier.store.schema import tables_of
 
@@ -229,7 +229,7 @@ def keep_others_out(driver: Driver) -> None:
         driver.change(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
 
 
-def refill(driver: Driver, tables: Mapping[str, Iterable[Mapping[str, Value]]]) -> None:
+def refill(driver: ConnectionPool, tables: Mapping[str, Iterable[Mapping[str, Value]]]) -> None:
     """Put other rows in place of all that there are, of all tenants, in a transaction that keeps others out."""
     from metier.store.schema import protection, unprotection
     from metier.store.statements import columns_of, insert_of
@@ -245,6 +245,6 @@ def refill(driver: Driver, tables: Mapping[str, Iterable[Mapping[str, Value]]]) 
     # Nobody may take what they have read before for what is there now.
     for tenant in numbers.keys() | {row["tenant"] for row in every_row(driver, "generations")}:
         for number in (numbers.get(tenant, 0), time.time_ns() // 1_000_000):
-            driver.change(_BUMP[driver.kind], (stored(tenant), number))
+            driver.change(_BUMP[driver.kind], (encode_text(tenant), number))
     for statement in protection(driver.kind):
         driver.change(statement)

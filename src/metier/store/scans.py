@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.store.codec import checked_key, now, packed, unpacked
+from metier.store.codec import from_row, now, require_key, to_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 
 _SEVERITIES = "SELECT engine, max_severity FROM scans WHERE tenant = ? AND digest = ? ORDER BY engine, number"
@@ -36,18 +36,18 @@ class ScanRow:
 class Scans:
     """The scans of a tenant."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     def put(self, scan: ScanRow) -> ScanRow:
         """Keep what a scanner found; what it found earlier stays too."""
-        checked_key("digest", scan.digest)
-        checked_key("engine", scan.engine)
+        require_key("digest", scan.digest)
+        require_key("engine", scan.engine)
         scan = scan if scan.at else replace(scan, at=now())
         with self._rows.transaction():
             earlier = self._rows.select("scans", {"digest": scan.digest, "engine": scan.engine}, ("-number",))
             number = earlier[0]["number"] + 1 if earlier else 1
-            self._rows.insert("scans", {**packed(scan), "number": number})
+            self._rows.insert("scans", {**to_row(scan), "number": number})
         return scan
 
     def severities(self, digest: str) -> dict[str, str]:
@@ -59,4 +59,4 @@ class Scans:
         """The last run of each engine over a content."""
         found = self._rows.select("scans", {"digest": digest}, ("engine", "number"))
         last = {row["engine"]: row for row in found}
-        return [unpacked(ScanRow, row, {"findings": list}) for row in last.values()]
+        return [from_row(ScanRow, row, {"findings": list}) for row in last.values()]

@@ -22,14 +22,14 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from metier.store.canonical import FIRST
+from metier.store.canonical_json import FIRST
 from metier.store.migrations import END, creation_file
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
     from sqlalchemy.schema import SchemaItem
 
-    from metier.store.url import Kind
+    from metier.store.location import Kind
 
 METADATA = MetaData()
 # Compared byte by byte everywhere: the order of a time or a name must not depend on the language of a server.

@@ -5,28 +5,28 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from metier.store.rows import Rows
+from metier.store.rows import TenantRows
 from metier.store.state import read_state
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from metier.store.approvals import Approvals
+    from metier.store.audit_log import AuditTable
     from metier.store.blocks import Blocks
     from metier.store.installs import Installs
-    from metier.store.ledger import Ledger
+    from metier.store.ledger import RecordedDecisions
     from metier.store.people import People
-    from metier.store.policies import KeptPolicies
+    from metier.store.policies import PolicyTexts
     from metier.store.proposals import Proposals
     from metier.store.revisions import Revisions
     from metier.store.scans import Scans
-    from metier.store.state import State
+    from metier.store.state import GovernanceState
     from metier.store.store import Store
-    from metier.store.trail import Trail
     from metier.store.versions import Versions
 
 
-class Scope:
+class TenantScope:
     """All that a store keeps for one tenant.
 
     >>> import tempfile
@@ -41,10 +41,10 @@ class Scope:
     def __init__(self, store: Store, tenant: str) -> None:
         self.store = store
         self.tenant = tenant
-        self._rows = Rows(store.driver, tenant)
+        self._rows = TenantRows(store.driver, tenant)
 
     def __repr__(self) -> str:
-        return f"Scope({str(self.store)!r}, tenant={self.tenant!r})"
+        return f"TenantScope({str(self.store)!r}, tenant={self.tenant!r})"
 
     def transaction(self) -> AbstractContextManager[None]:
         """All that is done inside happens together or not at all; of one tenant, one transaction after the other.
@@ -53,7 +53,7 @@ class Scope:
         """
         return self._rows.transaction()
 
-    def state(self) -> State:
+    def state(self) -> GovernanceState:
         """What decisions depend on; the same object until something of it changes."""
         if self.store.driver.is_in_transaction:
             # What is not committed yet may be taken back, and its number be given to something else.
@@ -65,7 +65,7 @@ class Scope:
             self.store.keep_state(self.tenant, kept)
         return kept.state
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> RecordedDecisions:
         """The decisions that its audit trail has."""
         return self.store.ledgers.of(self._rows)
 
@@ -126,15 +126,15 @@ class Scope:
         return Proposals(self._rows)
 
     @cached_property
-    def policies(self) -> KeptPolicies:
+    def policies(self) -> PolicyTexts:
         """The policy files that decisions were made under."""
-        from metier.store.policies import KeptPolicies
+        from metier.store.policies import PolicyTexts
 
-        return KeptPolicies(self._rows)
+        return PolicyTexts(self._rows)
 
     @cached_property
-    def audit(self) -> Trail:
+    def audit(self) -> AuditTable:
         """The audit trail."""
-        from metier.store.trail import Trail
+        from metier.store.audit_log import AuditTable
 
-        return Trail(self._rows, partial(self.store.follow, self.tenant))
+        return AuditTable(self._rows, partial(self.store.follow, self.tenant))

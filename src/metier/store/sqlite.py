@@ -13,15 +13,15 @@ from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.blobs import make_folder, sync_folder
 from metier.store.codec import RESTORE
-from metier.store.driver import WAIT_SECONDS, busy
+from metier.store.connection_pool import WAIT_SECONDS, busy
 from metier.store.migrations import foreign, migrate, missing, newer, newest, unversioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from metier.errors import MetierError
-    from metier.store.driver import Value
-    from metier.store.url import Kind
+    from metier.store.connection_pool import Value
+    from metier.store.location import Kind
 
 APPLICATION = 0x4D657472
 """Marks a SQLite file as a store."""
@@ -36,7 +36,7 @@ class _Connection(sqlite3.Connection):
     identity: tuple[int, int] | None = None
 
 
-class SqliteFile:
+class SqliteBackend:
     """The file, and how its connections behave."""
 
     kind: Kind = "sqlite"

@@ -14,8 +14,8 @@ from metier.store.installs import Install
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.store.ledger import Ledger, Ledgers
-    from metier.store.rows import Position, Rows
+    from metier.store.ledger import DecisionReader, RecordedDecisions
+    from metier.store.rows import Position, TenantRows
 
 _APPROVAL = tuple(field.name for field in fields(Approval))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
@@ -28,7 +28,7 @@ _INSTALLS = f"SELECT {', '.join(_INSTALL)} FROM installs WHERE tenant = ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class GovernanceState:
     """Blocks, approvals and installs at some moment."""
 
     is_readable: bool = True
@@ -50,7 +50,7 @@ class State:
 class _Approvals(Mapping[str, tuple[Approval, ...]]):
     """Approvals by digest; each is made when it is first asked for, because few of many are."""
 
-    def __init__(self, rows: list[tuple[Any, ...]], ledger: Ledger) -> None:
+    def __init__(self, rows: list[tuple[Any, ...]], ledger: RecordedDecisions) -> None:
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._made: dict[str, tuple[Approval, ...]] = {}
         self._ledger = ledger
@@ -82,21 +82,21 @@ class _Approvals(Mapping[str, tuple[Approval, ...]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptState:
+class CachedState:
     """A state, and up to where it was seen to be what decisions depend on."""
 
-    state: State
+    state: GovernanceState
     position: Position
-    ledger: Ledger
+    ledger: RecordedDecisions
 
-    def moved(self, position: Position, ledger: Ledger) -> KeptState | None:
+    def moved(self, position: Position, ledger: RecordedDecisions) -> CachedState | None:
         """The same at a later position, if nobody decided anything in between; None if somebody did."""
         if position[0] != self.position[0] or not ledger.decides_as(self.ledger):
             return None
-        return KeptState(state=self.state, position=position, ledger=ledger)
+        return CachedState(state=self.state, position=position, ledger=ledger)
 
 
-def read_state(rows: Rows, ledgers: Ledgers) -> KeptState:
+def read_state(rows: TenantRows, ledgers: DecisionReader) -> CachedState:
     """The state at this moment: what the rows say, as far as the audit trail bears it out."""
     with rows.snapshot():
         position = rows.position()
@@ -110,7 +110,7 @@ def read_state(rows: Rows, ledgers: Ledgers) -> KeptState:
     for row in approvals:
         if not row[_REVOKED]:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
-    state = State(
+    state = GovernanceState(
         blocked=frozenset(
             (*((kind, value) for kind, value, _ in blocks), *(split_block(what) for what in ledger.blocked))
         ),
@@ -120,10 +120,10 @@ def read_state(rows: Rows, ledgers: Ledgers) -> KeptState:
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),
     )
-    return KeptState(state=state, position=position, ledger=ledger)
+    return CachedState(state=state, position=position, ledger=ledger)
 
 
-def _is_settled(row: tuple[Any, ...], ledger: Ledger) -> bool:
+def _is_settled(row: tuple[Any, ...], ledger: RecordedDecisions) -> bool:
     """Whether an approval was revoked, and no record says that it was a refusal which stands."""
     against = ledger.against.get(row[_ID])
     return bool(row[_REVOKED]) and (against is None or "revoked_at" in against)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement
     from sqlalchemy.sql import ClauseElement
 
-    from metier.store.url import Kind
+    from metier.store.location import Kind
 
 
-class Statement(NamedTuple):
+class SqlStatement(NamedTuple):
     """A statement, and the names of the values that go where its marks are."""
 
     sql: str
@@ -25,7 +25,7 @@ class Statement(NamedTuple):
 
 
 @functools.cache
-def select_of(kind: Kind, table: str, where: tuple[str, ...], order: tuple[str, ...]) -> Statement:
+def select_of(kind: Kind, table: str, where: tuple[str, ...], order: tuple[str, ...]) -> SqlStatement:
     """Rows by the values of some columns; an order of `-name` is the last first."""
     columns = METADATA.tables[table].c
     ordered = (columns[name.removeprefix("-")].desc() if name.startswith("-") else columns[name] for name in order)
@@ -51,7 +51,7 @@ def key_of(table: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def insert_of(kind: Kind, table: str, names: tuple[str, ...], conflict: str) -> Statement:
+def insert_of(kind: Kind, table: str, names: tuple[str, ...], conflict: str) -> SqlStatement:
     """A new row; where its key is there already, `refuse` it, `ignore` it or `replace` the old one."""
     into = METADATA.tables[table]
     added = (sqlite if kind == "sqlite" else postgresql).insert(into)
@@ -67,20 +67,20 @@ def insert_of(kind: Kind, table: str, names: tuple[str, ...], conflict: str) -> 
 
 
 @functools.cache
-def update_of(kind: Kind, table: str, names: tuple[str, ...], where: tuple[str, ...]) -> Statement:
+def update_of(kind: Kind, table: str, names: tuple[str, ...], where: tuple[str, ...]) -> SqlStatement:
     """Other values for the rows that are meant."""
     changed = update(METADATA.tables[table]).values({name: bindparam(f"to_{name}") for name in names})
     return _written(kind, changed.where(*_equal(table, where)))
 
 
 @functools.cache
-def delete_of(kind: Kind, table: str, where: tuple[str, ...]) -> Statement:
+def delete_of(kind: Kind, table: str, where: tuple[str, ...]) -> SqlStatement:
     """The rows that are meant are no longer there."""
     return _written(kind, delete(METADATA.tables[table]).where(*_equal(table, where)))
 
 
 @functools.cache
-def page_of(kind: Kind, table: str, is_first: bool) -> Statement:
+def page_of(kind: Kind, table: str, is_first: bool) -> SqlStatement:
     """The next rows of a whole table, in the order of its key, after the row whose key is given."""
     into = METADATA.tables[table]
     key = [into.c[column.name] for column in into.primary_key]
@@ -95,6 +95,6 @@ def _equal(table: str, where: tuple[str, ...]) -> list[ColumnElement[bool]]:
     return [columns[name] == bindparam(f"is_{name}") for name in where]
 
 
-def _written(kind: Kind, statement: ClauseElement) -> Statement:
+def _written(kind: Kind, statement: ClauseElement) -> SqlStatement:
     compiled = statement.compile(dialect=dialect_of(kind))
-    return Statement(str(compiled), tuple(compiled.positiontup or ()))  # type: ignore[attr-defined]
+    return SqlStatement(str(compiled), tuple(compiled.positiontup or ()))  # type: ignore[attr-defined]

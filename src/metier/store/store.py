@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import StoreUnavailable
-from metier.store.driver import Driver
-from metier.store.ledger import Ledgers
+from metier.store.connection_pool import ConnectionPool
+from metier.store.ledger import DecisionReader
+from metier.store.location import parse_address
 from metier.store.migrations import migrate, newest
 from metier.store.rows import has_people, tenant_of_token, tenants_of
-from metier.store.scope import Scope
-from metier.store.url import address_of
+from metier.store.scope import TenantScope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier.store.blobs import Blobs
-    from metier.store.link import Stamp
+    from metier.store.link import ChainPosition
+    from metier.store.location import Kind, StoreAddress
     from metier.store.people import Person
-    from metier.store.postgresql import PostgresServer
-    from metier.store.sqlite import SqliteFile
-    from metier.store.state import KeptState
-    from metier.store.url import Address, Kind
+    from metier.store.postgresql import PostgresBackend
+    from metier.store.sqlite import SqliteBackend
+    from metier.store.state import CachedState
 
 _STATES_KEPT = 1_000
 
@@ -37,12 +37,12 @@ class Store:
     One store serves all threads of a process, and a process that was forked.
     """
 
-    def __init__(self, address: Address, database: SqliteFile | PostgresServer) -> None:
+    def __init__(self, address: StoreAddress, database: SqliteBackend | PostgresBackend) -> None:
         self._address = address
-        self.driver = Driver(database)
-        self.states: dict[str, KeptState] = {}
+        self.driver = ConnectionPool(database)
+        self.states: dict[str, CachedState] = {}
         """What decisions depend on, by tenant, as it was last read."""
-        self.ledgers = Ledgers(str(address))
+        self.ledgers = DecisionReader(str(address))
         """The decisions that the audit trails have."""
         self.blobs: Blobs
         if address.kind == "sqlite":
@@ -60,7 +60,7 @@ class Store:
 
         Raises `StoreUnavailable` for one that cannot be used.
         """
-        address = address_of(url)
+        address = parse_address(url)
         store = cls(address, _database(address, create=create))
         # Whoever opens a store wants to know now that it cannot be used, not at the first question.
         store.driver.execute("SELECT 1")
@@ -73,7 +73,7 @@ class Store:
         A SQLite file is brought up to date whenever it is opened. A PostgreSQL database may be used by other nodes,
         which would no longer understand it: so that is done only here.
         """
-        address = address_of(url)
+        address = parse_address(url)
         database = _database(address, create=True)
         connection = database.reach()
         try:
@@ -86,7 +86,7 @@ class Store:
     @classmethod
     def peek(cls, url: str | None = None) -> Self | None:
         """The store at an address, or None where there is none yet."""
-        address = address_of(url)
+        address = parse_address(url)
         try:
             if address.kind == "sqlite" and not os.stat(address.target).st_size:
                 return None
@@ -115,9 +115,9 @@ class Store:
         """Where blobs, checkpoints and proposals are, on this machine."""
         return self._address.folder
 
-    def of(self, tenant: str = "") -> Scope:
+    def of(self, tenant: str = "") -> TenantScope:
         """All that it keeps for a tenant; "" for a store that has but one."""
-        return Scope(self, tenant)
+        return TenantScope(self, tenant)
 
     def tenants(self) -> list[str]:
         """The tenants that it keeps something for, by name."""
@@ -131,7 +131,7 @@ class Store:
         """
         return has_people(self.driver) or bool(self.of().ledger().people)
 
-    def by_token(self, secret: str) -> tuple[Scope, Person] | None:
+    def by_token(self, secret: str) -> tuple[TenantScope, Person] | None:
         """Whose token it is, and where they belong; None for one that does not count."""
         from metier.store.people import PREFIX, secret_hash
 
@@ -144,13 +144,13 @@ class Store:
         person = scope.people.by_token(secret)
         return (scope, person) if person is not None else None
 
-    def keep_state(self, tenant: str, state: KeptState) -> None:
+    def keep_state(self, tenant: str, state: CachedState) -> None:
         """Keep what was read for a tenant."""
         if len(self.states) >= _STATES_KEPT:
             self.states.clear()
         self.states[tenant] = state
 
-    def follow(self, tenant: str, last: Stamp, added: Stamp) -> None:
+    def follow(self, tenant: str, last: ChainPosition, added: ChainPosition) -> None:
         """Note that a record was added here that decides nothing: what was read up to the last one still holds."""
         kept = self.states.get(tenant)
         if kept is not None and kept.position[1:] == (last.seq, last.hash):
@@ -175,11 +175,11 @@ class Store:
         return f"Store({str(self)!r})"
 
 
-def _database(address: Address, *, create: bool) -> SqliteFile | PostgresServer:
+def _database(address: StoreAddress, *, create: bool) -> SqliteBackend | PostgresBackend:
     if address.kind == "sqlite":
-        from metier.store.sqlite import SqliteFile
+        from metier.store.sqlite import SqliteBackend
 
-        return SqliteFile(address.target, create=create)
-    from metier.store.postgresql import PostgresServer
+        return SqliteBackend(address.target, create=create)
+    from metier.store.postgresql import PostgresBackend
 
-    return PostgresServer(address.target, create=create)
+    return PostgresBackend(address.target, create=create)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier.store.codec import checked_key, now, packed, unpacked
+from metier.store.codec import from_row, now, require_key, to_row
 
 if TYPE_CHECKING:
-    from metier.store.rows import Rows
+    from metier.store.rows import TenantRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +30,13 @@ class Version:
 class Versions:
     """The histories of a tenant's skills."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TenantRows) -> None:
         self._rows = rows
 
     def add(self, skill: str, location: str, digest: str, *, by: str, reason: str, proposal: str = "") -> Version:
         """Note that a skill has this content from now on."""
-        checked_key("location", location)
-        checked_key("skill", skill)
+        require_key("location", location)
+        require_key("skill", skill)
         with self._rows.transaction():
             earlier = self._rows.select("versions", {"location": location}, ("-number",))
             version = Version(
@@ -49,7 +49,7 @@ class Versions:
                 proposal=proposal,
                 at=now(),
             )
-            self._rows.insert("versions", packed(version))
+            self._rows.insert("versions", to_row(version))
         return version
 
     def of(self, location_or_skill: str) -> list[Version]:
@@ -57,4 +57,4 @@ class Versions:
         found = self._rows.select("versions", {"location": location_or_skill}, ("number",)) or self._rows.select(
             "versions", {"skill": location_or_skill}, ("at", "location", "number")
         )
-        return [unpacked(Version, row, {}) for row in found]
+        return [from_row(Version, row, {}) for row in found]

@@ -6,19 +6,23 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import NotPermitted
-from metier.guard.audit.deeds import actor_of, keep
-from metier.store import Request
+from metier.guard.audit.governance_events import actor_of, record_event
+from metier.store import ApprovalRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.store import Approval, Person, Scope
+    from metier.store import Approval, Person, TenantScope
 
 
-def record_fields(about: Request | Approval) -> dict[str, Any]:
+def record_fields(about: ApprovalRequest | Approval) -> dict[str, Any]:
     """What a record says about a request or an approval."""
     name, _, source = about.skill.partition("@")
-    ids = {"request": about.id} if isinstance(about, Request) else {"approval": about.id, "request": about.request}
+    ids = (
+        {"request": about.id}
+        if isinstance(about, ApprovalRequest)
+        else {"approval": about.id, "request": about.request}
+    )
     return {
         **ids,
         "skill": name,
@@ -30,7 +34,7 @@ def record_fields(about: Request | Approval) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def recording_refusals(scope: Scope, person: Person, subject: str, **more: Any) -> Iterator[None]:
+def recording_refusals(scope: TenantScope, person: Person, subject: str, **more: Any) -> Iterator[None]:
     """One transaction; that somebody may not do it is recorded after it, because what it did is undone.
 
     The record is of the type `subject.refused`, with what the error's `about` says, if it says anything.
@@ -41,5 +45,5 @@ def recording_refusals(scope: Scope, person: Person, subject: str, **more: Any) 
     except NotPermitted as error:
         about = error.context.pop("about", {})
         refused = {"reason": error.message, "decision": "deny", "code": error.code}
-        keep(scope, f"{subject}.refused", actor_of(person, scope), **{**refused, **more, **dict(about)})  # type: ignore[call-overload]
+        record_event(scope, f"{subject}.refused", actor_of(person, scope), **{**refused, **more, **dict(about)})  # type: ignore[call-overload]
         raise

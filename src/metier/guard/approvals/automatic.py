@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.guard.approvals._deciding import record_fields
 from metier.guard.approvals.status import end_of, is_over, moment
-from metier.guard.audit.deeds import record_for
+from metier.guard.audit.governance_events import event_record
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.store import Approval
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Actor, Subject
     from metier.guard.policy.compound_types import AutoApproval
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Scope
+    from metier.store import TenantScope
 
 _RANKS = {severity: rank for rank, severity in enumerate(("none", *SEVERITIES))}
 
@@ -60,7 +60,7 @@ def _written(auto: AutoApproval) -> str:
 
 
 def approve_automatically(
-    scope: Scope,
+    scope: TenantScope,
     effective: EffectivePolicy,
     subject: Subject,
     *,
@@ -98,7 +98,7 @@ def approve_automatically(
             if not is_over(one, wanted.decided_at) and _is_same(one, wanted):
                 return one
         why = {"rule": rule, "policy": wanted.policy, "reason": "Policy approves of it."}
-        record = record_for(scope, "approval.automatic", actor, **record_fields(wanted), **why)
+        record = event_record(scope, "approval.automatic", actor, **record_fields(wanted), **why)
         return scope.approvals.add(wanted, record)
 
 

@@ -9,12 +9,12 @@ from metier.errors import IntegrityFailed, InvalidArgument, NotPermitted, Reques
 from metier.guard.approvals._deciding import record_fields, recording_refusals
 from metier.guard.approvals.roles import has_role, is_approver
 from metier.guard.approvals.status import approval_status, end_of, is_over, moment
-from metier.guard.audit.deeds import actor_of, keep, record_for
+from metier.guard.audit.governance_events import actor_of, event_record, record_event
 from metier.guard.decision import Actor
 from metier.hints import for_people
 from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
-from metier.store import Approval, Request
+from metier.store import Approval, ApprovalRequest
 from metier.store.codec import new_id
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metier.guard.approvals.status import Clock
     from metier.guard.decision import Subject
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 _MAX_REASON = 2_000
 _AGENT = ", agent:"
@@ -33,7 +33,7 @@ _ALL = for_people("`metier approve list --all` shows what was decided.")
 
 
 def request(
-    scope: Scope,
+    scope: TenantScope,
     subject: Subject,
     *,
     capabilities: Collection[str],
@@ -43,12 +43,12 @@ def request(
     environment: str = "",
     reason: str = "",
     clock: Clock = time.time,
-) -> Request:
+) -> ApprovalRequest:
     """Ask for an approval of a skill's content, once: while a request waits, a second one is the same.
 
     Those that wait for other content of the skill in the same place are superseded: it is not there any more.
     """
-    wanted = Request(
+    wanted = ApprovalRequest(
         id=new_id("r"),
         digest=subject.digest,
         skill=subject.ref,
@@ -71,7 +71,7 @@ def request(
             if one.id != asked.id and (one.location, one.layer, one.environment) == place:
                 scope.approvals.set_request(one.id, "superseded", expected="pending")
         _note_expired(scope, asked, actor)
-        keep(scope, "approval.requested", actor, **record_fields(asked), reason=asked.reason, decision="ask")
+        record_event(scope, "approval.requested", actor, **record_fields(asked), reason=asked.reason, decision="ask")
     return asked
 
 
@@ -82,7 +82,7 @@ def requester(actor: Actor) -> str:
     return actor.user or (f"agent:{actor.agent}" if actor.agent else "")
 
 
-def _note_expired(scope: Scope, asked: Request, actor: Actor) -> None:
+def _note_expired(scope: TenantScope, asked: ApprovalRequest, actor: Actor) -> None:
     """Record which approvals ran out, when that is why somebody asks again; an earlier request recorded others."""
     given = scope.approvals.of(asked.digest)
     found = approval_status(given, layer=asked.layer, environment=asked.environment, quorum=1, now=asked.created_at)
@@ -96,7 +96,7 @@ def _note_expired(scope: Scope, asked: Request, actor: Actor) -> None:
     ]
     for one in found.expired:
         if not any(at >= one.expires_at for at in asked_at):
-            keep(
+            record_event(
                 scope,
                 "approval.expired",
                 actor,
@@ -106,7 +106,7 @@ def _note_expired(scope: Scope, asked: Request, actor: Actor) -> None:
 
 
 def lapse_earlier_approvals(
-    scope: Scope, skill: str, digest: str, *, location: str = "", actor: Actor = _NOBODY
+    scope: TenantScope, skill: str, digest: str, *, location: str = "", actor: Actor = _NOBODY
 ) -> list[Approval]:
     """The approvals that a skill in a folder has for the content before this one; that they fell is recorded once.
 
@@ -119,11 +119,11 @@ def lapse_earlier_approvals(
         for one in found:
             if scope.approvals.fell(one.id, digest):
                 about = record_fields(one) | {"new_digest": digest}
-                keep(scope, "approval.revoked", actor, **about, reason="The content changed.")
+                record_event(scope, "approval.revoked", actor, **about, reason="The content changed.")
     return found
 
 
-def may_decide(effective: EffectivePolicy, person: Person, request: Request) -> str | None:
+def may_decide(effective: EffectivePolicy, person: Person, request: ApprovalRequest) -> str | None:
     """Why somebody may not agree to a request; None if they may."""
     terms = effective.approval
     if effective.errors and effective.on_error != "allow":
@@ -140,7 +140,7 @@ def _stranger(effective: EffectivePolicy, person: Person) -> str:
     return f"{shown(person.name)!r} is not among those who decide about approvals: {named}."
 
 
-def is_requester(person: Person, request: Request) -> bool:
+def is_requester(person: Person, request: ApprovalRequest) -> bool:
     """Whether somebody made a request, or an agent made it for them."""
     # Names that differ in upper and lower case alone may be those of one account.
     asked, name = request.requested_by.casefold(), person.name.casefold()
@@ -152,10 +152,10 @@ def is_requester(person: Person, request: Request) -> bool:
 
 
 def grant(
-    scope: Scope,
+    scope: TenantScope,
     effective: EffectivePolicy,
     person: Person,
-    wanted: str | Request,
+    wanted: str | ApprovalRequest,
     *,
     grants: Collection[str] | None = None,
     tools: Sequence[str] = (),
@@ -172,7 +172,7 @@ def grant(
     now = clock()
     rules = _rules(tools)
     with recording_refusals(scope, person, "approval", policy=effective.digest):
-        asked = wanted if isinstance(wanted, Request) else _asked(scope, wanted)
+        asked = wanted if isinstance(wanted, ApprovalRequest) else _asked(scope, wanted)
         granted = _granted(asked, grants)
         why = may_decide(effective, person, asked) or _against(scope, person, asked, {*granted, *rules}, moment(now))
         if why is not None:
@@ -199,7 +199,13 @@ def grant(
 
 
 def deny(
-    scope: Scope, effective: EffectivePolicy, person: Person, wanted: str, *, reason: str, clock: Clock = time.time
+    scope: TenantScope,
+    effective: EffectivePolicy,
+    person: Person,
+    wanted: str,
+    *,
+    reason: str,
+    clock: Clock = time.time,
 ) -> Approval:
     """Say no to a request, or to a known content: it outweighs everybody who agrees, until it is taken back."""
     with recording_refusals(scope, person, "approval", policy=effective.digest):
@@ -223,7 +229,7 @@ def deny(
         return added
 
 
-def revoke(scope: Scope, effective: EffectivePolicy, person: Person, approval: str, *, reason: str) -> Approval:
+def revoke(scope: TenantScope, effective: EffectivePolicy, person: Person, approval: str, *, reason: str) -> Approval:
     """Take an approval back, from the next decision on; or a refusal, which takes what agreeing takes.
 
     Reviewers may take back any approval, and everybody their own.
@@ -232,7 +238,7 @@ def revoke(scope: Scope, effective: EffectivePolicy, person: Person, approval: s
         found = scope.approvals.get(approval)
         if found is None:
             raise RequestNotFound(f"There is no approval {shown(approval)!r}.", hint=_ALL)
-        asked = scope.approvals.get_request(found.request) or Request(**_of(found))
+        asked = scope.approvals.get_request(found.request) or ApprovalRequest(**_of(found))
         if found.decision == "denied" or not _may_take_back(person, found):
             why = may_decide(effective, person, asked)
             if why is not None:
@@ -248,7 +254,7 @@ def _may_take_back(person: Person, approval: Approval) -> bool:
     return person.name == approval.decided_by or (person.kind != "agent" and has_role(person, "reviewer"))
 
 
-def _refusal(why: str, asked: Request) -> NotPermitted:
+def _refusal(why: str, asked: ApprovalRequest) -> NotPermitted:
     return NotPermitted(
         why,
         hint=for_people("`metier policy show` says who decides, and `metier user list` who is who."),
@@ -257,12 +263,12 @@ def _refusal(why: str, asked: Request) -> NotPermitted:
     )
 
 
-def _record(scope: Scope, type: str, person: Person, approval: Approval, **more: Any) -> dict[str, Any]:  # noqa: A002
+def _record(scope: TenantScope, type: str, person: Person, approval: Approval, **more: Any) -> dict[str, Any]:  # noqa: A002
     given = {"reason": approval.reason, "policy": approval.policy}
-    return record_for(scope, type, actor_of(person, scope), **{**record_fields(approval), **given, **more})
+    return event_record(scope, type, actor_of(person, scope), **{**record_fields(approval), **given, **more})
 
 
-def _require_whole_trail(scope: Scope) -> None:
+def _require_whole_trail(scope: TenantScope) -> None:
     """Raise `IntegrityFailed` where no approval could count, because the records before it are not as written."""
     fault = scope.ledger().fault
     if fault:
@@ -275,7 +281,7 @@ def _require_whole_trail(scope: Scope) -> None:
         )
 
 
-def _asked(scope: Scope, wanted: str) -> Request:
+def _asked(scope: TenantScope, wanted: str) -> ApprovalRequest:
     """The request of an id, or the one that waits for a skill's name or a digest; a known content needs none."""
     if not wanted.startswith("sha256:"):
         found = scope.approvals.get_request(wanted) or _request_by_name(scope, wanted)
@@ -293,10 +299,12 @@ def _asked(scope: Scope, wanted: str) -> Request:
     revision = scope.revisions.get(wanted)
     if revision is None:
         raise RequestNotFound(f"Nothing is known of a content {shown(wanted)!r}.", hint=_WAITING)
-    return Request(digest=wanted, skill=revision.skill, capabilities=tuple(revision.capabilities.get("names", ())))
+    return ApprovalRequest(
+        digest=wanted, skill=revision.skill, capabilities=tuple(revision.capabilities.get("names", ()))
+    )
 
 
-def waiting_for(scope: Scope, name: str) -> Request | None:
+def waiting_for(scope: TenantScope, name: str) -> ApprovalRequest | None:
     """The one request that waits for a skill of this name, or `name@source`; `InvalidArgument` where several do."""
     waiting = [one for one in scope.approvals.requests("pending") if _is_for(one, name)]
     if len(waiting) > 1:
@@ -309,7 +317,7 @@ def waiting_for(scope: Scope, name: str) -> Request | None:
     return waiting[0] if waiting else None
 
 
-def _request_by_name(scope: Scope, name: str) -> Request | None:
+def _request_by_name(scope: TenantScope, name: str) -> ApprovalRequest | None:
     """The same for a decision: what was looked at under the name must be what is decided about."""
     found = waiting_for(scope, name)
     if found is None:
@@ -325,16 +333,16 @@ def _request_by_name(scope: Scope, name: str) -> Request | None:
     return found
 
 
-def _is_for(asked: Request, name: str) -> bool:
+def _is_for(asked: ApprovalRequest, name: str) -> bool:
     return name in (asked.skill, asked.skill.partition("@")[0])
 
 
-def _of(about: Request | Approval) -> dict[str, Any]:
+def _of(about: ApprovalRequest | Approval) -> dict[str, Any]:
     """What both are about."""
     return {name: getattr(about, name) for name in ("digest", "skill", "location", "layer", "environment")}
 
 
-def _against(scope: Scope, person: Person, asked: Request, granted: set[str], now: str) -> str | None:
+def _against(scope: TenantScope, person: Person, asked: ApprovalRequest, granted: set[str], now: str) -> str | None:
     """Why nobody can agree to it now, or not this person once more to the same."""
     for one in scope.approvals.of(asked.digest):
         if one.revoked_at or not _meet(one.layer, asked.layer) or not _meet(one.environment, asked.environment):
@@ -352,7 +360,7 @@ def _meet(one: str, other: str) -> bool:
     return not one or not other or one == other
 
 
-def _granted(asked: Request, grants: Collection[str] | None) -> tuple[str, ...]:
+def _granted(asked: ApprovalRequest, grants: Collection[str] | None) -> tuple[str, ...]:
     if grants is None:
         return asked.capabilities
     for what in grants:
@@ -370,7 +378,7 @@ def _rules(tools: Sequence[str]) -> tuple[str, ...]:
     return tuple(rule.text for rule in rules)
 
 
-def _is_complete(scope: Scope, asked: Request, quorum: int, now: str) -> bool:
+def _is_complete(scope: TenantScope, asked: ApprovalRequest, quorum: int, now: str) -> bool:
     """Whether so many agreed to a request that all of it is granted."""
     given = [one for one in scope.approvals.of(asked.digest) if one.request == asked.id]
     found = approval_status(given, layer=asked.layer, environment=asked.environment, quorum=quorum, now=now)

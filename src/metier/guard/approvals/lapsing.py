@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.guard.approvals._deciding import record_fields
 from metier.guard.approvals.status import moment
-from metier.guard.audit.deeds import keep
+from metier.guard.audit.governance_events import record_event
 from metier.guard.decision import Actor
 from metier.skill import FolderPackage
 
 if TYPE_CHECKING:
     from metier.guard.approvals.status import Clock
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Request, Scope
+    from metier.store import ApprovalRequest, TenantScope
 
 _NOBODY = Actor()
 
 
 def expire(
-    scope: Scope, effective: EffectivePolicy, *, actor: Actor = _NOBODY, clock: Clock = time.time
-) -> list[Request]:
+    scope: TenantScope, effective: EffectivePolicy, *, actor: Actor = _NOBODY, clock: Clock = time.time
+) -> list[ApprovalRequest]:
     """Let requests expire that have waited for longer than policy lets an approval last; those that did.
 
     An answer to them would be out of date already. Whoever needs one asks again.
@@ -33,17 +33,19 @@ def expire(
         return []
     since = moment(clock() - lasts)
     old = [one for one in scope.approvals.requests("pending") if one.created_at < since]
-    found: list[Request] = []
+    found: list[ApprovalRequest] = []
     for one in old:
         with scope.transaction():
             if scope.approvals.set_request(one.id, "expired", expected="pending"):
                 reason = "Nobody answered while policy would have let the answer count."
-                keep(scope, "approval.expired", actor, **record_fields(one), reason=reason, policy=effective.digest)
+                record_event(
+                    scope, "approval.expired", actor, **record_fields(one), reason=reason, policy=effective.digest
+                )
                 found.append(one)
     return found
 
 
-def supersede(scope: Scope) -> list[Request]:
+def supersede(scope: TenantScope) -> list[ApprovalRequest]:
     """Let go of requests whose content is not in its place any more; those that were let go of.
 
     What cannot be looked at, as in an archive or on another machine, may still be there.
@@ -53,7 +55,7 @@ def supersede(scope: Scope) -> list[Request]:
     return [one for one in gone if scope.approvals.set_request(one.id, "superseded", expected="pending")]
 
 
-def _is_gone(request: Request, *, is_here: bool) -> bool:
+def _is_gone(request: ApprovalRequest, *, is_here: bool) -> bool:
     folder = request.location
     if not os.path.isabs(folder):
         return False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class PendingItem:
         return {**asdict(self), "age_seconds": self.age}
 
 
-def pending_items(scope: Scope, effective: EffectivePolicy, person: Person) -> Iterator[tuple[PendingItem, bool]]:
+def pending_items(scope: TenantScope, effective: EffectivePolicy, person: Person) -> Iterator[tuple[PendingItem, bool]]:
     """All that waits, each with whether this person made it."""
     tenant = tenant_option(scope.tenant)
     for one in scope.approvals.requests("pending"):

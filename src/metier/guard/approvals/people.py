@@ -11,7 +11,7 @@ from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
 from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.roles import has_role, parse_role, require_role
 from metier.guard.approvals.status import end_of
-from metier.guard.audit.deeds import actor_of, record_for
+from metier.guard.audit.governance_events import actor_of, event_record
 from metier.hints import for_people
 from metier.skill import shown
 from metier.skill.lookalikes import is_mixed_script, is_taken_for
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier.guard.approvals.status import Clock
-    from metier.store import Scope, Token
+    from metier.store import AccessToken, TenantScope
     from metier.store.people import PersonKind
 
 _NAME = re.compile(r"\w[\w.@+\\-]{0,63}")
@@ -30,12 +30,12 @@ _RESERVED = ("metier", "policy", "system")
 """What stands in records for those who are no person."""
 
 
-def deciding_scope(scope: Scope) -> Scope:
+def deciding_scope(scope: TenantScope) -> TenantScope:
     """Where those are who decide for a tenant: its own people, or while it has none those of the whole installation."""
     return scope.store.of() if scope.people.is_empty else scope
 
 
-def known_person(scope: Scope, name: str) -> Person | None:
+def known_person(scope: TenantScope, name: str) -> Person | None:
     """Somebody as those who decide for a tenant know them, or None.
 
     Until somebody is added, to whatever tenant, a store is its owner's, who may do everything.
@@ -45,7 +45,7 @@ def known_person(scope: Scope, name: str) -> Person | None:
     return deciding_scope(scope).people.get(name)
 
 
-def may_be_introduced(scope: Scope) -> bool:
+def may_be_introduced(scope: TenantScope) -> bool:
     """Whether an admin of the whole installation may still make tokens for the people of a tenant.
 
     Whoever is added first to a tenant can be known by nothing but a token, and nobody else decides there. So that lasts
@@ -56,12 +56,12 @@ def may_be_introduced(scope: Scope) -> bool:
     return not any(scope.audit.search(user=one.name, limit=1) for one in scope.people.all())
 
 
-def introducer(scope: Scope, person: Person | None) -> Person | None:
+def introducer(scope: TenantScope, person: Person | None) -> Person | None:
     """A person of the installation where they may make a tenant's first tokens, else None."""
     return person if person is not None and _is_admin(person) and may_be_introduced(scope) else None
 
 
-def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
+def add_person(scope: TenantScope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
     """Add somebody, or give somebody who is there other roles; the first must be an admin, or nobody could add more."""
     _require_name(scope, name)
     person = Person(name=name, kind=kind, roles=frozenset(map(parse_role, roles)))
@@ -84,11 +84,11 @@ def add_person(scope: Scope, by: Person, name: str, roles: Iterable[str], *, kin
             )
         if not _is_admin(person):
             _require_another_admin(scope, name)
-        scope.people.add(person, record_for(scope, "person.added", actor_of(by, scope)))
+        scope.people.add(person, event_record(scope, "person.added", actor_of(by, scope)))
     return person
 
 
-def _require_name(scope: Scope, name: str) -> None:
+def _require_name(scope: TenantScope, name: str) -> None:
     """Raise `InvalidArgument` for a name that nobody can have, or that would be taken for somebody else's."""
     if not _NAME.fullmatch(name) or unicodedata.normalize("NFKC", name) != name:
         raise InvalidArgument(
@@ -109,7 +109,7 @@ def _require_name(scope: Scope, name: str) -> None:
         )
 
 
-def remove_person(scope: Scope, by: Person, name: str) -> Person:
+def remove_person(scope: TenantScope, by: Person, name: str) -> Person:
     """Remove somebody and all of their tokens; what they approved stays approved."""
     with recording_refusals(scope, by, "person", notes=(f"remove {name}",)):
         require_role(by, "admin", "remove people")
@@ -119,19 +119,19 @@ def remove_person(scope: Scope, by: Person, name: str) -> Person:
                 f"Nobody is called {shown(name)!r} here.", hint=for_people("`metier user list` shows who is.")
             )
         _require_another_admin(scope, name)
-        scope.people.remove(name, record_for(scope, "person.removed", actor_of(by, scope)))
+        scope.people.remove(name, event_record(scope, "person.removed", actor_of(by, scope)))
     return person
 
 
 def make_token(
-    scope: Scope,
+    scope: TenantScope,
     by: Person,
     name: str,
     *,
     label: str = "",
     expires: float | None = None,
     clock: Clock = time.time,
-) -> tuple[Token, str]:
+) -> tuple[AccessToken, str]:
     """A token for somebody, and its secret, which cannot be shown again: an admin makes any, others their own.
 
     Made by somebody who is known by a token, it ends with that one.
@@ -143,12 +143,12 @@ def make_token(
             require_role(by, "admin", "make a token for somebody else")
         if scope.people.get(name) is None:
             raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint=_hint_for_absent(scope, by, name))
-        record = record_for(scope, "token.made", actor_of(by, scope), notes=(label,) if label else ())
+        record = event_record(scope, "token.made", actor_of(by, scope), notes=(label,) if label else ())
         ends = end_of(clock(), expires)
         return scope.people.new_token(name, label=label, expires_at=ends, parent=by.token, record=record)
 
 
-def _hint_for_absent(scope: Scope, by: Person, name: str) -> str:
+def _hint_for_absent(scope: TenantScope, by: Person, name: str) -> str:
     """The remedy for a name that nobody of a tenant has; admins of the installation are told of another tenant's."""
     if not scope.tenant and has_role(by, "admin"):
         for tenant in filter(None, scope.store.tenants()):
@@ -160,7 +160,7 @@ def _hint_for_absent(scope: Scope, by: Person, name: str) -> str:
     )
 
 
-def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
+def revoke_token(scope: TenantScope, by: Person, token: str) -> list[AccessToken]:
     """Accept a token no longer, nor those made with it, which follow it: an admin revokes any, others their own."""
     with scope.transaction():
         found = next((one for one in scope.people.tokens() if one.id == token), None)
@@ -169,7 +169,7 @@ def revoke_token(scope: Scope, by: Person, token: str) -> list[Token]:
             raise PersonNotFound(
                 f"There is no token {shown(token)!r}.", hint=for_people("`metier token list` shows them.")
             )
-        revoked = scope.people.revoke_token(token, record_for(scope, "token.revoked", actor_of(by, scope)))
+        revoked = scope.people.revoke_token(token, event_record(scope, "token.revoked", actor_of(by, scope)))
         if not revoked:
             raise PersonNotFound(
                 f"Token {shown(token)} was revoked already.", hint=for_people("`metier token list` shows them.")
@@ -181,7 +181,7 @@ def _is_admin(person: Person) -> bool:
     return person.kind == "user" and has_role(person, "admin")
 
 
-def _require_another_admin(scope: Scope, name: str) -> None:
+def _require_another_admin(scope: TenantScope, name: str) -> None:
     """Somebody must be left who can let others in."""
     admins = [one.name for one in scope.people.all() if _is_admin(one)]
     if admins == [name]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import InvalidArgument
 from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.roles import require_role
-from metier.guard.audit.deeds import actor_of, keep
+from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.verdict import INTEGRITY
 from metier.hints import for_people
 from metier.skill import shown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.guard.decision import Actor
-    from metier.store import Block, Install, Person, Scope
+    from metier.store import Block, Install, Person, TenantScope
     from metier.store.blocks import BlockKind
 
 CHANGED = "Its content is not what was recorded."
@@ -40,30 +40,30 @@ class SkillUsage:
     times: int
 
 
-def quarantine(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> Block:
+def quarantine(scope: TenantScope, person: Person, kind: BlockKind, value: str, *, reason: str) -> Block:
     """Take a name, a content or a source out of use everywhere, from the next decision on; reviewers may."""
     reason, value = _said(reason), known_target(kind, value)
     with recording_refusals(scope, person, "skill", **_about(kind, value)):
         require_role(person, "reviewer", "take skills out of use")
         block = scope.blocks.add(kind, value, reason=reason, by=person.name)
-        keep(scope, "skill.quarantined", actor_of(person, scope), **_about(kind, value), reason=reason)
+        record_event(scope, "skill.quarantined", actor_of(person, scope), **_about(kind, value), reason=reason)
     return block
 
 
-def quarantine_changed(scope: Scope, actor: Actor, digest: str) -> None:
+def quarantine_changed(scope: TenantScope, actor: Actor, digest: str) -> None:
     """Take content out of use that is not what was recorded, in the transaction that is under way."""
     scope.blocks.add("digest", digest, reason=CHANGED, by=INTEGRITY)
-    keep(scope, "skill.quarantined", replace(actor, user=INTEGRITY), **_about("digest", digest), reason=CHANGED)
+    record_event(scope, "skill.quarantined", replace(actor, user=INTEGRITY), **_about("digest", digest), reason=CHANGED)
 
 
-def release_changed(scope: Scope, actor: Actor, digest: str, reason: str) -> None:
+def release_changed(scope: TenantScope, actor: Actor, digest: str, reason: str) -> None:
     """Let content be used that was not what was recorded and is now, in the transaction that is under way."""
     if any((one.kind, one.value, one.by) == ("digest", digest, INTEGRITY) for one in scope.blocks.all()):
         scope.blocks.remove("digest", digest)
-        keep(scope, "skill.released", actor, **_about("digest", digest), reason=reason)
+        record_event(scope, "skill.released", actor, **_about("digest", digest), reason=reason)
 
 
-def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason: str) -> bool:
+def release(scope: TenantScope, person: Person, kind: BlockKind, value: str, *, reason: str) -> bool:
     """Let it be used again; False where it was not in quarantine. Admins may.
 
     A folder whose content was not what was recorded is released too: it is looked at anew.
@@ -78,7 +78,7 @@ def release(scope: Scope, person: Person, kind: BlockKind, value: str, *, reason
                 scope.installs.put(replace(install, state="enabled"))
                 was_there = True
         if was_there:
-            keep(scope, "skill.released", actor_of(person, scope), **_about(kind, value), reason=reason)
+            record_event(scope, "skill.released", actor_of(person, scope), **_about(kind, value), reason=reason)
     return was_there
 
 
@@ -108,7 +108,7 @@ def known_target(kind: BlockKind, value: str) -> str:
     return value
 
 
-def usage_of(scope: Scope, kind: BlockKind, value: str) -> list[SkillUsage]:
+def usage_of(scope: TenantScope, kind: BlockKind, value: str) -> list[SkillUsage]:
     """Who used it, by what the audit trail says: the last first."""
     wanted: dict[str, Any] = {"name": {"skill": value}, "digest": {"digest": value}, "source": {"text": value}}[kind]
     found: dict[tuple[str, str, str], SkillUsage] = {}
@@ -147,20 +147,20 @@ def reference_of(install: Install) -> str:
     return f"{install.skill}@{install.source}" if install.source else install.skill
 
 
-def quarantined_folders(scope: Scope) -> list[Install]:
+def quarantined_folders(scope: TenantScope) -> list[Install]:
     """The folders whose content was found not to be what was recorded, and that nobody put right yet."""
     return [one for one in scope.installs.all() if one.state == "quarantined"]
 
 
-def taken_out_at(scope: Scope, install: Install) -> str:
+def taken_out_at(scope: TenantScope, install: Install) -> str:
     """The moment at which a folder was found to have other content, with a note of when that was put there."""
     return str(_last_check(scope, install).get("timestamp", "-"))
 
 
-def changed_content(scope: Scope, install: Install) -> str:
+def changed_content(scope: TenantScope, install: Install) -> str:
     """The digest of what was found in a folder instead of what was recorded; empty where no record of it was kept."""
     return str(_last_check(scope, install).get("new_digest", ""))
 
 
-def _last_check(scope: Scope, install: Install) -> Mapping[str, Any]:
+def _last_check(scope: TenantScope, install: Install) -> Mapping[str, Any]:
     return next(iter(scope.audit.search(type="integrity.failed", digest=install.digest, limit=1)), {})

@@ -15,7 +15,7 @@ from metier.errors import AuditUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.guard.audit.records import AuditRecord
+    from metier.guard.audit.log import AuditRecord
 
 log = logger("metier.guard")
 
@@ -27,7 +27,7 @@ _PAUSE = 1.0
 """Seconds until it is tried again to write."""
 
 
-class Backlog:
+class WriteQueue:
     """The way of records into a log that may be busy: each behind those that came before it from the same thread.
 
     A thread that runs an event loop writes at once where that takes no longer than the writing itself. Where it would,
@@ -35,7 +35,7 @@ class Backlog:
 
     >>> from metier.guard import AuditRecord
     >>> written = []
-    >>> backlog = Backlog(lambda record, wait: written.append(record.reason))
+    >>> backlog = WriteQueue(lambda record, wait: written.append(record.reason))
     >>> backlog.append(AuditRecord(timestamp="", event="load", decision="allow", reason="one"))
     >>> written, bool(backlog)
     (['one'], False)

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import AuditUnavailable
-from metier.guard.audit.signing import SigningKey, default_key_file, is_signed
+from metier.guard.audit.keys import SigningKey, default_key_file, is_signed
 from metier.hints import for_people
-from metier.store.canonical import exact
+from metier.store.canonical_json import canonical_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from metier.store import Scope, Store
+    from metier.store import Store, TenantScope
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_TENANT = 200
@@ -67,7 +67,7 @@ class Checkpoint:
 
     def _signed_bytes(self) -> bytes | None:
         """What is signed; None for what nobody could have."""
-        text = exact({name: value for name, value in self.as_dict().items() if name != "signature"})
+        text = canonical_or_none({name: value for name, value in self.as_dict().items() if name != "signature"})
         return None if text is None else f"{_DOMAIN}{text}".encode()
 
 
@@ -159,7 +159,7 @@ class CheckpointFile:
         return found, wrong
 
 
-class Mark:
+class LastCheckpoint:
     """The last checkpoint of a trail once more, beside the key: whoever has the store alone cannot cut the trail back.
 
     It is written first, so that of all checkpoints only this one can be missing elsewhere after a crash.
@@ -194,7 +194,7 @@ class Mark:
             beside.unlink(missing_ok=True)
             raise self._unusable(error.strerror or str(error)) from None
 
-    def require_in(self, scope: Scope) -> Checkpoint | None:
+    def require_in(self, scope: TenantScope) -> Checkpoint | None:
         """The checkpoint; raises `AuditUnavailable` where the trail is no longer the one that it stands for."""
         kept = self.read()
         if kept is None:
@@ -260,12 +260,12 @@ def _read_line(line: bytes) -> Checkpoint | None:
         return None
 
 
-def checkpoints_of(scope: Scope) -> list[Checkpoint]:
+def checkpoints_of(scope: TenantScope) -> list[Checkpoint]:
     """The checkpoints that the database itself keeps."""
     return [found for found in map(Checkpoint.of, scope.audit.checkpoints()) if found is not None]
 
 
-def begin_anew(store: Store, key_file: Path | str) -> list[str]:
+def restart_checkpoints(store: Store, key_file: Path | str) -> list[str]:
     """After a backup was brought back: set aside the marks of what is no longer there, and sign what is instead.
 
     Returns what the files are called now. The checkpoints that the database has are in the file from then on.
@@ -280,7 +280,7 @@ def begin_anew(store: Store, key_file: Path | str) -> list[str]:
                     file.append(one)
         lost = []
         for kept in marks_of(key_file, str(store))[0]:
-            mark = Mark(key_file, str(store), kept.tenant)
+            mark = LastCheckpoint(key_file, str(store), kept.tenant)
             try:
                 mark.require_in(store.of(kept.tenant))
             except AuditUnavailable:
@@ -300,7 +300,7 @@ def make_checkpoint(store: Store, tenant: str, key_file: Path | str) -> Checkpoi
     scope = store.of(tenant)
     if scope.audit.last() is None:
         return None
-    file, mark = CheckpointFile.beside(store.folder), Mark(key_file, str(store), scope.audit.tenant)
+    file, mark = CheckpointFile.beside(store.folder), LastCheckpoint(key_file, str(store), scope.audit.tenant)
     with file.alone():
         kept = mark.require_in(scope)
         if kept is not None and not scope.audit.has_checkpoint(kept.seq, kept.key_id):

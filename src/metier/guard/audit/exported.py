@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.hints import for_people
-from metier.store.canonical import exact, read_exactly
-from metier.store.link import Link
+from metier.store.canonical_json import canonical_or_none, parse_strict
+from metier.store.link import ChainedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,18 +19,18 @@ _MAX_LINE = 4 * 1024 * 1024
 """Several times what a record can have."""
 
 
-def links_in(path: Path) -> Iterator[Link]:
+def links_in(path: Path) -> Iterator[ChainedRecord]:
     """The records of an export, in the order of its lines; a line that holds none is one that cannot be read."""
     for line in _lines(path):
-        record = read_exactly(line) or {}
+        record = parse_strict(line) or {}
         previous, made = (_text(record.pop(name, "")) for name in ("prev_hash", "hash"))
         record.pop("checkpoint", None)
-        text = exact(record)
+        text = canonical_or_none(record)
         if not record or text is None:
-            yield Link(tenant="", seq=0, record=None, text=line, previous="", hash="")
+            yield ChainedRecord(tenant="", seq=0, record=None, text=line, previous="", hash="")
             continue
         seq = record.get("seq")
-        yield Link(
+        yield ChainedRecord(
             tenant=_text(record.get("tenant")),
             seq=seq if type(seq) is int else 0,
             record=record,
@@ -45,7 +45,7 @@ def checkpoints_in(path: Path) -> list[Checkpoint]:
     found = []
     for line in _lines(path):
         if '"checkpoint"' in line:
-            checkpoint = Checkpoint.of((read_exactly(line) or {}).get("checkpoint"))
+            checkpoint = Checkpoint.of((parse_strict(line) or {}).get("checkpoint"))
             if checkpoint is not None:
                 found.append(checkpoint)
     return found

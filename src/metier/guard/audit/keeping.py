@@ -1,4 +1,4 @@
-"""Keeping records: in the log that was chosen, in the store where an administrator's policy wants that, or not lost."""
+"""The recorder of a guard: it writes each record to the logs that must have it, and loses none."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.audit.measuring import tell
-from metier.guard.audit.records import FileLog
+from metier.guard.audit.log import FileLog
+from metier.guard.audit.telemetry import measure_record
 from metier.guard.decision import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.guard.audit.records import AuditLog, AuditRecord
+    from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.governance import Governance
 
 log = logger("metier.guard")
@@ -24,7 +24,7 @@ log = logger("metier.guard")
 _MAX_UNKEPT = 1_000
 
 
-class Keeping:
+class Recorder:
     """Where the records of one guard go, and what becomes of those that cannot be kept."""
 
     def __init__(self, audit: AuditLog | str | None, governance: Governance) -> None:
@@ -59,7 +59,7 @@ class Keeping:
 
     def keep(self, record: AuditRecord) -> None:
         """Add a record to the trail."""
-        tell(record)
+        measure_record(record)
         for one in self._logs:
             try:
                 one.append(record)

@@ -24,9 +24,9 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def send(requests: Iterable[str], endpoint: str) -> int:
+def send_otlp(requests: Iterable[str], endpoint: str) -> int:
     """Post requests in OTLP's JSON to a collector, one after the other; returns how many it took."""
-    address = address_of(endpoint)
+    address = otlp_endpoint(endpoint)
     handlers = [_NoRedirect(), ProxyHandler({})] if _is_here(address) else [_NoRedirect()]
     opener = build_opener(*handlers)
     count = 0
@@ -44,10 +44,10 @@ def send(requests: Iterable[str], endpoint: str) -> int:
     return count
 
 
-def address_of(endpoint: str) -> str:
+def otlp_endpoint(endpoint: str) -> str:
     """Where logs go at an endpoint; raises `InvalidArgument` for one that others on the way could read.
 
-    >>> address_of("http://localhost:4318")
+    >>> otlp_endpoint("http://localhost:4318")
     'http://localhost:4318/v1/logs'
     """
     try:

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.store.canonical import FIRST, tied
+from metier.store.canonical_json import FIRST, chain_hash
 from metier.store.link import columns_of
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from metier.guard.audit.checkpoints import Checkpoint
     from metier.store import Store
-    from metier.store.link import Link
-    from metier.store.url import Address
+    from metier.store.link import ChainedRecord
+    from metier.store.location import StoreAddress
 
 _ChainFault: TypeAlias = Literal["edited", "deleted", "inserted", "swapped", "rewritten", "truncated", "gone"]
 FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoint-missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class ChainFault:
     """The first thing that is wrong with a chain."""
 
     seq: int
@@ -35,7 +35,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ChainVerification:
     """What became of verifying the chain of one tenant."""
 
     tenant: str
@@ -45,7 +45,7 @@ class Verdict:
     """How many signatures hold."""
     signed: int
     """The last record that a checkpoint stands for."""
-    fault: Fault | None
+    fault: ChainFault | None
     unknown_keys: tuple[str, ...] = ()
     """Keys that signed checkpoints and are not known here."""
 
@@ -61,10 +61,10 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class VerificationReport:
     """What became of verifying a store."""
 
-    chains: tuple[Verdict, ...]
+    chains: tuple[ChainVerification, ...]
     """One for each tenant."""
     damaged: tuple[int, ...] = ()
     """Lines in the file of checkpoints that hold none."""
@@ -82,30 +82,30 @@ class Report:
 
 def verify_store(
     keys: Mapping[str, Ed25519PublicKey], url: str | None = None, *, key_file: Path | str | None = None
-) -> Report:
+) -> VerificationReport:
     """Verify the chain of every tenant of a store, against the checkpoints in it, beside it and beside the key.
 
     `key_file` is the key that signs here, by default the user's own.
     """
     from metier.store import Store
-    from metier.store.url import address_of
+    from metier.store.location import parse_address
 
     store = Store.peek(url)
     with store or contextlib.nullcontext():
-        return verify_opened(store, address_of(url), keys, key_file=key_file)
+        return verify_opened(store, parse_address(url), keys, key_file=key_file)
 
 
 def verify_opened(
     store: Store | None,
-    address: Address,
+    address: StoreAddress,
     keys: Mapping[str, Ed25519PublicKey],
     *,
     key_file: Path | str | None = None,
-) -> Report:
+) -> VerificationReport:
     """The same for a store that is open, inside of the transaction that is under way if there is one; None for none."""
     from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, marks_of
-    from metier.guard.audit.signing import default_key_file
-    from metier.store.checking import unprotected
+    from metier.guard.audit.keys import default_key_file
+    from metier.store.checks import missing_protection
     from metier.store.rows import stray_tenants
 
     # In this order, because others may be signing: the mark is written first, then the file, then the database.
@@ -120,11 +120,11 @@ def verify_opened(
     else:
         chains = [_stray(tenant) for tenant in stray_tenants(store.driver)]
         chains += _verify_tenants(store, before, ours, last, keys)
-    return Report(
+    return VerificationReport(
         chains=tuple(chains),
         damaged=tuple(damaged),
         damaged_marks=tuple(map(str, wrong)),
-        unprotected=tuple(problem.message for problem in unprotected(store)) if store is not None else (),
+        unprotected=tuple(problem.message for problem in missing_protection(store)) if store is not None else (),
     )
 
 
@@ -134,7 +134,7 @@ def _verify_tenants(
     ours: Mapping[str, Sequence[Checkpoint]],
     last: Mapping[str, Checkpoint],
     keys: Mapping[str, Ed25519PublicKey],
-) -> Iterator[Verdict]:
+) -> Iterator[ChainVerification]:
     """Verify each chain of a store against the checkpoints of its tenant: `before` in it, `ours` beside it, `last`."""
     from metier.guard.audit.checkpoints import checkpoints_of
 
@@ -158,9 +158,9 @@ def _verify_tenants(
         yield found if found.fault is not None else replace(found, fault=places.difference())
 
 
-def _stray(tenant: str) -> Verdict:
+def _stray(tenant: str) -> ChainVerification:
     message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
-    return _faulty_verdict(tenant, Fault(seq=0, kind="inserted", message=message))
+    return _faulty_verdict(tenant, ChainFault(seq=0, kind="inserted", message=message))
 
 
 def _by_tenant(checkpoints: Iterable[Checkpoint]) -> dict[str, list[Checkpoint]]:
@@ -189,7 +189,7 @@ class _Places:
     is_shared: bool
     """Whether other machines sign too, each in a file of its own."""
 
-    def difference(self) -> Fault | None:
+    def difference(self) -> ChainFault | None:
         """The first checkpoint that is in one place and not in another, though nobody was interrupted."""
         mark = None if self.mark is None else _named(self.mark)
         inside, outside = set(map(_named, self.inside)), set(map(_named, self.outside))
@@ -207,12 +207,12 @@ def _named(checkpoint: Checkpoint) -> tuple[int, str, str]:
     return checkpoint.seq, checkpoint.hash, checkpoint.key_id
 
 
-def _missing(seq: int, there: str, not_there: str) -> Fault:
+def _missing(seq: int, there: str, not_there: str) -> ChainFault:
     message = f"The checkpoint at record {seq:,} is in {there} and not in {not_there}: one of them was changed."
-    return Fault(seq=seq, kind="checkpoint-missing", message=message)
+    return ChainFault(seq=seq, kind="checkpoint-missing", message=message)
 
 
-def verify_export(path: Path, keys: Mapping[str, Ed25519PublicKey]) -> Verdict:
+def verify_export(path: Path, keys: Mapping[str, Ed25519PublicKey]) -> ChainVerification:
     """Verify an export as JSON lines, from the file alone."""
     from metier.guard.audit.exported import checkpoints_in, links_in
 
@@ -223,32 +223,32 @@ def verify_export(path: Path, keys: Mapping[str, Ed25519PublicKey]) -> Verdict:
 
 def verify(
     tenant: str,
-    links: Iterable[Link],
+    links: Iterable[ChainedRecord],
     checkpoints: Sequence[Checkpoint],
     keys: Mapping[str, Ed25519PublicKey],
-) -> Verdict:
+) -> ChainVerification:
     """Verify a chain from its first record on, against the checkpoints that are there.
 
     One that an unknown key has signed stands for nothing, and is a fault: anybody can make a key.
     """
     signed: dict[int, list[Checkpoint]] = {}
-    unknown: dict[str, Fault] = {}
+    unknown: dict[str, ChainFault] = {}
     held = 0
     for one in dict.fromkeys(checkpoints):
         key = keys.get(one.key_id)
         if key is None:
             message = _UNKNOWN.format(one.seq, one.key_id)
-            unknown.setdefault(one.key_id, Fault(seq=one.seq, kind="unknown-key", message=message))
+            unknown.setdefault(one.key_id, ChainFault(seq=one.seq, kind="unknown-key", message=message))
         elif one.is_signed_by(key):
             held += 1
             signed.setdefault(one.seq, []).append(one)
         else:
             return _faulty_verdict(
-                tenant, Fault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id))
+                tenant, ChainFault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id))
             )
     chain = _Chain(tenant, signed)
     fault = chain.follow(iter(links))
-    return Verdict(
+    return ChainVerification(
         tenant=tenant,
         records=chain.length,
         checkpoints=held,
@@ -262,8 +262,8 @@ _FORGED = "The checkpoint at record {} is not signed by the key {} that it names
 _UNKNOWN = "The checkpoint at record {} is signed by the key {}, which is not known here; --key names its public half."
 
 
-def _faulty_verdict(tenant: str, fault: Fault) -> Verdict:
-    return Verdict(tenant=tenant, records=0, checkpoints=0, signed=0, fault=fault)
+def _faulty_verdict(tenant: str, fault: ChainFault) -> ChainVerification:
+    return ChainVerification(tenant=tenant, records=0, checkpoints=0, signed=0, fault=fault)
 
 
 class _Chain:
@@ -275,7 +275,7 @@ class _Chain:
         self._hash = FIRST
         self.length = 0
 
-    def follow(self, links: Iterator[Link]) -> Fault | None:
+    def follow(self, links: Iterator[ChainedRecord]) -> ChainFault | None:
         """The first fault."""
         for link in links:
             fault = self._misplaced(link, links) or self._altered(link) or self._rewritten(link)
@@ -287,33 +287,37 @@ class _Chain:
         if last <= self.length:
             return None
         if not self.length:
-            return Fault(seq=1, kind="gone", message=f"All records are gone; a checkpoint stands for {last:,} of them.")
+            return ChainFault(
+                seq=1, kind="gone", message=f"All records are gone; a checkpoint stands for {last:,} of them."
+            )
         message = f"The last records are gone: a checkpoint stands for {last:,}, and {self.length:,} are here."
-        return Fault(seq=self.length + 1, kind="truncated", message=message)
+        return ChainFault(seq=self.length + 1, kind="truncated", message=message)
 
-    def _misplaced(self, link: Link, rest: Iterator[Link]) -> Fault | None:
+    def _misplaced(self, link: ChainedRecord, rest: Iterator[ChainedRecord]) -> ChainFault | None:
         place = self.length + 1
         record = link.record
         if record is None:
-            return Fault(seq=place, kind="edited", message=f"Record {place:,} is not JSON as the trail writes it.")
+            return ChainFault(seq=place, kind="edited", message=f"Record {place:,} is not JSON as the trail writes it.")
         own = record.get("seq")
         if type(link.seq) is not int or link.seq < 1:
             message = f"A row has {link.seq!r:.40} where its number should be, which no record has: it was put there."
-            return Fault(seq=place, kind="inserted", message=message)
+            return ChainFault(seq=place, kind="inserted", message=message)
         if link.seq == place == own and record.get("tenant") == self._tenant:
             return None
         if link.seq == own == place and record.get("tenant") != self._tenant:
-            return Fault(seq=place, kind="inserted", message=f"Record {place:,} is of another tenant.")
+            return ChainFault(seq=place, kind="inserted", message=f"Record {place:,} is of another tenant.")
         if type(own) is not int or own < place:
             message = f"Where record {place:,} should be, there is one that says it is {own}: it was put there."
-            return Fault(seq=place, kind="inserted", message=message)
+            return ChainFault(seq=place, kind="inserted", message=message)
         if any(other.record is not None and other.record.get("seq") == place for other in rest):
             message = f"Where record {place:,} should be, there is record {own:,}: they changed places."
-            return Fault(seq=place, kind="swapped", message=message)
-        return Fault(seq=place, kind="deleted", message=f"Record {place:,} is missing; the next one here is {own:,}.")
+            return ChainFault(seq=place, kind="swapped", message=message)
+        return ChainFault(
+            seq=place, kind="deleted", message=f"Record {place:,} is missing; the next one here is {own:,}."
+        )
 
-    def _altered(self, link: Link) -> Fault | None:
-        if tied(link.previous, link.text) != link.hash:
+    def _altered(self, link: ChainedRecord) -> ChainFault | None:
+        if chain_hash(link.previous, link.text) != link.hash:
             return _edited(link.seq, f"The content of record {link.seq:,} does not fit its hash.")
         if link.previous != self._hash:
             if link.seq == 1:
@@ -325,12 +329,12 @@ class _Chain:
             return _edited(link.seq, f"The column {wrong} of record {link.seq:,} is not what its content says.")
         return None
 
-    def _rewritten(self, link: Link) -> Fault | None:
+    def _rewritten(self, link: ChainedRecord) -> ChainFault | None:
         if all(one.hash == link.hash for one in self._signed.get(link.seq, ())):
             return None
         message = f"Record {link.seq:,} is not the one that was signed: it, or one before it, was written anew."
-        return Fault(seq=link.seq, kind="rewritten", message=message)
+        return ChainFault(seq=link.seq, kind="rewritten", message=message)
 
 
-def _edited(seq: int, message: str) -> Fault:
-    return Fault(seq=seq, kind="edited", message=message)
+def _edited(seq: int, message: str) -> ChainFault:
+    return ChainFault(seq=seq, kind="edited", message=message)

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
-from metier.store.canonical import FIRST, OWN, canonical_text, plain, tied, written
-from metier.store.link import COLUMNS, Link, Stamp, columns_of, is_decision, record_of, skill_ref
+from metier.store.canonical_json import FIRST, OWN, canonical_text, chain_hash, escape_surrogates, written
+from metier.store.link import (
+    COLUMNS,
+    ChainedRecord,
+    ChainPosition,
+    columns_of,
+    is_decision,
+    record_of,
+    skill_ref,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from metier.store.driver import Value
-    from metier.store.rows import Rows
+    from metier.store.connection_pool import Value
+    from metier.store.rows import TenantRows
 
 _NOT_SAID = OWN - {"seq", "tenant"}
 _CHECKPOINT = ("seq", "hash", "signed_at", "key_id", "signature")
@@ -35,7 +43,7 @@ _NONE_AFTER = 2**62
 _CONTAINS = {"sqlite": "instr(data_json, ?) > 0", "postgresql": "strpos(data_json, ?) > 0"}
 
 
-class Trail:
+class AuditTable:
     """The records of one tenant. They can be added to and read; nothing can be changed or removed.
 
     >>> import tempfile
@@ -47,14 +55,16 @@ class Trail:
     (1, ['pdf'])
     """
 
-    def __init__(self, rows: Rows, follow: Callable[[Stamp, Stamp], None] = lambda *_: None) -> None:
+    def __init__(
+        self, rows: TenantRows, follow: Callable[[ChainPosition, ChainPosition], None] = lambda *_: None
+    ) -> None:
         """The records among the rows of a tenant; `follow` is told of the last one and of one that came after it."""
         self._rows = rows
         self._follow = follow
         self.tenant = rows.tenant_in_records
         """Whose it is, as its records say it."""
 
-    def append(self, record: Mapping[str, Any], *, wait: float | None = None) -> Stamp:
+    def append(self, record: Mapping[str, Any], *, wait: float | None = None) -> ChainPosition:
         """Keep a record, whatever is in it: what JSON cannot hold is written so that it can.
 
         Of `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`, what the trail knows counts, not what a record says.
@@ -75,20 +85,20 @@ class Trail:
             seq, previous = (last[0][0] + 1, last[0][1]) if last else (1, FIRST)
             said["seq"] = seq
             text, kept = written(said)
-            made = tied(previous, text)
+            made = chain_hash(previous, text)
             columns = columns_of(kept)
             self._rows.change(_INSERT, seq, text, previous, made, *columns.values())
-        stamp = Stamp(seq=seq, hash=made)
+        stamp = ChainPosition(seq=seq, hash=made)
         if not is_decision(text) and not self._rows.driver.is_in_transaction:
-            self._follow(Stamp(seq=seq - 1, hash=previous), stamp)
+            self._follow(ChainPosition(seq=seq - 1, hash=previous), stamp)
         return stamp
 
-    def last(self) -> Stamp | None:
+    def last(self) -> ChainPosition | None:
         """The last record's place and hash; None while there is none."""
         rows = self._rows.statement(_LAST)
-        return Stamp(seq=rows[0][0], hash=rows[0][1]) if rows else None
+        return ChainPosition(seq=rows[0][0], hash=rows[0][1]) if rows else None
 
-    def walk(self, *, start: int | None = None, batch: int = _BATCH) -> Iterator[Link]:
+    def walk(self, *, start: int | None = None, batch: int = _BATCH) -> Iterator[ChainedRecord]:
         """All rows in order, or all from a number on; those that others add meanwhile too.
 
         Without `start` that is every row, also one whose number no record can have.
@@ -135,27 +145,35 @@ class Trail:
 
         for column, value in {"outcome": outcome, "session": session, "digest": digest}.items():
             if value is not None:
-                must(f"{column} = ?", plain(value))
+                must(f"{column} = ?", escape_surrogates(value))
         if type is not None:
-            family = plain(type)
+            family = escape_surrogates(type)
             if "." in family:
                 must("event_type = ?", family)
             else:
                 must("event_type >= ? AND event_type < ?", f"{family}.", f"{family}/")
         if since is not None:
-            must("ts >= ?", plain(since))
+            must("ts >= ?", escape_surrogates(since))
         if until is not None:
-            must("ts < ?", plain(until))
-        exact = {name: plain(value) for name, value in {"user": user, "agent": agent}.items() if value is not None}
+            must("ts < ?", escape_surrogates(until))
+        exact = {
+            name: escape_surrogates(value)
+            for name, value in {"user": user, "agent": agent}.items()
+            if value is not None
+        }
         for name, value in exact.items():
             must(_CONTAINS[self._rows.driver.kind], f'"{name}":{canonical_text(value)}')
         if skill is not None:
-            must(_CONTAINS[self._rows.driver.kind], canonical_text(plain(skill).partition("@")[0])[1:-1])
+            must(_CONTAINS[self._rows.driver.kind], canonical_text(escape_surrogates(skill).partition("@")[0])[1:-1])
         if text is not None and text.isascii():
             # Of other letters, databases do not know which is the small one of which.
             said = canonical_text(text.lower())[1:-1]
             must(_CONTAINS[self._rows.driver.kind].replace("data_json", "lower(data_json)"), said)
-        wanted = _Wanted(exact, None if skill is None else plain(skill), None if text is None else plain(text))
+        wanted = _Wanted(
+            exact,
+            None if skill is None else escape_surrogates(skill),
+            None if text is None else escape_surrogates(text),
+        )
         return self._newest(" AND ".join(["", *where]), values, wanted, limit)
 
     def _newest(self, where: str, values: list[Value], wanted: _Wanted, limit: int) -> list[dict[str, Any]]:
@@ -176,9 +194,9 @@ class Trail:
             before = rows[-1][0]
         return found
 
-    def _link(self, row: tuple[Any, ...]) -> Link:
+    def _link(self, row: tuple[Any, ...]) -> ChainedRecord:
         seq, text, previous, made, *columns = row
-        return Link(
+        return ChainedRecord(
             tenant=self.tenant,
             seq=seq,
             record=record_of(text),

@@ -53,7 +53,7 @@ def default_store(environ: Mapping[str, str] = os.environ) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class StoreAddress:
     """A store's address, taken apart."""
 
     kind: Kind
@@ -63,40 +63,40 @@ class Address:
     """For blobs, checkpoints and proposals."""
 
     def __str__(self) -> str:
-        return f"{_SQLITE}{self.target}" if self.kind == "sqlite" else hidden(self.target)
+        return f"{_SQLITE}{self.target}" if self.kind == "sqlite" else hide_password(self.target)
 
     def __repr__(self) -> str:
-        return f"Address({str(self)!r})"
+        return f"StoreAddress({str(self)!r})"
 
 
-def hidden(text: str) -> str:
+def hide_password(text: str) -> str:
     """An address without the password in it, for people to see.
 
-    >>> hidden("postgresql://app:secret@db.example/metier")
+    >>> hide_password("postgresql://app:secret@db.example/metier")
     'postgresql://app:***@db.example/metier'
     """
     return _PASSWORD.sub(lambda found: f"{found[2]}=***" if found[2] else f"{found[1]}:***@", text)
 
 
-def address_of(url: str | None = None) -> Address:
+def parse_address(url: str | None = None) -> StoreAddress:
     """Take an address apart; raises `InvalidArgument` for one that names no store."""
     text = default_store() if url is None else url
     if not isinstance(text, str) or "\0" in text or len(text) > 4_096:
         raise InvalidArgument("The address of a store is a text of at most 4096 characters.", hint=_HINT)
     if text.startswith(_POSTGRESQL):
         # Of each database its own, on this machine: checkpoints of one must not pass for those of another.
-        mark = hashlib.sha256(hidden(text).encode(errors="surrogatepass")).hexdigest()[:12]
-        return Address(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{mark}")
+        mark = hashlib.sha256(hide_password(text).encode(errors="surrogatepass")).hexdigest()[:12]
+        return StoreAddress(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{mark}")
     path = text.removeprefix(_SQLITE)
     if not text.startswith(_SQLITE) or path in ("", ":memory:") or path.endswith(("/", os.sep)):
         is_path = text and "://" not in text and text != ":memory:"
         hint = f"For the file at that path, write {_SQLITE}{os.path.abspath(text)}" if is_path else _HINT
-        raise InvalidArgument(f"{hidden(text)!r} is not the address of a store.", hint=hint)
+        raise InvalidArgument(f"{hide_password(text)!r} is not the address of a store.", hint=hint)
     return _address_of_file(os.path.abspath(path))
 
 
 @functools.lru_cache(64)
-def _address_of_file(path: str) -> Address:
+def _address_of_file(path: str) -> StoreAddress:
     """Kept, because every decision where there is no store yet asks for it."""
     folder, name = os.path.split(path)
-    return Address(kind="sqlite", target=path, folder=Path(folder if name == _FILE else f"{path}.files"))
+    return StoreAddress(kind="sqlite", target=path, folder=Path(folder if name == _FILE else f"{path}.files"))

@@ -11,17 +11,17 @@ import pytest
 from tests.store.test_tenants import DIGEST, Played
 
 from metier.store import Store
-from metier.store.checking import check
+from metier.store.checks import check_store
 
 
 def parts(store: Store, severity: str = "error") -> list[str]:
-    return [problem.part for problem in check(store) if problem.severity == severity]
+    return [problem.part for problem in check_store(store) if problem.severity == severity]
 
 
 def test_nothing_is_wrong_with_a_store_that_nobody_else_touched(store: Store) -> None:
-    assert check(store) == []
+    assert check_store(store) == []
     Played(store.of("acme"))
-    assert check(store) == []
+    assert check_store(store) == []
 
 
 @pytest.mark.each(
@@ -35,9 +35,9 @@ def test_nothing_is_wrong_with_a_store_that_nobody_else_touched(store: Store) ->
 def test_tables_that_somebody_changed_are_told(store: Store, statement: str) -> None:
     with pytest.raises(ZeroDivisionError), store.driver.transaction():
         store.driver.change(statement)
-        assert "tables" in [problem.part for problem in check(store)]
+        assert "tables" in [problem.part for problem in check_store(store)]
         raise ZeroDivisionError
-    assert check(store) == []
+    assert check_store(store) == []
 
 
 @pytest.mark.covers("A-46")
@@ -49,7 +49,7 @@ def test_that_the_protection_of_the_audit_log_is_gone_is_told(store: Store) -> N
     with store.driver.transaction():
         store.driver.change(statement[store.kind])
     assert parts(store) == ["tables"]
-    (problem,) = check(store)
+    (problem,) = check_store(store)
     assert "audit_log_no_" in problem.message
 
 
@@ -105,6 +105,6 @@ def test_a_file_that_others_may_read_is_told(tmp_path: Path) -> None:
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
     with Store.open(f"sqlite:///{folder}/metier.db") as store:
-        (problem,) = check(store)
+        (problem,) = check_store(store)
     assert (problem.severity, problem.part) == ("warning", "folder")
     assert problem.hint == f"chmod go= {folder}"

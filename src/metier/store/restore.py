@@ -18,21 +18,21 @@ from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUn
 from metier.hints import for_people
 from metier.store.backup import CHECKPOINTS, FORMAT, MANIFEST, PROPOSALS, SIGNATURE, kept_blobs, tables
 from metier.store.blobs import make_folder, write_file
-from metier.store.canonical import FIRST, follows
+from metier.store.canonical_json import FIRST, follows
 from metier.store.forbidden import forbidden_since
+from metier.store.location import parse_address
 from metier.store.migrations import LOCK, newest
 from metier.store.people import Person, record_of_removal
+from metier.store.restore_policy import roles_in
 from metier.store.rows import every_row, is_unused, keep_others_out, refill
 from metier.store.store import Store
-from metier.store.url import address_of
-from metier.store.withheld import roles_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from metier.store.forbidden import Forbidden, KeptBlock, KeptDecision
-    from metier.store.withheld import KeptPerson, KeptToken
+    from metier.store.restore_policy import KeptPerson, KeptToken
 
 TAKEN = "This was so before a backup was brought back that says otherwise."
 _BLOB = re.compile(r"blobs/([0-9a-f]{64})")
@@ -45,7 +45,7 @@ _MAX_TOTAL, _MAX_RATIO = 1024**3, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoreReport:
     """What was brought back, and what was moved out of its way."""
 
     made_at: str
@@ -75,7 +75,7 @@ def restore(
     force: bool = False,
     untrusted: bool = False,
     by: Mapping[str, Any] | None = None,
-) -> Restored:
+) -> RestoreReport:
     """Put what a backup holds in place of what the store at an address holds.
 
     `check` is given the manifest and its signature, and says why the backup cannot be relied on, "" for one that can.
@@ -99,7 +99,7 @@ def restore(
         except StoreUnavailable as error:
             if not force or not error.context.get("is_damaged"):
                 raise
-        aside = _set_database_aside(address_of(url).target)
+        aside = _set_database_aside(parse_address(url).target)
         with Store.open(url) as store:
             return _bring_back(store, backup, force=force, by=by, aside=aside)
 
@@ -233,7 +233,7 @@ _LOOSENS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
 
 def _bring_back(
     store: Store, backup: _Backup, *, force: bool, by: Mapping[str, Any] | None, aside: tuple[str, ...] = ()
-) -> Restored:
+) -> RestoreReport:
     _require_permission(store, force)
     # Contents first, and under names that nothing refers to yet: whatever ends this early leaves the store as it was.
     store.blobs.put(backup.blob(sha256) for sha256 in backup.blobs)
@@ -251,7 +251,7 @@ def _bring_back(
         _record_people(store, forbidden, by)
     store.ledgers.forget()
     manifest = backup.manifest
-    return Restored(
+    return RestoreReport(
         made_at=str(manifest.get("made_at")),
         origin=str(manifest.get("store")),
         distrusted=backup.distrusted,

@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metier.errors import StoreUnavailable
-from metier.store import Scope, Store
-from metier.store.canonical import canonical, read_exactly
-from metier.store.trail import Trail
+from metier.store import Store, TenantScope
+from metier.store.audit_log import AuditTable
+from metier.store.canonical_json import canonical, parse_strict
 
 
 def record(**values: Any) -> dict[str, Any]:
     return {"timestamp": "2026-01-01T10:00:00.000+00:00", "type": "skill.activated", "decision": "allow", **values}
 
 
-def test_each_record_is_tied_to_the_one_before(scope: Scope) -> None:
+def test_each_record_is_tied_to_the_one_before(scope: TenantScope) -> None:
     stamps = [scope.audit.append(record(skill=name)) for name in ("a", "b", "c")]
     assert [stamp.seq for stamp in stamps] == [1, 2, 3]
     previous = "0" * 64
@@ -35,7 +35,7 @@ def test_each_record_is_tied_to_the_one_before(scope: Scope) -> None:
     assert scope.audit.last() == stamps[-1]
 
 
-def test_a_record_is_kept_as_canonical_json_with_its_place_and_its_tenant(scope: Scope) -> None:
+def test_a_record_is_kept_as_canonical_json_with_its_place_and_its_tenant(scope: TenantScope) -> None:
     scope.audit.append(record(skill="ä", duration_ms=1.0, success=True))
     (link,) = scope.audit.walk()
     assert link.text == (
@@ -44,7 +44,7 @@ def test_a_record_is_kept_as_canonical_json_with_its_place_and_its_tenant(scope:
     )
 
 
-def test_a_record_cannot_say_where_it_stands_or_whose_it_is(scope: Scope) -> None:
+def test_a_record_cannot_say_where_it_stands_or_whose_it_is(scope: TenantScope) -> None:
     scope.audit.append(record(seq=7, tenant="other", hash="x", prev_hash="y", checkpoint={}))
     (link,) = scope.audit.walk()
     assert link.record == record(seq=1, tenant="acme")
@@ -100,7 +100,7 @@ class Odd:
         {"a": [{"b": [[[]]]}]},
     ],
 )
-def test_whatever_is_in_it_a_record_is_kept(scope: Scope, value: Any) -> None:
+def test_whatever_is_in_it_a_record_is_kept(scope: TenantScope, value: Any) -> None:
     stamp = scope.audit.append(record(skill=value, session=value, reason=value))
     assert scope.audit.append(record(skill="next")).seq == stamp.seq + 1
     link = next(scope.audit.walk(start=stamp.seq))
@@ -122,7 +122,7 @@ VALUE = st.recursive(
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_the_canonical_form_of_anything_can_be_told_from_its_json(value: dict[str, Any]) -> None:
     text = canonical(value)
-    found = read_exactly(json.dumps(json.loads(text)))
+    found = parse_strict(json.dumps(json.loads(text)))
     assert found is not None
     assert canonical(found) == text
 
@@ -143,20 +143,20 @@ def test_numbers_are_written_as_rfc_8785_has_them(number: float) -> None:
         assert canonical({"a": number}) == f'{{"a":{rfc8785.dumps(number).decode()}}}'
 
 
-def test_what_is_odd_in_a_text_is_written_out_and_the_rest_stays(scope: Scope) -> None:
+def test_what_is_odd_in_a_text_is_written_out_and_the_rest_stays(scope: TenantScope) -> None:
     scope.audit.append(record(reason="a\ud800b\0c", exit_code=2**60, duration_ms=float("nan")))
     (found,) = scope.audit.tail(1)
     assert (found["reason"], found["exit_code"], found["duration_ms"]) == ("a\\ud800b\0c", str(2**60), "nan")
 
 
-def test_what_is_far_too_long_is_cut_and_says_so(scope: Scope) -> None:
+def test_what_is_far_too_long_is_cut_and_says_so(scope: TenantScope) -> None:
     scope.audit.append(record(reason="x" * 1_000_000, code="kept"))
     (found,) = scope.audit.tail(1)
     assert found["reason"].endswith("… (1,000,000 characters)")
     assert found["code"] == "kept"
 
 
-def test_what_is_nested_far_too_deep_is_cut_and_can_be_searched(scope: Scope) -> None:
+def test_what_is_nested_far_too_deep_is_cut_and_can_be_searched(scope: TenantScope) -> None:
     deep: list[Any] = ["found"]
     for _ in range(400):
         deep = [deep]
@@ -165,7 +165,7 @@ def test_what_is_nested_far_too_deep_is_cut_and_can_be_searched(scope: Scope) ->
     assert scope.audit.search(text="found") == []
 
 
-def test_a_transaction_that_fails_takes_its_records_with_it(scope: Scope) -> None:
+def test_a_transaction_that_fails_takes_its_records_with_it(scope: TenantScope) -> None:
     scope.audit.append(record(skill="before"))
     with pytest.raises(ZeroDivisionError), scope.transaction():
         scope.audit.append(record(skill="lost"))
@@ -174,7 +174,7 @@ def test_a_transaction_that_fails_takes_its_records_with_it(scope: Scope) -> Non
     assert [(one["seq"], one["skill"]) for one in scope.audit.tail(10)] == [(1, "before"), (2, "after")]
 
 
-def test_many_threads_make_one_chain(scope: Scope) -> None:
+def test_many_threads_make_one_chain(scope: TenantScope) -> None:
     start = threading.Barrier(4)
 
     def work(number: int) -> None:
@@ -202,7 +202,9 @@ def test_many_threads_make_one_chain(scope: Scope) -> None:
         "DELETE FROM audit_log WHERE seq = 1",
     ],
 )
-def test_the_apps_own_connection_cannot_change_or_remove_a_record(store: Store, scope: Scope, statement: str) -> None:
+def test_the_apps_own_connection_cannot_change_or_remove_a_record(
+    store: Store, scope: TenantScope, statement: str
+) -> None:
     scope.audit.append(record(skill="a"))
     before = list(scope.audit.walk())
     with pytest.raises(StoreUnavailable, match="only be added to"), store.driver.transaction():
@@ -211,7 +213,7 @@ def test_the_apps_own_connection_cannot_change_or_remove_a_record(store: Store, 
 
 
 @pytest.fixture
-def filled(scope: Scope) -> Trail:
+def filled(scope: TenantScope) -> AuditTable:
     trail = scope.audit
     trail.append(record(skill="pdf", source="acme", user="sam", session="s1", digest="sha256:1"))
     trail.append(record(type="tool.called", active=["notes", "pdf"], tool="Bash", agent="clerk", session="s1"))
@@ -250,11 +252,13 @@ def filled(scope: Scope) -> Trail:
         ({"session": "\0"}, []),
     ],
 )
-def test_records_are_found_by_all_that_is_asked_for(filled: Trail, filters: dict[str, Any], found: list[int]) -> None:
+def test_records_are_found_by_all_that_is_asked_for(
+    filled: AuditTable, filters: dict[str, Any], found: list[int]
+) -> None:
     assert [one["seq"] for one in filled.search(**filters)] == found
 
 
-def test_a_search_goes_as_far_back_as_it_must(scope: Scope) -> None:
+def test_a_search_goes_as_far_back_as_it_must(scope: TenantScope) -> None:
     scope.audit.append(record(skill="old", user="sam"))
     with scope.transaction():
         for _ in range(1_100):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._version import __version__
-from metier.guard.audit.records import POINTS, AuditRecord
+from metier.guard.audit.log import POINTS, AuditRecord
 from metier.skill import shown
 from metier.store.link import skill_ref
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metier.guard.audit.checkpoints import Checkpoint
-    from metier.store.link import Link
+    from metier.store.link import ChainedRecord
 
 Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "csv", "text"]
 
@@ -33,14 +33,14 @@ _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _TRACE = re.compile(r"[0-9a-f]{32}")
 
 
-def exported(links: Iterable[Link], checkpoints: Iterable[Checkpoint], form: Format) -> Iterator[str]:
+def export_lines(links: Iterable[ChainedRecord], checkpoints: Iterable[Checkpoint], form: Format) -> Iterator[str]:
     """The lines of an export. Those of `jsonl` can be verified, with their signatures, from the file alone."""
     if form == "jsonl":
         return _json_lines(links, checkpoints)
     return _FORMS[form](links)
 
 
-def _json_lines(links: Iterable[Link], checkpoints: Iterable[Checkpoint]) -> Iterator[str]:
+def _json_lines(links: Iterable[ChainedRecord], checkpoints: Iterable[Checkpoint]) -> Iterator[str]:
     signed: dict[int, Checkpoint] = {one.seq: one for one in checkpoints}
     for link in links:
         line = {**_record(link), "prev_hash": link.previous, "hash": link.hash}
@@ -49,7 +49,7 @@ def _json_lines(links: Iterable[Link], checkpoints: Iterable[Checkpoint]) -> Ite
         yield _line(line)
 
 
-def _cloud_events(links: Iterable[Link]) -> Iterator[str]:
+def _cloud_events(links: Iterable[ChainedRecord]) -> Iterator[str]:
     for link in links:
         record = _record(link)
         event = {
@@ -65,7 +65,7 @@ def _cloud_events(links: Iterable[Link]) -> Iterator[str]:
         yield _line({name: value for name, value in event.items() if value})
 
 
-def _otlp(links: Iterable[Link]) -> Iterator[str]:
+def _otlp(links: Iterable[ChainedRecord]) -> Iterator[str]:
     records = (_log_record(link) for link in links)
     while batch := list(itertools.islice(records, _BATCH)):
         resource = {"attributes": [_attribute("service.name", "metier"), _attribute("service.version", __version__)]}
@@ -73,7 +73,7 @@ def _otlp(links: Iterable[Link]) -> Iterator[str]:
         yield _line({"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": batch}]}]})
 
 
-def _log_record(link: Link) -> dict[str, Any]:
+def _log_record(link: ChainedRecord) -> dict[str, Any]:
     record = _record(link)
     number, text = _INFO if record.get("decision") == "allow" else _WARN
     found: dict[str, Any] = {
@@ -111,17 +111,17 @@ def _any_value(value: Any) -> dict[str, Any]:
     return {"stringValue": "" if value is None else str(value)}
 
 
-def _text(links: Iterable[Link]) -> Iterator[str]:
+def _text(links: Iterable[ChainedRecord]) -> Iterator[str]:
     for link in links:
-        yield from told(_record(link))
+        yield from format_record(_record(link))
 
 
-def told(record: Mapping[str, Any]) -> list[str]:
+def format_record(record: Mapping[str, Any]) -> list[str]:
     """A record for people: three lines for what was run, one for anything else.
 
     >>> run = {"type": "script.run", "skill": "pdf", "path": "scripts/fill.py", "user": "sam", "exit_code": 0}
     >>> run |= {"command": "python3 fill.py a.pdf", "duration_ms": 12.5, "timestamp": "2026-01-01T10:00:00.000+00:00"}
-    >>> print("\\n".join(told(run)))
+    >>> print("\\n".join(format_record(run)))
     [AUDIT] skill=pdf script=scripts/fill.py user=sam time=2026-01-01T10:00:00.000+00:00
     [AUDIT] command: python3 fill.py a.pdf
     [AUDIT] exit code: 0, duration: 12.5 ms
@@ -177,7 +177,7 @@ def _told_run(record: Mapping[str, Any], said: Mapping[str, str]) -> list[str]:
     return [f"[AUDIT] {line}" for line in lines]
 
 
-def _csv(links: Iterable[Link]) -> Iterator[str]:
+def _csv(links: Iterable[ChainedRecord]) -> Iterator[str]:
     """RFC 4180, with the same columns in the same order whatever the records say."""
     yield _csv_line(_CSV_COLUMNS)
     for link in links:
@@ -202,7 +202,7 @@ def _csv_cell(value: Any) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _record(link: Link) -> dict[str, Any]:
+def _record(link: ChainedRecord) -> dict[str, Any]:
     return link.record or {"seq": link.seq, "tenant": link.tenant, "unreadable": link.text}
 
 
@@ -245,7 +245,7 @@ def _line(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-_FORMS: dict[str, Callable[[Iterable[Link]], Iterator[str]]] = {
+_FORMS: dict[str, Callable[[Iterable[ChainedRecord]], Iterator[str]]] = {
     "cloudevents": _cloud_events,
     "otlp": _otlp,
     "csv": _csv,

@@ -8,18 +8,18 @@ import threading
 import pytest
 
 from metier.errors import InvalidArgument, StoreUnavailable
-from metier.store import Scope, Store
+from metier.store import Store, TenantScope
 
 
-def names(scope: Scope) -> list[str]:
+def names(scope: TenantScope) -> list[str]:
     return [block.value for block in scope.blocks.all()]
 
 
-def block(scope: Scope, name: str) -> None:
+def block(scope: TenantScope, name: str) -> None:
     scope.blocks.add("name", name, reason="", by="")
 
 
-def test_what_is_done_in_a_transaction_happens_together(scope: Scope, store: Store) -> None:
+def test_what_is_done_in_a_transaction_happens_together(scope: TenantScope, store: Store) -> None:
     with scope.transaction():
         block(scope, "a")
         block(scope, "b")
@@ -28,14 +28,14 @@ def test_what_is_done_in_a_transaction_happens_together(scope: Scope, store: Sto
     assert sorted(names(scope)) == ["a", "b"]
 
 
-def test_a_transaction_that_fails_leaves_nothing_behind(scope: Scope) -> None:
+def test_a_transaction_that_fails_leaves_nothing_behind(scope: TenantScope) -> None:
     with pytest.raises(ZeroDivisionError), scope.transaction():
         block(scope, "a")
         raise ZeroDivisionError
     assert names(scope) == []
 
 
-def test_an_inner_transaction_takes_back_only_its_own_part(scope: Scope) -> None:
+def test_an_inner_transaction_takes_back_only_its_own_part(scope: TenantScope) -> None:
     with scope.transaction():
         block(scope, "a")
         with pytest.raises(ZeroDivisionError), scope.transaction():
@@ -47,7 +47,7 @@ def test_an_inner_transaction_takes_back_only_its_own_part(scope: Scope) -> None
     assert sorted(names(scope)) == ["a", "d"]
 
 
-def test_records_belong_to_the_transaction_around_them(scope: Scope) -> None:
+def test_records_belong_to_the_transaction_around_them(scope: TenantScope) -> None:
     with pytest.raises(ZeroDivisionError), scope.transaction():
         scope.audit.append({"type": "approval.granted"})
         raise ZeroDivisionError
@@ -55,7 +55,7 @@ def test_records_belong_to_the_transaction_around_them(scope: Scope) -> None:
 
 
 def test_whoever_passes_over_a_failure_inside_is_told_when_the_rest_was_lost_with_it(
-    scope: Scope, store: Store
+    scope: TenantScope, store: Store
 ) -> None:
     try:
         with scope.transaction():
@@ -75,7 +75,7 @@ def test_nothing_is_changed_outside_of_a_transaction(store: Store) -> None:
         pass
 
 
-def test_a_snapshot_is_of_one_moment(scope: Scope, store: Store) -> None:
+def test_a_snapshot_is_of_one_moment(scope: TenantScope, store: Store) -> None:
     block(scope, "a")
     with store.driver.snapshot():
         assert names(scope) == ["a"]
@@ -85,7 +85,7 @@ def test_a_snapshot_is_of_one_moment(scope: Scope, store: Store) -> None:
     assert sorted(names(scope)) == ["a", "b"]
 
 
-def test_threads_write_one_after_the_other(scope: Scope, store: Store) -> None:
+def test_threads_write_one_after_the_other(scope: TenantScope, store: Store) -> None:
     def count() -> None:
         mine = store.of("acme")
         for _ in range(10):
@@ -121,7 +121,7 @@ def test_connections_are_kept_few_and_closed_at_the_end(store: Store) -> None:
             connection.execute("SELECT 1")
 
 
-def test_a_store_that_was_closed_opens_again_by_itself(scope: Scope, store: Store) -> None:
+def test_a_store_that_was_closed_opens_again_by_itself(scope: TenantScope, store: Store) -> None:
     block(scope, "a")
     store.close()
     assert names(scope) == ["a"]
@@ -129,7 +129,7 @@ def test_a_store_that_was_closed_opens_again_by_itself(scope: Scope, store: Stor
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_both_sides_of_a_fork_go_on_with_connections_of_their_own(scope: Scope) -> None:
+def test_both_sides_of_a_fork_go_on_with_connections_of_their_own(scope: TenantScope) -> None:
     block(scope, "before")
     child = os.fork()
     if not child:
@@ -146,7 +146,7 @@ def test_both_sides_of_a_fork_go_on_with_connections_of_their_own(scope: Scope) 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_child_cannot_end_the_transaction_of_its_parent(scope: Scope) -> None:
+def test_a_child_cannot_end_the_transaction_of_its_parent(scope: TenantScope) -> None:
     child = -1
     try:
         with scope.transaction():

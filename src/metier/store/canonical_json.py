@@ -52,13 +52,13 @@ def written(record: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         text = None
     if text is not None and len(text) <= _MAX_LENGTH:
         return text, record
-    text = exact(record)
+    text = canonical_or_none(record)
     if text is None or len(text) > _MAX_LENGTH:
         text = dumps(_Harmless().value(dict(record), 0)).decode()
     return text, json.loads(text)
 
 
-def exact(record: Mapping[str, Any]) -> str | None:
+def canonical_or_none(record: Mapping[str, Any]) -> str | None:
     """The canonical JSON of a record; None for one that has none, or that nobody could read."""
     try:
         found = _quickly(record)
@@ -122,10 +122,10 @@ def _quickly(record: Mapping[str, Any]) -> str | None:
     return text
 
 
-def plain(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     r"""A text as a record has it: what is no character is written out.
 
-    >>> plain("a\ud800")
+    >>> escape_surrogates("a\ud800")
     'a\\ud800'
     """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
@@ -136,7 +136,7 @@ def canonical_text(text: str) -> str:
     return dumps(text).decode()
 
 
-def read_exactly(text: str) -> dict[str, Any] | None:
+def parse_strict(text: str) -> dict[str, Any] | None:
     """A JSON object that somebody else wrote; None for what is none, or could be read in more than one way."""
     try:
         found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=_number)
@@ -145,7 +145,7 @@ def read_exactly(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def tied(previous: str, text: str) -> str:
+def chain_hash(previous: str, text: str) -> str:
     """The hash of a record that follows the one with the hash `previous`."""
     return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
 
@@ -154,7 +154,7 @@ def follows(seq: int, previous: str, row: tuple[Any, Any, Any, Any]) -> bool:
     """Whether a row (number, text, previous hash, hash) is the next one behind the record of a number and a hash."""
     number, text, tied_to, made = row
     is_next = type(number) is int and number == seq + 1 and tied_to == previous
-    return is_next and type(text) is str and tied(previous, text) == made
+    return is_next and type(text) is str and chain_hash(previous, text) == made
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -226,7 +226,8 @@ class _Harmless:
     def _text(self, text: str) -> str:
         kept = text[: max(0, min(_MAX_TEXT, self._room))]
         self._room -= len(kept)
-        return plain(kept) if len(kept) == len(text) else f"{plain(kept)}… ({len(text):,} characters)"
+        found = escape_surrogates(kept)
+        return found if len(kept) == len(text) else f"{found}… ({len(text):,} characters)"
 
 
 def _digits(number: int) -> str:

@@ -18,7 +18,7 @@ from metier.store.rows import every_row
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metier.store.driver import Driver
+    from metier.store.connection_pool import ConnectionPool
     from metier.store.store import Store
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -26,7 +26,7 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class StoreProblem:
     """Something about a store that is not as it should be."""
 
     severity: Literal["error", "warning"]
@@ -35,9 +35,9 @@ class Problem:
     hint: str
 
 
-def check(store: Store) -> list[Problem]:
+def check_store(store: Store) -> list[StoreProblem]:
     """Everything that is wrong with a store; nothing is changed."""
-    found: list[Problem] = []
+    found: list[StoreProblem] = []
     try:
         found += _database(store)
         found += _tables(store)
@@ -45,22 +45,22 @@ def check(store: Store) -> list[Problem]:
             found += _unrecorded(store)
         found += _contents(store)
     except StoreUnavailable as error:
-        found.append(Problem(severity="error", part="database", message=error.message, hint=error.hint))
+        found.append(StoreProblem(severity="error", part="database", message=error.message, hint=error.hint))
     return found
 
 
-def _database(store: Store) -> Iterator[Problem]:
+def _database(store: Store) -> Iterator[StoreProblem]:
     if store.kind != "sqlite":
         return
     for (line,) in store.driver.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
-            yield Problem(severity="error", part="database", message=f"SQLite says: {line}.", hint=RESTORE)
+            yield StoreProblem(severity="error", part="database", message=f"SQLite says: {line}.", hint=RESTORE)
     for table, *_ in store.driver.execute("PRAGMA foreign_key_check"):
         message = f"A row of {table} refers to one that is not there."
-        yield Problem(severity="error", part="database", message=message, hint=RESTORE)
+        yield StoreProblem(severity="error", part="database", message=message, hint=RESTORE)
     for path in (store.url.removeprefix("sqlite:///"), str(store.folder)):
         if os.name == "posix" and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            yield Problem(
+            yield StoreProblem(
                 severity="warning",
                 part="folder",
                 message=f"Other users of this machine may use {path}.",
@@ -68,7 +68,7 @@ def _database(store: Store) -> Iterator[Problem]:
             )
 
 
-def unprotected(store: Store) -> list[Problem]:
+def missing_protection(store: Store) -> list[StoreProblem]:
     """The parts of the schema that close the audit log to everything but new records and are gone or were changed.
 
     A trigger that is not ours may change what is written to any table.
@@ -81,14 +81,14 @@ def _protects(name: str) -> bool:
     return kind in ("trigger", "view") or about.partition(".")[0] in ("audit_log", "audit_checkpoints")
 
 
-def _tables(store: Store) -> Iterator[Problem]:
+def _tables(store: Store) -> Iterator[StoreProblem]:
     """Compare the tables with those that this version makes."""
     for name, what in _differences(store.driver):
         yield _schema_problem(name, what)
 
 
-def _schema_problem(name: str, what: str) -> Problem:
-    return Problem(
+def _schema_problem(name: str, what: str) -> StoreProblem:
+    return StoreProblem(
         severity="warning" if what == "is not ours" and not _protects(name) else "error",
         part="tables",
         message=f"{name[0].upper()}{name[1:]} {what}.",
@@ -96,7 +96,7 @@ def _schema_problem(name: str, what: str) -> Problem:
     )
 
 
-def _differences(driver: Driver) -> Iterator[tuple[str, str]]:
+def _differences(driver: ConnectionPool) -> Iterator[tuple[str, str]]:
     """The parts of the schema that are not as this version makes them, each with what became of it."""
     expected, found = _expected(driver), _actual(driver)
     for name in sorted(expected.keys() | found.keys()):
@@ -104,7 +104,7 @@ def _differences(driver: Driver) -> Iterator[tuple[str, str]]:
             yield name, "is missing" if name not in found else "is not ours" if name not in expected else "was changed"
 
 
-def _expected(driver: Driver) -> dict[str, str]:
+def _expected(driver: ConnectionPool) -> dict[str, str]:
     if driver.kind == "sqlite":
         import sqlite3
         from contextlib import closing
@@ -140,7 +140,7 @@ UNION ALL SELECT 'trigger', tgname, concat_ws(' ', relname, tgenabled, tgtype, t
 """
 
 
-def _actual(driver: Driver) -> dict[str, str]:
+def _actual(driver: ConnectionPool) -> dict[str, str]:
     return _by_title(driver.execute(_SQLITE_SCHEMA if driver.kind == "sqlite" else _POSTGRESQL_SCHEMA))
 
 
@@ -148,7 +148,7 @@ def _by_title(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {f"the {kind} {name}": _SPACE.sub(" ", text).strip() for kind, name, text in rows}
 
 
-def _unrecorded(store: Store) -> Iterator[Problem]:
+def _unrecorded(store: Store) -> Iterator[StoreProblem]:
     """The rows that would loosen something and have no record in the audit trail, and the quarantines without a row."""
     rows = {table: _by_tenant(every_row(store.driver, table)) for table in (*_RECORDED, "blocks")}
     for tenant in store.tenants():
@@ -195,8 +195,8 @@ def _refuses(row: Mapping[str, Any]) -> bool:
 _RECORDED = {"approvals": ("id", "approval"), "people": ("name", "person"), "tokens": ("id", "token")}
 
 
-def _unlike_records(message: str) -> Problem:
-    return Problem(
+def _unlike_records(message: str) -> StoreProblem:
+    return StoreProblem(
         severity="error",
         part="tables",
         message=message,
@@ -204,7 +204,7 @@ def _unlike_records(message: str) -> Problem:
     )
 
 
-def _contents(store: Store) -> Iterator[Problem]:
+def _contents(store: Store) -> Iterator[StoreProblem]:
     """See that every content is there, is what its hash says, and makes the digest that it was kept under."""
     files: dict[tuple[str, str], list[DigestEntry]] = defaultdict(list)
     hashes: set[str] = set()
@@ -218,7 +218,7 @@ def _contents(store: Store) -> Iterator[Problem]:
                 hashes.update({row["sha256"]} if content else ())
     for tenant, digest in sorted(kept):
         if digest_of(files[tenant, digest]) != digest:
-            yield Problem(
+            yield StoreProblem(
                 severity="error",
                 part="contents",
                 message=f"The files of the revision {digest[:19]}… do not make its digest.",
@@ -228,10 +228,10 @@ def _contents(store: Store) -> Iterator[Problem]:
         try:
             store.blobs.get(sha256)
         except (IntegrityFailed, FileMissing, StoreUnavailable) as error:
-            yield Problem(severity="error", part="contents", message=error.message, hint=RESTORE)
+            yield StoreProblem(severity="error", part="contents", message=error.message, hint=RESTORE)
     unused = sum(name not in hashes for name in store.blobs.names())
     if unused:
-        yield Problem(
+        yield StoreProblem(
             severity="warning",
             part="contents",
             message=f"{unused:,} stored contents belong to no revision: something was interrupted. They do no harm.",

@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import as_json, now
+from metier.store.codec import now, to_json
 from metier.store.people import ROLES
 from metier.store.rows import every_record, every_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from metier.store.driver import Driver
+    from metier.store.connection_pool import ConnectionPool
     from metier.store.store import Store
 
     Row: TypeAlias = Mapping[str, Any]
@@ -105,12 +105,12 @@ def _add_tokens(
     found.token_rows |= {key: row for key, row in known.items() if (row["tenant"], row["person"]) in stay}
 
 
-def _removed(driver: Driver) -> set[Key]:
+def _removed(driver: ConnectionPool) -> set[Key]:
     """Tenant and name of everybody who ever was removed, as `user ada` in the records of it says."""
     return {(tenant, reason.partition(" ")[2]) for tenant, reason in _reasons(driver, "person.removed")}
 
 
-def _reasons(driver: Driver, type: str) -> Iterator[tuple[str, str]]:  # noqa: A002
+def _reasons(driver: ConnectionPool, type: str) -> Iterator[tuple[str, str]]:  # noqa: A002
     for tenant, record in every_record(driver, type):
         if isinstance(record.get("reason"), str):
             yield tenant, record["reason"]
@@ -126,7 +126,7 @@ def _known(store: Store) -> dict[Key, Row]:
     for tenant in store.tenants():
         for name, title in store.of(tenant).ledger().people.items():
             kind, _, roles = title.partition(f" {name}: ")
-            row = {"tenant": tenant, "name": name, "kind": kind, "roles": as_json([*filter(None, roles.split(", "))])}
+            row = {"tenant": tenant, "name": name, "kind": kind, "roles": to_json([*filter(None, roles.split(", "))])}
             found[tenant, name] = {**row, "added_at": added.get((tenant, name), "")}
     return found
 

@@ -9,7 +9,7 @@ import pytest
 
 from metier.errors import InvalidArgument
 from metier.store import Store, data_folder, default_store
-from metier.store.url import address_of, hidden
+from metier.store.location import hide_password, parse_address
 
 
 def test_the_store_is_a_file_in_the_data_folder_unless_somebody_says_otherwise(own_home: Path) -> None:
@@ -28,17 +28,17 @@ def test_the_store_is_a_file_in_the_data_folder_unless_somebody_says_otherwise(o
 )
 @pytest.mark.skipif(os.name == "nt", reason="the paths are those of a Unix")
 def test_what_lies_beside_a_file_is_its_own(url: str, folder: str) -> None:
-    address = address_of(url)
+    address = parse_address(url)
     assert (str(address.folder), str(address)) == (folder, url)
 
 
 def test_two_databases_never_share_a_folder() -> None:
     urls = ["postgresql://db/a", "postgresql://db/b", "postgresql://other/a", "sqlite:////x/a.db", "sqlite:////x/b.db"]
-    assert len({address_of(url).folder for url in urls}) == len(urls)
+    assert len({parse_address(url).folder for url in urls}) == len(urls)
 
 
 def test_a_new_password_leads_to_the_same_folder() -> None:
-    assert address_of("postgresql://a:old@db/a").folder == address_of("postgresql://a:new@db/a").folder
+    assert parse_address("postgresql://a:old@db/a").folder == parse_address("postgresql://a:new@db/a").folder
 
 
 @pytest.mark.each(
@@ -63,11 +63,11 @@ def test_what_is_no_address_is_refused_with_an_example(url: str) -> None:
     ],
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:
-    assert hidden(url) == shown
+    assert hide_password(url) == shown
 
 
 def test_a_plain_path_is_refused_with_the_address_that_it_would_be(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        address_of(str(tmp_path / "metier.db"))
+        parse_address(str(tmp_path / "metier.db"))
     address = str(refused.value.hint).split()[-1]
-    assert address_of(address).target == str(tmp_path / "metier.db")
+    assert parse_address(address).target == str(tmp_path / "metier.db")

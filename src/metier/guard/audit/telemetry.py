@@ -9,14 +9,14 @@ from metier._telemetry import OTHER
 
 if TYPE_CHECKING:
     from metier._telemetry import ToolCall
-    from metier.guard.audit.records import AuditRecord
+    from metier.guard.audit.log import AuditRecord
 
 _PATHS = frozenset({"file-missing", "file-refused"})
 _NO_RULES = frozenset({"script-read", "file-missing", "session-not-found", "audit-unavailable"})
 """Refusals that are counted elsewhere, or that break no rule of anybody's."""
 
 
-def tell(record: AuditRecord) -> None:
+def measure_record(record: AuditRecord) -> None:
     """Tell telemetry of a record, where there is any."""
     call = _telemetry.current_call()
     if _telemetry.is_measuring():

@@ -10,11 +10,11 @@ import pytest
 
 from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
 from metier.guard.backups import back_up, restore
-from metier.store import Person, Scope, Store
-from metier.store.restoring import Restored
+from metier.store import Person, Store, TenantScope
+from metier.store.restore import RestoreReport
 
 ADA = Person(name="ada", roles=frozenset({"admin"}))
-Restore = Callable[[Callable[[Store], object]], Restored]
+Restore = Callable[[Callable[[Store], object]], RestoreReport]
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def after(tmp_path: Path, store_url: str) -> Restore:
 
     numbers = itertools.count()
 
-    def restored(change: Callable[[Store], object]) -> Restored:
+    def restored(change: Callable[[Store], object]) -> RestoreReport:
         path = tmp_path / f"backup-{next(numbers)}.zip"
         with Store.open(store_url) as store:
             back_up(store, path)
@@ -34,7 +34,7 @@ def after(tmp_path: Path, store_url: str) -> Restore:
 
 
 @pytest.fixture
-def ours(store: Store) -> Scope:
+def ours(store: Store) -> TenantScope:
     """An installation with an admin, and somebody of each other role."""
     scope = store.of()
     add_person(scope, ADA, "ada", ["admin"])
@@ -43,11 +43,11 @@ def ours(store: Store) -> Scope:
     return scope
 
 
-def roles(scope: Scope) -> dict[str, list[str]]:
+def roles(scope: TenantScope) -> dict[str, list[str]]:
     return {person.name: sorted(person.roles) for person in scope.people.all()}
 
 
-def test_somebody_who_was_removed_since_stays_removed_and_so_do_their_tokens(ours: Scope, after: Restore) -> None:
+def test_somebody_who_was_removed_since_stays_removed_and_so_do_their_tokens(ours: TenantScope, after: Restore) -> None:
     _, secret = make_token(ours, ADA, "rita")
     restored = after(lambda _: remove_person(ours, ADA, "rita"))
     assert "rita" not in roles(ours)
@@ -59,7 +59,7 @@ def test_somebody_who_was_removed_since_stays_removed_and_so_do_their_tokens(our
     assert restored.kept_tokens == ()
 
 
-def test_a_token_that_was_revoked_since_stays_revoked(ours: Scope, after: Restore) -> None:
+def test_a_token_that_was_revoked_since_stays_revoked(ours: TenantScope, after: Restore) -> None:
     token, secret = make_token(ours, ADA, "rita", label="ci")
     other, other_secret = make_token(ours, ADA, "rita")
     restored = after(lambda _: revoke_token(ours, ADA, token.id))
@@ -69,7 +69,7 @@ def test_a_token_that_was_revoked_since_stays_revoked(ours: Scope, after: Restor
     assert {one.id for one in ours.people.tokens()} == {token.id, other.id}
 
 
-def test_old_tokens_of_somebody_who_was_removed_and_added_again_stay_revoked(ours: Scope, after: Restore) -> None:
+def test_old_tokens_of_somebody_who_was_removed_and_added_again_stay_revoked(ours: TenantScope, after: Restore) -> None:
     token, secret = make_token(ours, ADA, "rita")
 
     def again(_: Store) -> None:
@@ -84,20 +84,20 @@ def test_old_tokens_of_somebody_who_was_removed_and_added_again_stay_revoked(our
 
 
 @pytest.mark.each("now", [["viewer"], []])
-def test_a_role_that_was_lowered_since_stays_low(ours: Scope, after: Restore, now: list[str]) -> None:
+def test_a_role_that_was_lowered_since_stays_low(ours: TenantScope, after: Restore, now: list[str]) -> None:
     restored = after(lambda _: add_person(ours, ADA, "rita", now))
     assert roles(ours)["rita"] == now
     assert [(one.name, one.state, one.roles) for one in restored.kept_people] == [("rita", "lowered", tuple(now))]
 
 
-def test_who_became_an_agent_since_stays_one(ours: Scope, after: Restore) -> None:
+def test_who_became_an_agent_since_stays_one(ours: TenantScope, after: Restore) -> None:
     restored = after(lambda _: add_person(ours, ADA, "otto", ["admin"], kind="agent"))
     # A person's role is that of the backup, where it is the lower one.
     assert ours.people.get("otto") == Person(name="otto", kind="agent", roles=frozenset({"author"}))
     assert [(one.name, one.kind, one.state) for one in restored.kept_people] == [("otto", "agent", "lowered")]
 
 
-def test_what_was_only_given_since_is_lost_as_all_else_is(ours: Scope, after: Restore) -> None:
+def test_what_was_only_given_since_is_lost_as_all_else_is(ours: TenantScope, after: Restore) -> None:
     def give(_: Store) -> None:
         add_person(ours, ADA, "zoe", ["admin"])
         add_person(ours, ADA, "vera", ["admin"])
@@ -110,7 +110,7 @@ def test_what_was_only_given_since_is_lost_as_all_else_is(ours: Scope, after: Re
     assert (restored.kept_people, restored.kept_tokens) == ((), ())
 
 
-def test_each_tenant_has_its_own_people(store: Store, ours: Scope, after: Restore) -> None:
+def test_each_tenant_has_its_own_people(store: Store, ours: TenantScope, after: Restore) -> None:
     acme = store.of("acme")
     for name in ("ada", "rita"):
         add_person(acme, ADA, name, ["admin"])
@@ -120,7 +120,7 @@ def test_each_tenant_has_its_own_people(store: Store, ours: Scope, after: Restor
     assert [(one.tenant, one.name) for one in restored.kept_people] == [("acme", "rita")]
 
 
-def test_who_never_was_in_a_store_was_not_removed_from_it(tmp_path: Path, store_url: str, ours: Scope) -> None:
+def test_who_never_was_in_a_store_was_not_removed_from_it(tmp_path: Path, store_url: str, ours: TenantScope) -> None:
     """A store that was made anew, and has people already."""
     _, secret = make_token(ours, ADA, "rita")
     with Store.open(store_url) as store:
@@ -134,7 +134,7 @@ def test_who_never_was_in_a_store_was_not_removed_from_it(tmp_path: Path, store_
     assert restored.kept_people == ()
 
 
-def test_who_took_over_stays_where_nobody_else_would_be_left(ours: Scope, after: Restore) -> None:
+def test_who_took_over_stays_where_nobody_else_would_be_left(ours: TenantScope, after: Restore) -> None:
     """A store whose people were all removed would be anybody's."""
 
     def take_over(_: Store) -> None:
@@ -153,7 +153,9 @@ def test_who_took_over_stays_where_nobody_else_would_be_left(ours: Scope, after:
     }
 
 
-def test_somebody_who_was_made_an_admin_since_stays_one_where_there_would_be_none(ours: Scope, after: Restore) -> None:
+def test_somebody_who_was_made_an_admin_since_stays_one_where_there_would_be_none(
+    ours: TenantScope, after: Restore
+) -> None:
     def swap(_: Store) -> None:
         rita = add_person(ours, ADA, "rita", ["admin"])
         add_person(ours, rita, "ada", ["viewer"])
@@ -174,7 +176,7 @@ def test_a_backup_of_when_nobody_was_added_does_not_open_the_store_to_all(store:
 
 
 @pytest.mark.each("written", ["7", "[7]", "[[]]", "{", '["root"]'])
-def test_roles_that_nobody_wrote_here_are_none(store: Store, ours: Scope, after: Restore, written: str) -> None:
+def test_roles_that_nobody_wrote_here_are_none(store: Store, ours: TenantScope, after: Restore, written: str) -> None:
     with store.driver.transaction():
         store.driver.change("UPDATE people SET roles = ?, kind = ? WHERE name = ?", (written, "root", "vera"))
     restored = after(lambda _: ours.people.add(Person(name="vera", roles=frozenset({"viewer"}))))

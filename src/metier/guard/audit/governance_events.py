@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.audit.records import governance_record
+from metier.guard.audit.log import governance_record
 from metier.guard.decision import Actor
 from metier.guard.notify import note_pending
 
 if TYPE_CHECKING:
-    from metier.store import Person, Scope
+    from metier.store import Person, TenantScope
 
 
-def actor_of(person: Person, scope: Scope, environment: str = "") -> Actor:
+def actor_of(person: Person, scope: TenantScope, environment: str = "") -> Actor:
     """Who acts, for the tenant whose records they act on, and in which environment if that is known.
 
     >>> import tempfile
@@ -27,22 +27,22 @@ def actor_of(person: Person, scope: Scope, environment: str = "") -> Actor:
     return replace(who, agent=person.name) if person.kind == "agent" else replace(who, user=person.name)
 
 
-def keep(scope: Scope, type: str, actor: Actor, ref: str = "", **more: Any) -> None:  # noqa: A002
+def record_event(scope: TenantScope, type: str, actor: Actor, ref: str = "", **more: Any) -> None:  # noqa: A002
     """Record what happened, in the transaction that is under way; `ref` is the skill it is about, `name@source`.
 
     >>> import tempfile
     >>> from metier.store import Store
     >>> with Store.open(f"sqlite:///{tempfile.mkdtemp()}/metier.db") as store:
-    ...     keep(store.of(), "skill.deployed", Actor(user="ada"), "pdf@enterprise", reason="It is good.")
+    ...     record_event(store.of(), "skill.deployed", Actor(user="ada"), "pdf@enterprise", reason="It is good.")
     ...     record = store.of().audit.tail(1)[0]
     >>> record["skill"], record["source"], record["user"]
     ('pdf', 'enterprise', 'ada')
     """
     note_pending(scope, type, actor, more)
-    scope.audit.append(record_for(scope, type, actor, ref, **more))
+    scope.audit.append(event_record(scope, type, actor, ref, **more))
 
 
-def record_for(scope: Scope, type: str, actor: Actor, ref: str = "", **more: Any) -> dict[str, Any]:  # noqa: A002
+def event_record(scope: TenantScope, type: str, actor: Actor, ref: str = "", **more: Any) -> dict[str, Any]:  # noqa: A002
     """The record of something that happened, for what the store writes down together with it."""
     given: dict[str, Any] = {"tenant": scope.tenant or None}
     if ref:
@@ -50,6 +50,6 @@ def record_for(scope: Scope, type: str, actor: Actor, ref: str = "", **more: Any
     return governance_record(type, actor=actor, **{**given, **more}).as_dict()
 
 
-def keep_refusal(scope: Scope, tried: str, actor: Actor, ref: str, **more: Any) -> None:
+def record_refusal(scope: TenantScope, tried: str, actor: Actor, ref: str, **more: Any) -> None:
     """Record that something did not happen that was tried: `proposal.approved` becomes a `proposal.refused`."""
-    keep(scope, f"{tried.partition('.')[0]}.refused", actor, ref, **more, notes=(f"tried {tried}",))
+    record_event(scope, f"{tried.partition('.')[0]}.refused", actor, ref, **more, notes=(f"tried {tried}",))

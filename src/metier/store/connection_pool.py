@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from metier.errors import MetierError
-    from metier.store.url import Kind
+    from metier.store.location import Kind
 
 Value: TypeAlias = str | int | bytes
 _KEPT = 4
@@ -27,7 +27,7 @@ WAIT_SECONDS = 30.0
 """How long a transaction waits for those before it: many times what they take."""
 
 
-class Database(Protocol):
+class Backend(Protocol):
     """What the driver needs of a kind of database."""
 
     kind: Kind
@@ -101,10 +101,10 @@ _LEFT_BEHIND: list[_Pool] = []
 """Connections of a parent process: they must neither be used nor closed here."""
 
 
-class Driver:
+class ConnectionPool:
     """The connections of a process to one database, for all of its threads."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Backend) -> None:
         self.database = database
         self._local = threading.local()
         self._open_pool()

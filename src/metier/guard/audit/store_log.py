@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import AuditUnavailable, MetierError
-from metier.guard.audit.backlog import Backlog
-from metier.guard.audit.records import governance_record
+from metier.guard.audit.backlog import WriteQueue
+from metier.guard.audit.log import governance_record
 from metier.guard.decision import Actor
 from metier.guard.open_stores import open_store
-from metier.store.url import address_of, default_store
+from metier.store.location import default_store, parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from metier.guard.audit.records import AuditRecord
+    from metier.guard.audit.log import AuditRecord
     from metier.store import Store
-    from metier.store.trail import Trail
+    from metier.store.audit_log import AuditTable
 
 log = logger("metier.guard")
 
@@ -39,7 +39,7 @@ _PATIENCE = 10.0
 _MAX_TENANT = 120
 
 
-class ChainLog:
+class StoreLog:
     """Records in the store, which is open_store with the first one; each tenant has a chain of its own.
 
     Any number of threads and processes may write to it. After every so many records a checkpoint is signed, by a
@@ -47,7 +47,7 @@ class ChainLog:
 
     >>> import tempfile
     >>> from metier.guard import AuditRecord
-    >>> log = ChainLog(f"sqlite:///{tempfile.mkdtemp()}/metier.db")
+    >>> log = StoreLog(f"sqlite:///{tempfile.mkdtemp()}/metier.db")
     >>> log.append(AuditRecord(timestamp="2026-01-01T10:00:00.000+00:00", event="load", decision="allow", reason=""))
     >>> [record["type"] for record in log.store.of().audit.tail(10)]
     ['skill.activated']
@@ -63,8 +63,8 @@ class ChainLog:
         self._every = every
         self._key = key
         self._signing = _Signing()
-        self._backlog = Backlog(self._write)
-        self._trails: dict[str, Trail] = {}
+        self._backlog = WriteQueue(self._write)
+        self._trails: dict[str, AuditTable] = {}
         self._signed: dict[str, int] = {}
         _LOGS.add(self)
 
@@ -109,7 +109,7 @@ class ChainLog:
     def checkpoint(self, tenant: str = "") -> bool:
         """Sign what the chain of a tenant is now; False where nothing is new since the last time."""
         from metier.guard.audit.checkpoints import make_checkpoint
-        from metier.guard.audit.signing import default_key_file
+        from metier.guard.audit.keys import default_key_file
 
         made = make_checkpoint(self.store, tenant, self._key or default_key_file())
         self._signed[tenant] = self._signed_up_to(tenant)
@@ -117,16 +117,16 @@ class ChainLog:
 
     def _signed_up_to(self, tenant: str) -> int:
         """The last record that the key has signed, by the mark beside it; 0 for none, or none that can be told."""
-        from metier.guard.audit.checkpoints import Mark
-        from metier.guard.audit.signing import default_key_file
+        from metier.guard.audit.checkpoints import LastCheckpoint
+        from metier.guard.audit.keys import default_key_file
 
         try:
-            mark = Mark(self._key or default_key_file(), str(self.store), self._trail(tenant).tenant).read()
+            mark = LastCheckpoint(self._key or default_key_file(), str(self.store), self._trail(tenant).tenant).read()
         except AuditUnavailable:
             return 0  # whoever signs next says what is wrong with it
         return mark.seq if mark is not None else 0
 
-    def _trail(self, tenant: str) -> Trail:
+    def _trail(self, tenant: str) -> AuditTable:
         trail = self._trails.get(tenant)
         if trail is None:
             trail = self._trails[tenant] = self.store.of(tenant).audit
@@ -173,7 +173,7 @@ class ChainLog:
                 log.warning("The end of the audit trail could not be signed. %s", error)
 
     def _is_there(self) -> bool:
-        address = address_of(self._url)
+        address = parse_address(self._url)
         return address.kind != "sqlite" or os.path.exists(address.target)
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class _Signing:
             thread.join(_PATIENCE)
 
 
-_LOGS: weakref.WeakSet[ChainLog] = weakref.WeakSet()
+_LOGS: weakref.WeakSet[StoreLog] = weakref.WeakSet()
 
 
 @atexit.register
